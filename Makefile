@@ -1,0 +1,35 @@
+# One command per thing one does with a checkout. The work itself is in scripts/ and plugins/build.sh.
+
+# A fresh rustup install is not yet on the PATH of an open terminal.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+LISTEN ?= 127.0.0.1:7070
+DATA ?= ./windlass-data
+
+.DEFAULT_GOAL := help
+.PHONY: help run test plugins lint fmt clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder)
+	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh
+
+test: ## check everything: format, lints, unit tests, plugins, end to end
+	@scripts/test.sh
+
+plugins: ## build every plugin into target/plugins/NAME.wasm
+	@plugins/build.sh
+
+lint: ## clippy with warnings as errors, over the host and the guests
+	@scripts/host-tools.sh
+	cargo clippy --workspace --all-targets -- -D warnings
+	@scripts/guests.sh lint
+
+fmt: ## format all Rust code
+	@scripts/host-tools.sh
+	cargo fmt --all
+	@scripts/guests.sh fmt
+
+clean: ## remove what was built; the data folder stays
+	rm -rf target guest-sdk/*/target plugins/target plugins/*/target

@@ -1,0 +1,146 @@
+//! How a handler talks to the server.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::child::Child;
+use crate::error::{Error, Result};
+use crate::job::{Cancel, Job, Level};
+use crate::progress::Progress;
+use crate::server::Server;
+
+/// Belongs to one attempt.
+pub struct Context {
+    job: Job,
+    saved: Option<Saved>,
+    schema: u32,
+    last_save: Instant,
+    server: Box<dyn Server>,
+}
+
+/// State of an earlier attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    pub(crate) schema: u32,
+    pub(crate) state: Vec<u8>,
+}
+
+impl Context {
+    pub(crate) fn new(job: Job, saved: Option<Saved>, server: Box<dyn Server>) -> Self {
+        Context {
+            job,
+            saved,
+            schema: 1,
+            last_save: Instant::now(),
+            server,
+        }
+    }
+
+    /// The job this attempt is for.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Says how far the work has come: `current` of `total`.
+    pub fn progress(&mut self, current: u64, total: u64, message: impl Into<String>) {
+        self.report(Progress::new(message).count(current, total));
+    }
+
+    /// Reports a progress event in its full form.
+    pub fn report(&mut self, progress: Progress) {
+        self.server.progress(progress);
+    }
+
+    /// Saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children spawned
+    /// before. That takes about half a millisecond.
+    pub fn checkpoint(&mut self, state: &impl Serialize) -> Result<()> {
+        let state = serde_json::to_vec(state)
+            .map_err(|error| Error::fatal(format_args!("the state cannot be written as JSON: {error}")))?;
+        self.checkpoint_raw(state)
+    }
+
+    /// Saves state if the last time is at least `period` ago, and says whether it did. For loops whose steps are short.
+    pub fn checkpoint_every(&mut self, period: Duration, state: &impl Serialize) -> Result<bool> {
+        if self.last_save.elapsed() < period {
+            return Ok(false);
+        }
+        self.checkpoint(state)?;
+        Ok(true)
+    }
+
+    /// Saves state that is not JSON.
+    pub fn checkpoint_raw(&mut self, state: Vec<u8>) -> Result<()> {
+        self.server.checkpoint(self.schema, state)?;
+        self.last_save = Instant::now();
+        Ok(())
+    }
+
+    /// The state that an earlier attempt saved, or `None` in the first. State of another schema is an error, not a guess.
+    pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let Some(saved) = &self.saved else { return Ok(None) };
+        if saved.schema != self.schema {
+            return Err(Error::new(format_args!(
+                "the saved state has schema {}, and this handler reads {}",
+                saved.schema, self.schema
+            )));
+        }
+        serde_json::from_slice(&saved.state)
+            .map(Some)
+            .map_err(|error| Error::new(format_args!("the saved state cannot be read: {error}")))
+    }
+
+    /// The bytes of the saved state and their schema, to migrate them by hand.
+    pub fn state_raw(&self) -> Option<(u32, &[u8])> {
+        self.saved.as_ref().map(|saved| (saved.schema, saved.state.as_slice()))
+    }
+
+    /// Sets the version of your state format, 1 unless set. Raise it when you change what you save.
+    pub fn set_schema(&mut self, schema: u32) {
+        self.schema = schema;
+    }
+
+    /// A request to stop, if there is one. Cheap: ask between any two steps.
+    pub fn cancelled(&mut self) -> Option<Cancel> {
+        self.server.cancelled()
+    }
+
+    /// Returns the error to stop with, when there is a request to stop: `ctx.check_cancelled()?`.
+    pub fn check_cancelled(&mut self) -> Result<()> {
+        match self.cancelled() {
+            Some(cancel) => Err(Error::cancelled(cancel.reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts another job, together with the next checkpoint or the result, or never. Returns its ordinal among the children
+    /// of this job.
+    pub fn spawn(&mut self, child: Child) -> Result<u32> {
+        self.server.spawn(child)
+    }
+
+    /// Writes to the job's log. `println!` and `eprintln!` go there too.
+    pub fn log(&mut self, level: Level, message: impl AsRef<str>) {
+        self.server.log(level, message.as_ref());
+    }
+
+    /// A setting of the plugin.
+    pub fn config(&mut self, name: &str) -> Option<String> {
+        self.server.config(name)
+    }
+
+    /// A secret that the plugin was granted. The error says what to grant.
+    pub fn secret(&mut self, name: &str) -> Result<String> {
+        self.server.secret(name)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,17 @@
+//! The seam between a handler and whoever runs it: the server in a component, a fake in a test.
+
+use crate::child::Child;
+use crate::error::Result;
+use crate::job::{Cancel, Level};
+use crate::progress::Progress;
+
+/// One method per function that the interface imports.
+pub(crate) trait Server {
+    fn progress(&mut self, progress: Progress);
+    fn checkpoint(&mut self, schema: u32, state: Vec<u8>) -> Result<()>;
+    fn cancelled(&mut self) -> Option<Cancel>;
+    fn log(&mut self, level: Level, message: &str);
+    fn spawn(&mut self, child: Child) -> Result<u32>;
+    fn config(&mut self, name: &str) -> Option<String>;
+    fn secret(&mut self, name: &str) -> Result<String>;
+}

@@ -1,0 +1,184 @@
+//! The component side: bindings generated from `wit/`, and a `Server` that calls them.
+
+use std::panic;
+use std::time::Duration;
+
+use crate::child::{Child, Priority};
+use crate::context::{Context, Saved};
+use crate::error::{Error, Next, Result};
+use crate::job::{Cancel, Job, Level, Reason};
+use crate::progress::{Amount, Progress};
+use crate::server::Server;
+
+/// Generated code is not held to our lints.
+#[allow(unsafe_code, clippy::all, missing_docs)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit/0.1.0",
+        world: "handler",
+        pub_export_macro: true,
+        default_bindings_module: "::windlass::wasm::bindings",
+    });
+}
+
+use bindings::exports::windlass::job::run::Retry;
+pub use bindings::exports::windlass::job::run::{Failure, Guest};
+pub use bindings::windlass::job::types::Job as WitJob;
+use bindings::windlass::job::{cancel, checkpoint, config, log, progress, secrets, spawn, types};
+
+/// Exports `run` with the given dispatch function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __component {
+    ($dispatch:path) => {
+        struct WindlassComponent;
+
+        impl $crate::wasm::Guest for WindlassComponent {
+            fn run(job: $crate::wasm::WitJob) -> ::std::result::Result<Vec<u8>, $crate::wasm::Failure> {
+                $crate::wasm::attempt(job, $dispatch)
+            }
+        }
+
+        $crate::wasm::bindings::export!(WindlassComponent with_types_in $crate::wasm::bindings);
+    };
+}
+
+/// One attempt: the job comes in, the handler runs, its answer goes out.
+pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
+    // A panic ends in a trap, which has no words. So they go ahead, and the server puts them into the error.
+    panic::set_hook(Box::new(|panic| log::write(types::Level::Error, &panic.to_string())));
+    let saved = job.checkpoint.map(|saved| Saved {
+        schema: saved.schema,
+        state: saved.state,
+    });
+    let job = Job {
+        id: job.id,
+        queue: job.queue,
+        payload: job.payload,
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        tags: job.tags,
+        scope: job.scope,
+        created_at_ms: job.created_at_ms,
+        deadline_ms: job.deadline_ms,
+    };
+    let mut ctx = Context::new(job, saved, Box::new(Imports));
+    dispatch(&mut ctx).map_err(failure)
+}
+
+fn failure(error: Error) -> Failure {
+    let (message, detail, next) = error.into_parts();
+    let retry = match next {
+        // The server knows that it asked, and why; to it this is no failure.
+        Next::Retry | Next::Cancelled(_) => Retry::Backoff,
+        Next::RetryAfter(delay) => Retry::AfterMs(millis(delay)),
+        Next::Never => Retry::Never,
+    };
+    Failure { message, detail, retry }
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// The real server, behind the imports.
+struct Imports;
+
+impl Server for Imports {
+    fn progress(&mut self, event: Progress) {
+        progress::report(&progress::Event {
+            phase: event.phase,
+            message: event.message,
+            level: level(event.level),
+            detail: event.detail,
+            amount: event.amount.map(|amount| match amount {
+                Amount::Percent(percent) => progress::Amount::Percent(percent),
+                Amount::Count {
+                    current,
+                    total,
+                    unit,
+                    weight,
+                } => progress::Amount::Count(progress::Count {
+                    current,
+                    total,
+                    unit,
+                    weight,
+                }),
+            }),
+        });
+    }
+
+    fn checkpoint(&mut self, schema: u32, state: Vec<u8>) -> Result<()> {
+        checkpoint::save(schema, &state).map_err(|refusal| match refusal {
+            checkpoint::Refusal::TooLarge(limit) => Error::fatal(format_args!(
+                "the state has {} bytes, and a checkpoint may have {limit}",
+                state.len()
+            )),
+            checkpoint::Refusal::Unavailable(reason) => {
+                Error::new(format_args!("the checkpoint was not saved: {reason}"))
+            }
+        })
+    }
+
+    fn cancelled(&mut self) -> Option<Cancel> {
+        cancel::cancelled().map(|request| Cancel {
+            reason: match request.reason {
+                cancel::Reason::User => Reason::User,
+                cancel::Reason::Timeout => Reason::Timeout,
+                cancel::Reason::Shutdown => Reason::Shutdown,
+                cancel::Reason::Swap => Reason::Swap,
+            },
+            time_left: Duration::from_millis(request.time_left_ms),
+        })
+    }
+
+    fn log(&mut self, severity: Level, message: &str) {
+        log::write(level(severity), message);
+    }
+
+    fn spawn(&mut self, child: Child) -> Result<u32> {
+        let child = spawn::Child {
+            queue: child.queue,
+            payload: child.payload,
+            priority: child.priority.map(|priority| match priority {
+                Priority::Critical => spawn::Priority::Critical,
+                Priority::High => spawn::Priority::High,
+                Priority::Normal => spawn::Priority::Normal,
+            }),
+            delay_ms: child.delay.map(millis),
+            max_attempts: child.max_attempts,
+            unique_key: child.unique_key,
+            unique_period_ms: child.unique_period.map(millis),
+            tags: child.tags,
+            scope: child.scope,
+        };
+        spawn::start(&child).map_err(|refusal| match refusal {
+            spawn::Refusal::TooMany(limit) => Error::fatal(format_args!(
+                "more than {limit} children wait for a checkpoint; save one in between"
+            )),
+            spawn::Refusal::TooLarge(limit) => Error::fatal(format_args!(
+                "the children that wait for a checkpoint have more than {limit} bytes; save one in between"
+            )),
+            spawn::Refusal::Invalid(reason) => Error::fatal(reason),
+        })
+    }
+
+    fn config(&mut self, name: &str) -> Option<String> {
+        config::get(name)
+    }
+
+    fn secret(&mut self, name: &str) -> Result<String> {
+        secrets::get(name).map_err(|refusal| match refusal {
+            secrets::Refusal::Denied(how) | secrets::Refusal::Missing(how) => Error::fatal(how),
+        })
+    }
+}
+
+fn level(level: Level) -> types::Level {
+    match level {
+        Level::Debug => types::Level::Debug,
+        Level::Info => types::Level::Info,
+        Level::Warn => types::Level::Warn,
+        Level::Error => types::Level::Error,
+    }
+}

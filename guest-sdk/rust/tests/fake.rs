@@ -1,0 +1,145 @@
+//! What a handler can rely on, tried against the fake server.
+
+use std::time::Duration;
+
+use windlass::testing::Fake;
+use windlass::{Child, Context, Error, Level, Reason, Result};
+
+/// Adds the numbers up, one per step.
+fn sum(ctx: &mut Context, numbers: Vec<u64>) -> Result<u64> {
+    let (mut next, mut total) = ctx.state::<(usize, u64)>()?.unwrap_or((0, 0));
+    while let Some(number) = numbers.get(next) {
+        ctx.check_cancelled()?;
+        total += number;
+        next += 1;
+        ctx.progress(next as u64, numbers.len() as u64, "adding");
+        ctx.checkpoint(&(next, total))?;
+    }
+    Ok(total)
+}
+
+#[test]
+fn a_handler_gets_its_payload_and_gives_its_result() {
+    let mut fake = Fake::new();
+    assert_eq!(fake.run(sum, &[1, 2, 3]), Ok(6));
+    assert_eq!((fake.progress().len(), fake.saves()), (3, 3));
+}
+
+#[test]
+fn the_next_attempt_goes_on_from_the_last_checkpoint() {
+    let mut fake = Fake::new();
+    fake.fail_checkpoints_after(2);
+    assert!(fake.run(sum, &[1, 2, 3, 4]).is_err());
+    fake.resume();
+    assert_eq!(fake.run(sum, &[1, 2, 3, 4]), Ok(10));
+    assert_eq!(fake.saves(), 4, "no step was saved twice");
+}
+
+#[test]
+fn a_cancelled_handler_returns_the_cancel_error() {
+    let mut fake = Fake::new();
+    fake.cancel_after(2, Reason::Shutdown);
+    let error = fake.run(sum, &[1, 2, 3, 4]).expect_err("it was asked to stop");
+    assert!(error.is_cancelled());
+    assert_eq!(error.message(), "stopped on request: shutdown");
+    assert_eq!(fake.state::<(usize, u64)>(), Ok(Some((2, 3))));
+}
+
+#[test]
+fn a_payload_of_another_shape_is_fatal() {
+    let error = Fake::new().run_raw(sum, "not json").expect_err("it does not parse");
+    assert!(error.is_fatal(), "{error}");
+}
+
+#[test]
+fn state_of_another_schema_is_refused() {
+    fn old(ctx: &mut Context, _: ()) -> Result<()> {
+        ctx.checkpoint(&1)?;
+        Err(Error::new("crash"))
+    }
+    fn new(ctx: &mut Context, _: ()) -> Result<Option<u8>> {
+        ctx.set_schema(2);
+        ctx.state()
+    }
+    let mut fake = Fake::new();
+    fake.run(old, &()).expect_err("it crashes");
+    let error = fake.run(new, &()).expect_err("it does not read schema 1");
+    assert_eq!(
+        error.message(),
+        "the saved state has schema 1, and this handler reads 2"
+    );
+}
+
+#[test]
+fn children_commit_with_a_checkpoint_or_the_result_and_never_twice() {
+    fn parent(ctx: &mut Context, fail: bool) -> Result<u32> {
+        if ctx.state::<u8>()?.is_none() {
+            ctx.spawn(Child::new("first", &1)?)?;
+            ctx.checkpoint(&1)?;
+        }
+        let ordinal = ctx.spawn(
+            Child::new("second", &2)?
+                .delay(Duration::from_secs(1))
+                .tag("kind", "late"),
+        )?;
+        if fail { Err(Error::new("crash")) } else { Ok(ordinal) }
+    }
+    let mut fake = Fake::new();
+    fake.run(parent, &true).expect_err("it crashes");
+    assert_eq!(fake.run(parent, &false), Ok(1));
+    let queues: Vec<String> = fake.children().into_iter().map(|child| child.queue).collect();
+    assert_eq!(queues, ["first", "second"]);
+}
+
+#[test]
+fn config_secrets_and_log_reach_the_server() {
+    fn greet(ctx: &mut Context, _: ()) -> Result<String> {
+        let greeting = ctx.config("greeting").unwrap_or_default();
+        ctx.log(Level::Warn, "about to greet");
+        Ok(format!("{greeting}, {}", ctx.secret("name")?))
+    }
+    let mut fake = Fake::new().config("greeting", "hello").secret("name", "you");
+    assert_eq!(fake.run(greet, &()), Ok("hello, you".to_owned()));
+    assert_eq!(fake.log(), [(Level::Warn, "about to greet".to_owned())]);
+    let error = Fake::new().run(greet, &()).expect_err("nothing is granted");
+    assert!(error.message().contains("`name`"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_every_so_often_is_saved_when_its_time_has_come() {
+    fn often(ctx: &mut Context, period_ms: u64) -> Result<bool> {
+        ctx.checkpoint_every(Duration::from_millis(period_ms), &1)
+    }
+    assert_eq!(Fake::new().run(often, &3_600_000), Ok(false));
+    assert_eq!(Fake::new().run(often, &0), Ok(true));
+}
+
+mod two_queues {
+    use super::*;
+
+    fn shout(_: &mut Context, text: String) -> Result<String> {
+        Ok(text.to_uppercase())
+    }
+
+    fn reverse(ctx: &mut Context) -> Result<Vec<u8>> {
+        Ok(ctx.job().payload.iter().rev().copied().collect())
+    }
+
+    windlass::handlers! {
+        "shout" => shout,
+        "reverse" | "backwards" => windlass::raw(reverse),
+    }
+
+    #[test]
+    fn the_queue_chooses_the_handler() {
+        let run = |queue: &str, payload: &str| {
+            Fake::new()
+                .queue(queue)
+                .run_raw(windlass::raw(windlass_dispatch), payload)
+        };
+        assert_eq!(run("shout", "\"hey\""), Ok(b"\"HEY\"".to_vec()));
+        assert_eq!(run("backwards", "abc"), Ok(b"cba".to_vec()));
+        let error = run("other", "").expect_err("nobody serves it");
+        assert_eq!(error.message(), "this plugin has no handler for the queue `other`");
+    }
+}

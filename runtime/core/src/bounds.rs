@@ -1,0 +1,37 @@
+//! A limit on everything a caller can send, named once. The door (HTTP, CLI) and the rules both use these.
+
+use core::time::Duration;
+
+pub const NAME_BYTES: usize = 128;
+pub const SCOPE_BYTES: usize = 256;
+pub const UNIQUE_KEY_BYTES: usize = 512;
+pub const LIMIT_KEY_BYTES: usize = 256;
+pub const WORKER_BYTES: usize = 256;
+pub const TAGS: usize = 64;
+pub const TAG_KEY_BYTES: usize = 128;
+pub const TAG_VALUE_BYTES: usize = 512;
+pub const REASON_BYTES: usize = 1024;
+pub const ERROR_BYTES: usize = 16 * 1024;
+pub const BACKTRACE_BYTES: usize = 64 * 1024;
+pub const MESSAGE_BYTES: usize = 4 * 1024;
+pub const DETAIL_BYTES: usize = 16 * 1024;
+
+/// How many steps of its history a job carries; older ones in the middle are dropped and counted.
+pub const TIMELINE: usize = 64;
+/// How many attempt errors are kept for a job.
+pub const ERRORS: u32 = 50;
+/// How many runs `max_retries` may grant.
+pub const MAX_RETRIES: u32 = 10_000;
+/// How often the process may die under one job before the job is dead.
+pub const MAX_CRASHES: u32 = 5;
+/// The longest span any policy may name: ten years.
+pub const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// The latest moment a job may be scheduled for, counted from now.
+pub const FURTHEST: Duration = LONGEST;
+pub const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// The largest rate a limit may name per window.
+pub const MAX_RATE: u32 = 1_000_000;
+pub const LONGEST_RATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
+/// How many missed runs a schedule may catch up on.
+pub const CATCH_UP: u32 = 1_000;

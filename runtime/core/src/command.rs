@@ -1,0 +1,180 @@
+//! What can be asked of one job, what is known when it is asked, and what comes of it.
+
+use core::time::Duration;
+
+use crate::{
+    AfterStop, AttemptError, Body, BodyKind, Event, Job, JobId, Lock, LockKey, NewJob, Priority, Progress, Queue,
+    Runner, State, Time, Token, Usage,
+};
+
+/// One thing asked of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    Enqueue(Box<NewJob>),
+    /// A runner has been found for it.
+    Start {
+        runner: Runner,
+    },
+    Complete {
+        word: Word,
+        result: Option<Body>,
+        usage: Usage,
+    },
+    Fail {
+        word: Word,
+        failure: Failure,
+        usage: Usage,
+    },
+    /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
+    HandBack {
+        word: Word,
+        reason: String,
+    },
+    /// A sign of life, with what it carries.
+    Beat {
+        word: Word,
+        progress: Option<Progress>,
+        checkpoint: Option<Checkpoint>,
+    },
+
+    Cancel {
+        reason: String,
+    },
+    Retry,
+    Requeue,
+    Move {
+        queue: crate::QueueName,
+        reset_attempts: bool,
+        priority: Option<Priority>,
+    },
+    Reprioritise {
+        priority: Priority,
+    },
+    Hold {
+        reason: String,
+    },
+    Approve,
+    Reject {
+        reason: String,
+    },
+    Delete,
+
+    /// The clock: a scheduled or retrying job's time has come.
+    Due,
+    /// The clock: `expire_after` has passed.
+    Expire,
+    /// The clock: a lease or a time limit of the running attempt may have passed.
+    Watch,
+    /// The process died while the attempt ran in it.
+    Crash,
+}
+
+/// Who speaks for an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The holder of this token.
+    Of(Token),
+    /// An external worker that sent none: counts for the job's only active external lease.
+    Unsigned,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub error: String,
+    pub backtrace: Option<String>,
+    pub retry: Retry,
+}
+
+/// What a failure says of the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As the policy says.
+    Backoff,
+    After(Duration),
+    Never,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub body: Body,
+    pub schema: u32,
+}
+
+/// What the store has loaded for a command, in this order.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The job the command is about; for an enqueue, a job that has the wanted id already.
+    pub job: Option<Job>,
+    /// Its queue; for an enqueue the queue it is meant for.
+    pub queue: &'a Queue,
+    /// The unique lock that the job names, if it is taken.
+    pub lock: Option<Lock>,
+}
+
+/// What a command comes to: all of it is committed, or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub changes: Vec<Change>,
+    pub effects: Vec<Effect>,
+    pub reply: Reply,
+}
+
+/// A typed row change. Index entries and counts follow from the rows; the store derives them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Job(Box<Job>),
+    /// The job and all that belongs to it.
+    Remove(JobId),
+    Body {
+        job: JobId,
+        kind: BodyKind,
+        body: Option<Body>,
+    },
+    Lock {
+        key: LockKey,
+        lock: Option<Lock>,
+    },
+    Error {
+        job: JobId,
+        error: AttemptError,
+    },
+    Event(Event),
+}
+
+/// What the shell does after the commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Tell the local executor to stop this attempt.
+    Stop { job: JobId, token: Token, why: AfterStop },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Stored {
+        id: JobId,
+        state: State,
+    },
+    /// The unique key is taken by this job; nothing was stored.
+    Duplicate {
+        id: JobId,
+    },
+    Started {
+        token: Token,
+        lease_expires_at: Option<Time>,
+    },
+    /// Where the job stands now.
+    Now {
+        state: State,
+        next_attempt_at: Option<Time>,
+        runs_left: u32,
+    },
+    /// The attempt has been asked to stop.
+    Stopping,
+    Beat {
+        stop: Option<AfterStop>,
+        lease_expires_at: Option<Time>,
+    },
+    Removed,
+    /// Nothing to do: the clock was early or the job has moved on, or the word had been taken before.
+    Unchanged,
+}

@@ -1,0 +1,272 @@
+//! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
+
+use super::{Case, Draft, Known, after_stop, bounded, end, make_pending, make_retrying};
+use crate::{
+    AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Decision, EventKind, Failure, Job, Progress, Refusal,
+    Reply, Retry, Run, Runner, State, Time, Token, Usage, Word, bounds, retry,
+};
+
+/// A claim, counted before the handler runs.
+pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Decision, Refusal> {
+    let now = case.now;
+    let mut job = known.job;
+    if job.state != State::Pending {
+        return Err(wrong_state("start", &job, "pending"));
+    }
+    job.fence += 1;
+    job.attempt += 1;
+    let token = Token {
+        fence: job.fence,
+        secret: case.random(3),
+    };
+    let lease_expires_at = (!runner.is_local()).then(|| now + job.policy.lease);
+    job.started_at = Some(now);
+    job.first_started_at.get_or_insert(now);
+    job.run = Some(Run {
+        token,
+        runner,
+        started_at: now,
+        lease_expires_at,
+        heartbeat_at: now,
+        stop: None,
+    });
+    job.enter(State::Active, now, "started");
+    let mut draft = Draft::new();
+    draft.event(&job, now, EventKind::Started { attempt: job.attempt });
+    Ok(draft.done(
+        job,
+        Reply::Started {
+            token,
+            lease_expires_at,
+        },
+    ))
+}
+
+pub(super) fn complete(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    result: Option<Body>,
+    _usage: Usage,
+) -> Result<Decision, Refusal> {
+    if is_repeat(&known.job, word) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let run = live_run(&known.job, word)?;
+    let mut draft = Draft::new();
+    let job = &mut known.job;
+    if let Some(body) = result {
+        job.result = BodyRef::from(&body);
+        draft.changes.push(Change::Body {
+            job: job.id,
+            kind: BodyKind::Result,
+            body: Some(body),
+        });
+    }
+    job.ended_by = Some(run.token);
+    match run.stop.map(|stop| stop.then) {
+        // It was done before anybody could hold it back.
+        None | Some(crate::AfterStop::Hold { .. }) => {
+            end(&mut draft, &mut known, State::Completed, case.now, "completed");
+            Ok(draft.now(known.job))
+        }
+        Some(then) => Ok(after_stop(draft, known, then, case.now)),
+    }
+}
+
+pub(super) fn fail(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    failure: Failure,
+    usage: Usage,
+) -> Result<Decision, Refusal> {
+    let run = live_run(&known.job, word)?;
+    let mut draft = Draft::new();
+    let error = bounded(failure.error, bounds::ERROR_BYTES);
+    let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
+    record_error(
+        &mut draft,
+        &mut known.job,
+        &run,
+        error.clone(),
+        backtrace,
+        usage,
+        case.now,
+    );
+    if let Some(stop) = run.stop {
+        known.job.ended_by = Some(run.token);
+        return Ok(after_stop(draft, known, stop.then, case.now));
+    }
+    Ok(charge_failure(draft, known, case, run.token, failure.retry, &error))
+}
+
+/// One failure more: another attempt, or the end.
+pub(super) fn charge_failure(
+    mut draft: Draft,
+    mut known: Known<'_>,
+    case: Case,
+    token: Token,
+    how: Retry,
+    error: &str,
+) -> Decision {
+    let job = &mut known.job;
+    job.failures += 1;
+    let delay = match how {
+        Retry::Backoff => retry::delay(job.policy.backoff, job.failures, case.random(4)),
+        Retry::After(delay) => delay.min(bounds::LONGEST),
+        Retry::Never => core::time::Duration::ZERO,
+    };
+    let too_late = out_of_time(job, case.now + delay);
+    if how == Retry::Never || job.runs_left() == 0 || too_late {
+        job.ended_by = Some(token);
+        let reason = match how {
+            Retry::Never => "failed for good",
+            _ if too_late => "max_duration",
+            _ => "retries used up",
+        };
+        end(&mut draft, &mut known, State::Dead, case.now, reason);
+    } else {
+        make_retrying(
+            &mut draft,
+            job,
+            case.now,
+            delay,
+            &bounded(error.to_owned(), bounds::REASON_BYTES),
+        );
+    }
+    draft.now(known.job)
+}
+
+/// Given back unfinished, charged to nobody.
+pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: String) -> Result<Decision, Refusal> {
+    let run = live_run(&known.job, word)?;
+    let mut draft = Draft::new();
+    if let Some(stop) = run.stop {
+        return Ok(after_stop(draft, known, stop.then, case.now));
+    }
+    make_pending(
+        &mut draft,
+        &mut known.job,
+        case.now,
+        &bounded(reason, bounds::REASON_BYTES),
+    );
+    Ok(draft.now(known.job))
+}
+
+pub(super) fn beat(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    progress: Option<Progress>,
+    checkpoint: Option<Checkpoint>,
+) -> Result<Decision, Refusal> {
+    live_run(&known.job, word)?;
+    let now = case.now;
+    let job = &mut known.job;
+    let lease = job.policy.lease;
+    let mut draft = Draft::new();
+    if let Some(mut progress) = progress {
+        progress.ts = now;
+        progress.message = progress.message.map(|text| bounded(text, bounds::MESSAGE_BYTES));
+        progress.phase = progress.phase.map(|text| bounded(text, bounds::NAME_BYTES));
+        progress.detail = progress.detail.map(|text| bounded(text, bounds::DETAIL_BYTES));
+        draft.event(job, now, EventKind::Progress(progress.clone()));
+        job.progress = Some(progress);
+    }
+    if let Some(Checkpoint { body, schema }) = checkpoint {
+        job.checkpoint = BodyRef::from(&body);
+        job.checkpoint_schema = schema;
+        draft.event(
+            job,
+            now,
+            EventKind::Checkpoint {
+                attempt: job.attempt,
+                bytes: job.checkpoint.len(),
+            },
+        );
+        draft.changes.push(Change::Body {
+            job: job.id,
+            kind: BodyKind::Checkpoint,
+            body: Some(body),
+        });
+    }
+    job.updated_at = now;
+    let Some(run) = job.run.as_mut() else {
+        return Err(not_active(job));
+    };
+    run.heartbeat_at = now;
+    if run.lease_expires_at.is_some() {
+        run.lease_expires_at = Some(now + lease);
+    }
+    let reply = Reply::Beat {
+        stop: run.stop.clone().map(|stop| stop.then),
+        lease_expires_at: run.lease_expires_at,
+    };
+    Ok(draft.done(known.job, reply))
+}
+
+/// Would an attempt at `at` begin after the job's whole time is over?
+pub(super) fn out_of_time(job: &Job, at: Time) -> bool {
+    match (job.first_started_at, job.policy.max_duration) {
+        (Some(first), Some(most)) => at >= first + most,
+        (None, _) | (_, None) => false,
+    }
+}
+
+pub(super) fn record_error(
+    draft: &mut Draft,
+    job: &mut Job,
+    run: &Run,
+    error: String,
+    backtrace: Option<String>,
+    usage: Usage,
+    now: Time,
+) {
+    job.last_error = Some(bounded(error.clone(), bounds::REASON_BYTES));
+    let error = AttemptError {
+        attempt: job.attempt,
+        error,
+        backtrace,
+        at: now,
+        runner: run.runner.clone(),
+        usage,
+    };
+    draft.changes.push(Change::Error { job: job.id, error });
+}
+
+/// The live attempt, if the word is its own.
+fn live_run(job: &Job, word: Word) -> Result<Run, Refusal> {
+    let run = job.run.as_ref().ok_or_else(|| not_active(job))?;
+    let own = match word {
+        Word::Of(token) => token == run.token,
+        Word::Unsigned => !run.runner.is_local(),
+    };
+    if own { Ok(run.clone()) } else { Err(not_active(job)) }
+}
+
+/// Is this the ack that ended the job, sent again because its answer was lost?
+fn is_repeat(job: &Job, word: Word) -> bool {
+    let acked = matches!(job.state, State::Completed | State::Cancelled);
+    match (word, job.ended_by) {
+        (Word::Of(token), Some(ended_by)) => acked && token == ended_by,
+        (Word::Unsigned, Some(_)) => acked,
+        (_, None) => false,
+    }
+}
+
+fn not_active(job: &Job) -> Refusal {
+    Refusal::NotActive {
+        id: job.id,
+        state: job.state,
+    }
+}
+
+pub(super) fn wrong_state(action: &'static str, job: &Job, allowed: &'static str) -> Refusal {
+    Refusal::WrongState {
+        action,
+        id: job.id,
+        state: job.state,
+        allowed,
+    }
+}

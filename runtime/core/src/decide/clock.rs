@@ -1,0 +1,121 @@
+//! What time brings: a delay is over, a lease lapses, a limit passes, the process has died.
+
+use core::time::Duration;
+
+use super::act::ask_stop;
+use super::attempt::{charge_failure, out_of_time, record_error};
+use super::{Case, Draft, Known, after_stop, end, make_pending, make_retrying};
+use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, Usage, bounds, retry};
+
+/// A scheduled or retrying job's time has come.
+pub(super) fn due(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let waiting = matches!(known.job.state, State::Scheduled | State::Retrying);
+    if !waiting || known.job.scheduled_at.is_none_or(|at| at > case.now) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    make_pending(&mut draft, &mut known.job, case.now, "its time has come");
+    Ok(draft.now(known.job))
+}
+
+/// Not completed within `expire_after`: dead, without another run.
+pub(super) fn expire(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    if known.job.is_ended() || known.job.expire_at.is_none_or(|at| at > case.now) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    if known.job.state == State::Active {
+        return Ok(ask_stop(known.job, AfterStop::Expire, case.now));
+    }
+    let mut draft = Draft::new();
+    end(&mut draft, &mut known, State::Dead, case.now, "expired");
+    Ok(draft.now(known.job))
+}
+
+/// When the clock should next look at a running attempt. A local one is watched by the executor itself.
+pub fn next_watch(job: &Job) -> Option<Time> {
+    let run = job.run.as_ref()?;
+    let lease = run.lease_expires_at?;
+    let limits = [
+        job.policy.attempt_timeout.map(|limit| run.started_at + limit),
+        job.policy.stall_timeout.map(|limit| run.heartbeat_at + limit),
+        job.policy
+            .max_duration
+            .and_then(|limit| job.first_started_at.map(|first| first + limit)),
+    ];
+    Some(limits.into_iter().flatten().fold(lease, Time::min))
+}
+
+/// Looks at an external attempt: has its lease lapsed, or a limit passed?
+pub(super) fn watch(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let now = case.now;
+    let Some(run) = known.job.run.clone() else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    if next_watch(&known.job).is_none_or(|at| at > now) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    let job = &mut known.job;
+    let lapsed = run.lease_expires_at.is_some_and(|at| at <= now);
+    let overran = job
+        .policy
+        .attempt_timeout
+        .is_some_and(|limit| run.started_at + limit <= now);
+    let error = if lapsed {
+        "lease lapsed: no heartbeat came in time".to_owned()
+    } else if out_of_time(job, now) {
+        "max_duration passed".to_owned()
+    } else if overran {
+        "attempt_timeout passed".to_owned()
+    } else {
+        "stall_timeout passed: no sign of life".to_owned()
+    };
+    record_error(&mut draft, job, &run, error.clone(), None, Usage::default(), now);
+    if let Some(stop) = run.stop {
+        return Ok(after_stop(draft, known, stop.then, now));
+    }
+    // A worker that vanished is no reason to wait: the job goes straight back in line.
+    let how = if lapsed {
+        Retry::After(Duration::ZERO)
+    } else {
+        Retry::Backoff
+    };
+    Ok(charge_failure(draft, known, case, run.token, how, &error))
+}
+
+/// The process died under it. Charged apart from failures, so that a job that kills the server stops at its own cap;
+/// from the second time on it waits, so that its neighbours are done before it runs again.
+pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let now = case.now;
+    let Some(run) = known.job.run.clone().filter(|run| run.runner.is_local()) else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    let mut draft = Draft::new();
+    let job = &mut known.job;
+    job.crashes += 1;
+    let error = "the server stopped while this attempt ran";
+    record_error(&mut draft, job, &run, error.to_owned(), None, Usage::default(), now);
+    if let Some(stop) = run.stop {
+        return Ok(after_stop(draft, known, stop.then, now));
+    }
+    if job.crashes >= bounds::MAX_CRASHES || out_of_time(job, now) {
+        end(
+            &mut draft,
+            &mut known,
+            State::Dead,
+            now,
+            "the server stopped too often while it ran",
+        );
+    } else if job.crashes == 1 {
+        make_pending(&mut draft, job, now, error);
+    } else {
+        let backoff = Backoff {
+            kind: BackoffKind::Exponential,
+            base: Duration::from_secs(1),
+            cap: Duration::from_secs(60),
+        };
+        let delay = retry::delay(backoff, job.crashes - 1, case.random(5));
+        make_retrying(&mut draft, job, now, delay, error);
+    }
+    Ok(draft.now(known.job))
+}

@@ -1,0 +1,285 @@
+//! The one place where a job's fate is decided.
+//!
+//! [`decide`] takes a command, the facts the store has loaded for it, the time and a seed, and answers with row changes,
+//! effects and a reply, or refuses and changes nothing. Every transition a job can make stands in one of the files
+//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `clock` (what time brings).
+
+mod act;
+mod attempt;
+mod clock;
+mod enqueue;
+
+use core::time::Duration;
+
+use crate::{
+    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Refusal,
+    Reply, State, Time, Until, retry,
+};
+
+pub use clock::next_watch;
+
+pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
+    let case = Case { now, seed };
+    match command {
+        Command::Enqueue(new) => enqueue::enqueue(case, *new, facts),
+        Command::Start { runner } => attempt::start(case, known(facts)?, runner),
+        Command::Complete { word, result, usage } => attempt::complete(case, known(facts)?, word, result, usage),
+        Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
+        Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
+        Command::Beat {
+            word,
+            progress,
+            checkpoint,
+        } => attempt::beat(case, known(facts)?, word, progress, checkpoint),
+        Command::Cancel { reason } => act::cancel(case, known(facts)?, reason),
+        Command::Retry => act::retry(case, known(facts)?),
+        Command::Requeue => act::requeue(case, known(facts)?),
+        Command::Move {
+            queue,
+            reset_attempts,
+            priority,
+        } => act::move_to(case, known(facts)?, queue, reset_attempts, priority),
+        Command::Reprioritise { priority } => act::reprioritise(case, known(facts)?, priority),
+        Command::Hold { reason } => act::hold(case, known(facts)?, reason),
+        Command::Approve => act::approve(case, known(facts)?),
+        Command::Reject { reason } => act::reject(case, known(facts)?, reason),
+        Command::Delete => act::delete(case, known(facts)?),
+        Command::Due => clock::due(case, known(facts)?),
+        Command::Expire => clock::expire(case, known(facts)?),
+        Command::Watch => clock::watch(case, known(facts)?),
+        Command::Crash => clock::crash(case, known(facts)?),
+    }
+}
+
+/// The moment and the chance a decision is made with.
+#[derive(Clone, Copy)]
+struct Case {
+    now: Time,
+    seed: u64,
+}
+
+impl Case {
+    /// Fresh bits for each purpose.
+    fn random(&self, purpose: u64) -> u64 {
+        retry::mix(self.seed ^ purpose.wrapping_mul(0xA24B_AED4_963E_E407))
+    }
+}
+
+/// Facts of a command about a job that exists.
+struct Known<'a> {
+    job: Job,
+    facts: Facts<'a>,
+}
+
+fn known(mut facts: Facts<'_>) -> Result<Known<'_>, Refusal> {
+    match facts.job.take() {
+        Some(job) => Ok(Known { job, facts }),
+        // The store answers "no such job" itself, by the name it was asked with.
+        None => Err(Refusal::not_found("job", "")),
+    }
+}
+
+/// Collects what a decision changes.
+struct Draft {
+    changes: Vec<Change>,
+    effects: Vec<Effect>,
+}
+
+impl Draft {
+    fn new() -> Draft {
+        Draft {
+            changes: Vec::with_capacity(4),
+            effects: Vec::new(),
+        }
+    }
+
+    fn event(&mut self, job: &Job, now: Time, kind: EventKind) {
+        self.changes.push(Change::Event(Event {
+            at: now,
+            job: job.id,
+            queue: job.queue.clone(),
+            scope: job.scope.clone(),
+            kind,
+        }));
+    }
+
+    fn drop_body(&mut self, job: JobId, kind: BodyKind, body: &mut BodyRef) {
+        if !body.is_none() {
+            *body = BodyRef::None;
+            self.changes.push(Change::Body { job, kind, body: None });
+        }
+    }
+
+    /// Stores the job and answers.
+    fn done(mut self, job: Job, reply: Reply) -> Decision {
+        self.changes.push(Change::Job(Box::new(job)));
+        Decision {
+            changes: self.changes,
+            effects: self.effects,
+            reply,
+        }
+    }
+
+    /// Stores the job and answers where it stands.
+    fn now(self, job: Job) -> Decision {
+        let reply = standing(&job);
+        self.done(job, reply)
+    }
+
+    fn unchanged(reply: Reply) -> Decision {
+        Decision {
+            changes: Vec::new(),
+            effects: Vec::new(),
+            reply,
+        }
+    }
+}
+
+fn standing(job: &Job) -> Reply {
+    let next_attempt_at = match job.state {
+        State::Retrying | State::Scheduled => job.scheduled_at,
+        _ => None,
+    };
+    Reply::Now {
+        state: job.state,
+        next_attempt_at,
+        runs_left: job.runs_left(),
+    }
+}
+
+/// The job waits in line from now.
+fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: &str) {
+    job.run = None;
+    job.scheduled_at = None;
+    job.enter(State::Pending, now, reason);
+    draft.event(
+        job,
+        now,
+        EventKind::Pending {
+            reason: reason.to_owned(),
+        },
+    );
+}
+
+/// The job waits out `delay`, then stands in line; at once when there is none.
+fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, error: &str) {
+    job.run = None;
+    if delay.is_zero() {
+        draft.event(
+            job,
+            now,
+            EventKind::Failed {
+                attempt: job.attempt,
+                error: error.to_owned(),
+                next_attempt_at: now,
+            },
+        );
+        make_pending(draft, job, now, "retried at once");
+        return;
+    }
+    let next_attempt_at = now + delay;
+    job.scheduled_at = Some(next_attempt_at);
+    job.enter(State::Retrying, now, error);
+    draft.event(
+        job,
+        now,
+        EventKind::Failed {
+            attempt: job.attempt,
+            error: error.to_owned(),
+            next_attempt_at,
+        },
+    );
+}
+
+/// The job ends here: its lock goes (or keeps the job for its period), and so does its place in time.
+fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason: &str) {
+    let job = &mut known.job;
+    job.run = None;
+    job.scheduled_at = None;
+    job.enter(state, now, reason);
+    match state {
+        State::Completed => job.completed_at = Some(now),
+        _ => job.failed_at = Some(now),
+    }
+    let keep = known.facts.queue.settings.retention.of(state).unwrap_or_default();
+    job.keep_until = job.policy.ttl.map(|ttl| now + ttl);
+    if let (Some(key), Some(lock)) = (job.lock_key(), &known.facts.lock)
+        && lock.job == job.id
+    {
+        match lock.until {
+            Until::End => draft.changes.push(Change::Lock { key, lock: None }),
+            Until::Period => {
+                let kept = job.keep_until.unwrap_or(now + keep.age);
+                job.keep_until = Some(kept.max(lock.expires_at));
+            }
+        }
+    }
+    let attempt = job.attempt;
+    let kind = match state {
+        State::Completed => EventKind::Completed { attempt },
+        State::Cancelled => EventKind::Cancelled {
+            reason: reason.to_owned(),
+        },
+        _ => EventKind::Dead {
+            attempt,
+            reason: reason.to_owned(),
+        },
+    };
+    draft.event(job, now, kind);
+}
+
+/// The job and its lock go for good.
+fn remove(known: &Known<'_>, now: Time) -> Decision {
+    let mut draft = Draft::new();
+    let job = &known.job;
+    if let (Some(key), Some(lock)) = (job.lock_key(), &known.facts.lock)
+        && lock.job == job.id
+    {
+        draft.changes.push(Change::Lock { key, lock: None });
+    }
+    draft.event(job, now, EventKind::Deleted);
+    draft.changes.push(Change::Remove(job.id));
+    Decision {
+        changes: draft.changes,
+        effects: Vec::new(),
+        reply: Reply::Removed,
+    }
+}
+
+/// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
+fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time) -> Decision {
+    match then {
+        AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, &reason),
+        AfterStop::Expire => end(&mut draft, &mut known, State::Dead, now, "expired"),
+        AfterStop::Hold { reason } => {
+            known.job.run = None;
+            known.job.hold_reason = Some(reason.clone());
+            known.job.enter(State::Held, now, reason.as_str());
+            draft.event(&known.job, now, EventKind::Held { reason });
+        }
+        AfterStop::Delete => {
+            let mut gone = remove(&known, now);
+            draft.changes.retain(|change| matches!(change, Change::Event(_)));
+            draft.changes.append(&mut gone.changes);
+            return Decision {
+                changes: draft.changes,
+                effects: draft.effects,
+                reply: Reply::Removed,
+            };
+        }
+    }
+    draft.now(known.job)
+}
+
+/// Keeps text within bounds without cutting a character in two.
+fn bounded(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        let mut cut = bytes;
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,81 @@
+//! What happened, told to those who watch. An event is stored with the change it tells of, and released after it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, Progress, QueueName, Time};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub at: Time,
+    pub job: JobId,
+    pub queue: QueueName,
+    pub scope: Option<String>,
+    pub kind: EventKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum EventKind {
+    Enqueued,
+    /// Its time has come (scheduled, retrying), or it was handed back or retried: it waits in line again.
+    Pending {
+        reason: String,
+    },
+    Started {
+        attempt: u32,
+    },
+    Progress(Progress),
+    Checkpoint {
+        attempt: u32,
+        bytes: u64,
+    },
+    Completed {
+        attempt: u32,
+    },
+    /// An attempt failed and the job will run again.
+    Failed {
+        attempt: u32,
+        error: String,
+        next_attempt_at: Time,
+    },
+    Held {
+        reason: String,
+    },
+    Approved,
+    Rejected,
+    Dead {
+        attempt: u32,
+        reason: String,
+    },
+    /// Somebody asked; the attempt is still running.
+    Cancelling,
+    Cancelled {
+        reason: String,
+    },
+    Moved {
+        from: QueueName,
+    },
+    Deleted,
+}
+
+impl EventKind {
+    /// The name in the stream.
+    pub fn word(&self) -> &'static str {
+        match self {
+            EventKind::Enqueued => "enqueued",
+            EventKind::Pending { .. } => "pending",
+            EventKind::Started { .. } => "started",
+            EventKind::Progress(_) => "progress",
+            EventKind::Checkpoint { .. } => "checkpoint",
+            EventKind::Completed { .. } => "completed",
+            EventKind::Failed { .. } => "failed",
+            EventKind::Held { .. } => "held",
+            EventKind::Approved => "approved",
+            EventKind::Rejected => "rejected",
+            EventKind::Dead { .. } => "dead",
+            EventKind::Cancelling => "cancelling",
+            EventKind::Cancelled { .. } => "cancelled",
+            EventKind::Moved { .. } => "moved",
+            EventKind::Deleted => "deleted",
+        }
+    }
+}

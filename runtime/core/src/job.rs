@@ -1,0 +1,276 @@
+//! What a job is: one piece of work, its policy, and where it stands.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Body, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Time, Token, Unique, bounds};
+
+/// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
+/// waits for approval, `blocked` for other jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum State {
+    Scheduled,
+    Pending,
+    Active,
+    Retrying,
+    Held,
+    Blocked,
+    Completed,
+    Dead,
+    Cancelled,
+}
+
+impl State {
+    pub const ALL: [State; 9] = [
+        State::Scheduled,
+        State::Pending,
+        State::Active,
+        State::Retrying,
+        State::Held,
+        State::Blocked,
+        State::Completed,
+        State::Dead,
+        State::Cancelled,
+    ];
+
+    /// An ended job never moves again by itself.
+    pub fn is_ended(self) -> bool {
+        matches!(self, State::Completed | State::Dead | State::Cancelled)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Scheduled => "scheduled",
+            State::Pending => "pending",
+            State::Active => "active",
+            State::Retrying => "retrying",
+            State::Held => "held",
+            State::Blocked => "blocked",
+            State::Completed => "completed",
+            State::Dead => "dead",
+            State::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A job as it is stored. Its bodies lie apart, so that a state change never rewrites a payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: JobId,
+    pub queue: QueueName,
+    pub priority: Priority,
+    pub policy: Policy,
+    pub tags: Vec<(String, String)>,
+    /// Whom the job is about, as `type:id`.
+    pub scope: Option<String>,
+    /// The tenant or customer whose limits and turn it counts against.
+    pub limit_key: Option<String>,
+    /// Only this worker may fetch it.
+    pub target_worker: Option<String>,
+    pub unique: Option<Unique>,
+    pub parent: Option<JobId>,
+    pub batch_id: Option<String>,
+    /// The schedule that made it.
+    pub schedule: Option<String>,
+    pub created_by: Option<String>,
+
+    pub state: State,
+    /// When it came into this state.
+    pub since: Time,
+    /// Its place in line while pending: a fresh one each time, so nothing lands behind a cursor.
+    pub ready_seq: u64,
+    /// How often it was claimed. Never falls: it fences late words.
+    pub fence: u32,
+    /// How often it was claimed since it was last retried by hand. What people see as the attempt.
+    pub attempt: u32,
+    /// How many attempts failed; at `max_retries` the job is dead.
+    pub failures: u32,
+    /// How often the process died while it ran; capped apart.
+    pub crashes: u32,
+    /// Runs granted by hand (requeue) on top of the policy's.
+    pub granted: u32,
+    pub run: Option<Run>,
+    /// When it becomes pending: for scheduled and retrying.
+    pub scheduled_at: Option<Time>,
+    pub expire_at: Option<Time>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    /// Start of the latest attempt.
+    pub started_at: Option<Time>,
+    /// Start of the first attempt: `max_duration` counts from here.
+    pub first_started_at: Option<Time>,
+    pub completed_at: Option<Time>,
+    pub failed_at: Option<Time>,
+    /// When retention may remove it, where that is its own (ttl, or a unique lock that outlives it).
+    pub keep_until: Option<Time>,
+    pub hold_reason: Option<String>,
+    pub progress: Option<Progress>,
+    pub payload: BodyRef,
+    pub checkpoint: BodyRef,
+    pub checkpoint_schema: u32,
+    pub result: BodyRef,
+    pub last_error: Option<String>,
+    /// The token that ended it, so that a repeated ack is answered as the first was.
+    pub ended_by: Option<Token>,
+    /// How many children it has spawned for good: the next ordinal.
+    pub children: u32,
+    pub timeline: Timeline,
+}
+
+impl Job {
+    pub fn is_ended(&self) -> bool {
+        self.state.is_ended()
+    }
+
+    /// Runs left before a failure is final.
+    pub fn runs_left(&self) -> u32 {
+        (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
+    }
+
+    /// Moves the job, and writes the move into its timeline.
+    pub fn enter(&mut self, state: State, now: Time, reason: impl Into<String>) {
+        self.state = state;
+        self.since = now;
+        self.updated_at = now;
+        self.timeline.push(Step {
+            at: now,
+            state,
+            attempt: self.attempt,
+            reason: reason.into(),
+        });
+    }
+}
+
+/// The attempt that is alive now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub token: Token,
+    pub runner: Runner,
+    pub started_at: Time,
+    /// When the lease lapses without a heartbeat. Absent for a local attempt: it lives and dies with the process.
+    pub lease_expires_at: Option<Time>,
+    /// The last sign of life: progress, checkpoint, log or heartbeat.
+    pub heartbeat_at: Time,
+    pub stop: Option<Stop>,
+}
+
+/// Who runs an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Runner {
+    /// This process, with a plugin's version (the SHA-256 of its bytes).
+    Local { plugin: String, version: String },
+    /// A worker that fetched over HTTP.
+    External { worker_id: String, hostname: String },
+}
+
+impl Runner {
+    pub fn is_local(&self) -> bool {
+        matches!(self, Runner::Local { .. })
+    }
+}
+
+/// Somebody wants the running attempt stopped; the job moves on when it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    pub at: Time,
+    pub then: AfterStop,
+}
+
+/// What becomes of the job once its attempt has stopped. In order of weight: a heavier wish replaces a lighter one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AfterStop {
+    Hold { reason: String },
+    Cancel { reason: String },
+    Expire,
+    Delete,
+}
+
+/// What a handler says of how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    pub ts: Time,
+    pub phase: Option<String>,
+    pub message: Option<String>,
+    pub level: Option<String>,
+    /// JSON text of the handler's own making.
+    pub detail: Option<String>,
+    pub percent: Option<f64>,
+    pub current: Option<u64>,
+    pub total: Option<u64>,
+    pub unit: Option<String>,
+    pub weight: Option<f64>,
+}
+
+/// One attempt that did not end well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptError {
+    pub attempt: u32,
+    pub error: String,
+    pub backtrace: Option<String>,
+    pub at: Time,
+    pub runner: Runner,
+    pub usage: Usage,
+}
+
+/// What an attempt took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub cpu_ms: u64,
+    pub wall_ms: u64,
+    pub peak_memory: u64,
+    pub host_calls: u64,
+    pub log_bytes: u64,
+}
+
+/// The job's history: every move with its reason. The first and the latest are kept, what fell out between is counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    pub steps: Vec<Step>,
+    pub dropped: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub at: Time,
+    pub state: State,
+    pub attempt: u32,
+    /// Why, in a word or a short sentence.
+    pub reason: String,
+}
+
+impl Timeline {
+    fn push(&mut self, step: Step) {
+        if self.steps.len() >= bounds::TIMELINE {
+            // Keep how it began: the oldest step that goes is the second.
+            self.steps.remove(1);
+            self.dropped += 1;
+        }
+        self.steps.push(step);
+    }
+}
+
+/// A job that somebody wants stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewJob {
+    pub queue: Option<QueueName>,
+    pub payload: Option<Body>,
+    pub policy: PolicyChoice,
+    pub scheduled_at: Option<Time>,
+    /// Instead of `scheduled_at`: counted from the moment it is stored.
+    pub delay: Option<Duration>,
+    pub unique: Option<Unique>,
+    pub tags: Vec<(String, String)>,
+    pub scope: Option<String>,
+    pub limit_key: Option<String>,
+    pub target_worker: Option<String>,
+    pub parent: Option<JobId>,
+    pub batch_id: Option<String>,
+    pub schedule: Option<String>,
+    pub created_by: Option<String>,
+    pub checkpoint: Option<Body>,
+    /// Given for children and scheduled jobs, whose ids are derived; made from the seed otherwise.
+    pub id: Option<JobId>,
+    /// Stored as held: somebody must approve it first.
+    pub hold_reason: Option<String>,
+}

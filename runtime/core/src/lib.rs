@@ -1,0 +1,37 @@
+//! The rules: what a job is and how it moves.
+//!
+//! This crate owns every decision about a job. It does no IO, reads no clock, is not async and has no randomness of its
+//! own: `now` and a seed are handed in, and what comes back is data. The store calls [`decide`] and carries out what it
+//! says, in one atomic batch.
+
+mod body;
+pub mod bounds;
+mod command;
+mod decide;
+mod event;
+mod id;
+mod job;
+pub mod limits;
+mod name;
+mod plugin;
+mod policy;
+mod queue;
+mod refusal;
+pub mod retry;
+pub mod schedule;
+mod time;
+mod unique;
+
+pub use body::{Blob, Body, BodyKind, BodyRef};
+pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Reply, Retry, Word};
+pub use decide::{decide, next_watch};
+pub use event::{Event, EventKind};
+pub use id::{JobId, Token};
+pub use job::{AfterStop, AttemptError, Job, NewJob, Progress, Run, Runner, State, Step, Stop, Timeline, Usage};
+pub use name::{Name, QueueName};
+pub use plugin::{Plugin, Version};
+pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
+pub use queue::{Counts, Keep, Queue, Retention, Settings};
+pub use refusal::Refusal;
+pub use time::Time;
+pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, Until, Within};

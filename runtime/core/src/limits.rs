@@ -1,0 +1,173 @@
+//! Concurrency and rate limits, for a queue and for each key in it. Deciding only: who is next is the store's to find,
+//! whether it may start is decided here.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Refusal, Time, bounds};
+
+/// At most `count` starts in any span of `per`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    pub count: u32,
+    pub per: Duration,
+}
+
+impl Rate {
+    pub fn check(&self, field: &'static str) -> Result<(), Refusal> {
+        if self.count == 0 || self.count > bounds::MAX_RATE {
+            return Err(Refusal::invalid(
+                field,
+                format!("a rate of 1 to {} starts; pause the queue to stop it", bounds::MAX_RATE),
+            ));
+        }
+        if self.per < Duration::from_millis(1) || self.per > bounds::LONGEST_RATE_WINDOW {
+            return Err(Refusal::invalid(field, "a window between 1 millisecond and 24 hours"));
+        }
+        Ok(())
+    }
+}
+
+/// What has been started, for one queue or one key of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limiter {
+    pub running: u32,
+    /// The starts inside the window: (moment, how many), oldest first. One entry a start up to `EXACT`, and above
+    /// that one entry per slice of the window, which counts until its last moment has passed: never too many.
+    starts: VecDeque<(Time, u32)>,
+}
+
+/// Up to this rate each start is remembered by itself.
+const EXACT: u32 = 1_000;
+/// Above it, the window is cut into so many slices.
+const SLICES: u64 = 256;
+
+/// May one more start?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Go,
+    /// All places are taken: ask again when one ends.
+    Full,
+    /// Too many starts: ask again at this moment.
+    Until(Time),
+}
+
+impl Limiter {
+    /// Whether a start is allowed now. Does not count it.
+    pub fn admit(&mut self, concurrency: Option<u32>, rate: Option<Rate>, now: Time) -> Admission {
+        if concurrency.is_some_and(|max| self.running >= max) {
+            return Admission::Full;
+        }
+        let Some(rate) = rate else { return Admission::Go };
+        self.forget_before(rate, now);
+        let mut recent: u64 = self.starts.iter().map(|(_, count)| u64::from(*count)).sum();
+        if recent < u64::from(rate.count) {
+            return Admission::Go;
+        }
+        // The moment when enough of the oldest have left the window.
+        for (at, count) in &self.starts {
+            recent -= u64::from(*count);
+            if recent < u64::from(rate.count) {
+                return Admission::Until(*at + rate.per);
+            }
+        }
+        Admission::Go
+    }
+
+    /// Counts a start.
+    pub fn start(&mut self, rate: Option<Rate>, now: Time) {
+        self.running += 1;
+        let Some(rate) = rate else {
+            self.starts.clear();
+            return;
+        };
+        if rate.count <= EXACT {
+            self.starts.push_back((now, 1));
+            return;
+        }
+        let slice = (rate.per.as_millis() as u64 / SLICES).max(1);
+        let end = Time(now.millis() / slice * slice + slice - 1);
+        match self.starts.back_mut() {
+            Some((at, count)) if *at == end => *count += 1,
+            _ => self.starts.push_back((end, 1)),
+        }
+    }
+
+    /// Counts an end.
+    pub fn end(&mut self) {
+        debug_assert!(self.running > 0, "an attempt ended that was never counted");
+        self.running = self.running.saturating_sub(1);
+    }
+
+    /// Whether there is anything to remember: an idle limiter need not be stored.
+    pub fn is_idle(&mut self, rate: Option<Rate>, now: Time) -> bool {
+        match rate {
+            Some(rate) => self.forget_before(rate, now),
+            None => self.starts.clear(),
+        }
+        self.running == 0 && self.starts.is_empty()
+    }
+
+    fn forget_before(&mut self, rate: Rate, now: Time) {
+        while self.starts.front().is_some_and(|(at, _)| *at + rate.per <= now) {
+            self.starts.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PER_SECOND: Rate = Rate {
+        count: 2,
+        per: Duration::from_secs(1),
+    };
+
+    #[test]
+    fn a_rate_holds_in_every_window_not_only_aligned_ones() {
+        let mut limiter = Limiter::default();
+        for at in [900, 950] {
+            assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(at)), Admission::Go);
+            limiter.start(Some(PER_SECOND), Time(at));
+        }
+        assert_eq!(
+            limiter.admit(None, Some(PER_SECOND), Time(1_000)),
+            Admission::Until(Time(1_900))
+        );
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(1_900)), Admission::Go);
+    }
+
+    #[test]
+    fn a_high_rate_is_never_exceeded_and_needs_little_memory() {
+        let rate = Rate {
+            count: 5_000,
+            per: Duration::from_secs(60),
+        };
+        let mut limiter = Limiter::default();
+        let mut starts = Vec::new();
+        for at in (0..180_000).step_by(3) {
+            let now = Time(at);
+            if limiter.admit(None, Some(rate), now) == Admission::Go {
+                limiter.start(Some(rate), now);
+                starts.push(at);
+            }
+        }
+        for (index, at) in starts.iter().enumerate() {
+            let inside = starts[index..].iter().take_while(|later| **later < at + 60_000).count();
+            assert!(inside <= 5_000, "{inside} starts within a minute of {at}");
+        }
+        assert!(limiter.starts.len() as u64 <= SLICES + 1);
+    }
+
+    #[test]
+    fn a_full_queue_admits_again_when_one_ends() {
+        let mut limiter = Limiter::default();
+        limiter.start(None, Time(1));
+        assert_eq!(limiter.admit(Some(1), None, Time(2)), Admission::Full);
+        limiter.end();
+        assert_eq!(limiter.admit(Some(1), None, Time(2)), Admission::Go);
+    }
+}

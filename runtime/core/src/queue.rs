@@ -1,0 +1,123 @@
+//! A queue: a name that jobs wait in, its settings, and its counts.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Rate;
+use crate::{PolicyChoice, QueueName, Refusal, State, Time, bounds};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queue {
+    pub name: QueueName,
+    /// Short and never used again: what keys on disk are built from.
+    pub id: u32,
+    pub created_at: Time,
+    pub settings: Settings,
+    pub counts: Counts,
+}
+
+/// What an operator can set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    pub paused: bool,
+    /// Paused, and said to be on its way to empty hands: running jobs finish.
+    pub draining: bool,
+    pub defaults: PolicyChoice,
+    pub max_concurrency: Option<u32>,
+    pub rate: Option<Rate>,
+    /// The same two, for each `limit_key` by itself.
+    pub key_concurrency: Option<u32>,
+    pub key_rate: Option<Rate>,
+    /// After each such span of waiting a job counts as one priority more urgent. Absent: strict.
+    pub ageing: Option<Duration>,
+    pub retention: Retention,
+}
+
+/// How long and how many ended jobs are kept. `None` takes the default; a count of `None` means no bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    pub completed: Keep,
+    pub dead: Keep,
+    pub cancelled: Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    pub age: Duration,
+    pub count: Option<u64>,
+}
+
+impl Default for Keep {
+    fn default() -> Keep {
+        Keep {
+            age: Duration::from_secs(7 * 24 * 3600),
+            count: None,
+        }
+    }
+}
+
+impl Retention {
+    /// The rule for a state; none for a job that has not ended.
+    pub fn of(&self, state: State) -> Option<Keep> {
+        match state {
+            State::Completed => Some(self.completed),
+            State::Dead => Some(self.dead),
+            State::Cancelled => Some(self.cancelled),
+            State::Scheduled | State::Pending | State::Active | State::Retrying | State::Held | State::Blocked => None,
+        }
+    }
+}
+
+/// Kept with every move of a job: no scan answers "how many are pending".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Jobs in each state now, in the order of `State::ALL`.
+    pub now: [u64; 9],
+    /// Since the queue was made.
+    pub enqueued: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    /// Sum of waiting and running times of completed attempts, for averages.
+    pub wait_ms: u64,
+    pub run_ms: u64,
+}
+
+impl Counts {
+    pub fn of(&self, state: State) -> u64 {
+        self.now[state as usize]
+    }
+
+    pub fn leave(&mut self, state: State) {
+        let count = &mut self.now[state as usize];
+        debug_assert!(*count > 0, "a job left `{}` that was never counted in", state.word());
+        *count = count.saturating_sub(1);
+    }
+
+    pub fn enter(&mut self, state: State) {
+        self.now[state as usize] += 1;
+    }
+}
+
+impl Settings {
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.defaults.check()?;
+        for (field, rate) in [("rate_limit", self.rate), ("key_rate_limit", self.key_rate)] {
+            if let Some(rate) = rate {
+                rate.check(field)?;
+            }
+        }
+        if self
+            .ageing
+            .is_some_and(|span| span < Duration::from_secs(1) || span > bounds::LONGEST)
+        {
+            return Err(Refusal::invalid(
+                "ageing",
+                "between 1 second and ten years, or leave it out for strict priority",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a command was not carried out. Nothing changed when one of these comes back.
+
+use crate::{JobId, State};
+
+/// Split by what the caller does about it. Knows nothing of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The input is wrong: say which field and what would be right.
+    #[error("`{field}`: {why}")]
+    Invalid { field: &'static str, why: String },
+    #[error("there is no {what} `{name}`")]
+    NotFound { what: &'static str, name: String },
+    /// The job is not in a state from which that can be done.
+    #[error("cannot {action} job {id}: it is {}, and only {allowed} jobs can be", state.word())]
+    WrongState {
+        action: &'static str,
+        id: JobId,
+        state: State,
+        allowed: &'static str,
+    },
+    /// A late word: the attempt it speaks for is over.
+    #[error("job {id} is {}, and no attempt under this lease is active: its result is not taken", state.word())]
+    NotActive { id: JobId, state: State },
+    /// Bringing the job back would break the promise of its unique key.
+    #[error("cannot {action} job {id}: its unique key is held by {holder}")]
+    Locked {
+        action: &'static str,
+        id: JobId,
+        holder: JobId,
+    },
+    /// One queue, one plugin.
+    #[error("queue `{queue}` is served by plugin `{plugin}`")]
+    Taken { queue: String, plugin: String },
+    #[error("{what} `{name}` exists already")]
+    Exists { what: &'static str, name: String },
+}
+
+impl Refusal {
+    pub fn invalid(field: &'static str, why: impl Into<String>) -> Refusal {
+        Refusal::Invalid { field, why: why.into() }
+    }
+
+    pub fn not_found(what: &'static str, name: impl ToString) -> Refusal {
+        Refusal::NotFound {
+            what,
+            name: name.to_string(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What goes into one attempt: plain data that the server fills in. Nothing here knows wasmtime.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::limits::Limits;
+
+/// One run of one job's handler.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub job_id: String,
+    pub queue: String,
+    pub payload: Bytes,
+    /// The state that an earlier attempt saved last.
+    pub checkpoint: Option<Checkpoint>,
+    /// Counted from 1.
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub tags: Vec<(String, String)>,
+    pub scope: Option<String>,
+    pub created_at_ms: u64,
+    /// Now, by the server's clock: this crate reads no calendar.
+    pub started_at_ms: u64,
+    /// How many children earlier attempts have committed: the ordinal of the next one.
+    pub children_committed: u32,
+    pub limits: Limits,
+    /// What `config.get` finds.
+    pub config: BTreeMap<String, String>,
+    /// The secrets this plugin may read; `None` is granted but not set. A name that is not here is denied.
+    pub secrets: BTreeMap<String, Option<Secret>>,
+    /// Set to stop the attempt. The newest value counts; dropping the sender means that nobody will ask.
+    pub cancel: watch::Receiver<Option<Cancel>>,
+}
+
+/// Saved state: bytes to us, and the version number the guest gave them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub schema: u32,
+    pub bytes: Bytes,
+}
+
+/// A request to stop. The guest is told, and at the deadline it is stopped dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    pub reason: CancelReason,
+    pub deadline: Instant,
+}
+
+impl Cancel {
+    /// A request to stop within `grace` from now.
+    pub fn within(reason: CancelReason, grace: Duration) -> Self {
+        Cancel {
+            reason,
+            deadline: Instant::now() + grace,
+        }
+    }
+}
+
+/// Why an attempt is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    User,
+    Timeout,
+    Shutdown,
+    Swap,
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CancelReason::User => "the job was cancelled",
+            CancelReason::Timeout => "its time was used up",
+            CancelReason::Shutdown => "the server shuts down",
+            CancelReason::Swap => "a new version of the plugin takes over",
+        })
+    }
+}
+
+/// A secret's value. It shows itself to the guest that asks for it and to nobody else: `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Secret(value.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

@@ -1,0 +1,268 @@
+//! From bytes to a plugin: every check an upload must pass, in order of cost.
+//!
+//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it happens on threads of its own, at the lowest
+//! priority, one component at a time. Nothing here runs guest code.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::sync::{Semaphore, oneshot};
+use wasmtime::Engine;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker};
+
+use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
+use crate::cache::{Cache, hex};
+use crate::error::{Error, Rejected};
+use crate::limits::TABLES_PER_SHARE;
+use crate::plugin::Plugin;
+use crate::state::State;
+use crate::threads::lower_priority;
+
+pub(crate) struct Compiler {
+    bench: Arc<Bench>,
+    threads: rayon::ThreadPool,
+    one_at_a_time: Semaphore,
+}
+
+/// What the compiling threads share.
+struct Bench {
+    engine: Engine,
+    linker: Linker<State>,
+    cache: Option<Cache>,
+    max_bytes: usize,
+    shares: u32,
+}
+
+impl Compiler {
+    pub(crate) fn new(
+        engine: &Engine,
+        cache: Option<Cache>,
+        threads: usize,
+        max_bytes: usize,
+        shares: u32,
+    ) -> Result<Self, Error> {
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|n| format!("windlass-compile-{n}"))
+            .start_handler(|_| lower_priority())
+            .build()
+            .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
+        let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
+        let bench = Arc::new(Bench {
+            engine: engine.clone(),
+            linker,
+            cache,
+            max_bytes,
+            shares,
+        });
+        Ok(Compiler {
+            bench,
+            threads,
+            one_at_a_time: Semaphore::new(1),
+        })
+    }
+
+    pub(crate) async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
+        check_header(&bytes)?;
+        let limit = self.bench.max_bytes;
+        if bytes.len() > limit {
+            return Err(Rejected::TooLarge {
+                size: bytes.len(),
+                limit,
+            });
+        }
+        let internal = |reason: &str| Rejected::Internal {
+            reason: reason.to_owned(),
+        };
+        let _turn = self
+            .one_at_a_time
+            .acquire()
+            .await
+            .map_err(|_| internal("the executor is shutting down"))?;
+        let (answer, answered) = oneshot::channel();
+        let bench = Arc::clone(&self.bench);
+        self.threads.spawn(move || {
+            // A compiler that panics on somebody's bytes must not take the server along.
+            let made = catch_unwind(AssertUnwindSafe(|| bench.make(&bytes)));
+            let made = made.unwrap_or_else(|_| {
+                Err(Rejected::Internal {
+                    reason: "the compiler panicked".to_owned(),
+                })
+            });
+            // Whoever asked may have gone; the cache has the code for the next one.
+            let _ = answer.send(made);
+        });
+        answered
+            .await
+            .unwrap_or_else(|_| Err(internal("the executor is shutting down")))
+    }
+}
+
+impl Bench {
+    fn make(&self, bytes: &[u8]) -> Result<Plugin, Rejected> {
+        let digest = hex(&Sha256::digest(bytes));
+        let cached = self.cache.as_ref().and_then(|cache| cache.load(&self.engine, &digest));
+        let from_cache = cached.is_some();
+        let component = match cached {
+            Some(component) => component,
+            None => {
+                let component = Component::from_binary(&self.engine, bytes).map_err(|error| Rejected::Invalid {
+                    reason: format!("{error:#}"),
+                })?;
+                if let Some(cache) = &self.cache {
+                    cache.store(&digest, &component);
+                }
+                component
+            }
+        };
+        check_export(&self.engine, &component)?;
+        let imports = check_imports(&self.engine, &component)?;
+        let shares = shares(&component);
+        if shares > self.shares {
+            return Err(Rejected::TooManyParts {
+                needed: shares,
+                available: self.shares,
+            });
+        }
+        let pre = self
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| Rejected::ImportMismatch {
+                reason: format!("{error:#}"),
+            })?;
+        let pre = HandlerPre::new(pre).map_err(|error| Rejected::WrongType {
+            export: RUN.to_owned(),
+            reason: format!("{error:#}"),
+        })?;
+        Ok(Plugin::new(digest, bytes.len(), imports, from_cache, shares, pre))
+    }
+}
+
+/// Everything a guest may import. What is granted of it is decided per attempt, in `capability`.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    Handler::add_to_linker::<State, State>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+/// The first eight bytes tell what kind of file this is.
+fn check_header(bytes: &[u8]) -> Result<(), Rejected> {
+    let not_wasm = |found: &str| {
+        Err(Rejected::NotWasm {
+            found: found.to_owned(),
+        })
+    };
+    match bytes {
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(Rejected::CoreModule),
+        [0, b'a', b's', b'm', _, _, _, _, ..] => {
+            not_wasm("it has the mark of WebAssembly, but a version that nobody knows")
+        }
+        [0, b'a', b's', b'm', ..] => not_wasm("the file ends after its first bytes"),
+        [] => not_wasm("the body is empty"),
+        [0x7f, b'E', b'L', b'F', ..] => not_wasm("it is machine code, which is never accepted"),
+        _ if bytes.trim_ascii_start().starts_with(b"(") => {
+            not_wasm("it looks like WebAssembly text, which must be assembled first (`wasm-tools parse`)")
+        }
+        _ => not_wasm("it does not begin with the mark `\\0asm`"),
+    }
+}
+
+fn check_export(engine: &Engine, component: &Component) -> Result<(), Rejected> {
+    let exports: Vec<String> = component
+        .component_type()
+        .exports(engine)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    if component.get_export_index(None, RUN).is_some() {
+        return Ok(());
+    }
+    let (run, _) = RUN.split_once('@').unwrap_or((RUN, VERSION));
+    let other_version = exports
+        .iter()
+        .find_map(|name| name.strip_prefix(run)?.strip_prefix('@'));
+    if let Some(version) = other_version {
+        return Err(Rejected::WrongVersion {
+            found: format!("{PACKAGE}@{version}"),
+            spoken: format!("{PACKAGE}@{VERSION}"),
+        });
+    }
+    let found = if exports.is_empty() {
+        "nothing".to_owned()
+    } else {
+        exports
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    Err(Rejected::MissingExport {
+        wanted: RUN.to_owned(),
+        found,
+    })
+}
+
+/// The packages that `linker` offers. Whether a function in them fits is for wasmtime to say.
+const OFFERED: [&str; 7] = [
+    "windlass:job/",
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
+
+fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, Rejected> {
+    let mut imports = Vec::new();
+    let mut foreign = Vec::new();
+    for (name, item) in component.component_type().imports(engine) {
+        let offered = OFFERED.iter().any(|package| name.starts_with(package));
+        match item.ty {
+            // A bare type names something that another import uses; it asks for nothing.
+            ComponentItem::Type(_) => {}
+            _ if offered => imports.push(name.to_owned()),
+            _ => foreign.push(name.to_owned()),
+        }
+    }
+    if foreign.is_empty() {
+        Ok(imports)
+    } else {
+        Err(Rejected::ForeignImport { imports: foreign })
+    }
+}
+
+/// What one instance takes from the pool. Memories and tables are mapped in advance and can run out; core instances are only
+/// counted there, so the pool is given plenty of them.
+fn shares(component: &Component) -> u32 {
+    let needs = component.resources_required();
+    let (memories, tables) = needs.map_or((0, 0), |needs| (needs.num_memories, needs.num_tables));
+    memories.max(tables.div_ceil(TABLES_PER_SHARE)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &str) {
+        let message = check_header(bytes).expect_err("must be turned away").to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+
+    #[test]
+    fn what_is_not_a_component_is_told_what_it_is() {
+        check(b"", "empty");
+        check(b"\0asm", "ends after");
+        check(b"\0asm\x01\0\0\0", "core WebAssembly module");
+        check(b"\0asm\x09\0\x01\0", "nobody knows");
+        check(b"  (component)", "text");
+        check(b"\x7fELF....", "machine code");
+        check(b"hello, world", "\\0asm");
+        assert_eq!(check_header(b"\0asm\x0d\0\x01\0"), Ok(()));
+    }
+}

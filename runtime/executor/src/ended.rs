@@ -1,0 +1,65 @@
+//! What comes out of one attempt. Whatever a guest does is a value here, never an error of the host.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::attempt::CancelReason;
+use crate::host::Child;
+
+/// How an attempt ended, and what it used.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub outcome: Outcome,
+    /// The children spawned since the last checkpoint, to be committed with the result. Empty unless completed: what an
+    /// attempt spawned and did not commit never was.
+    pub children: Vec<Child>,
+    pub usage: Usage,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The handler returned a result. It may have done so after it was asked to stop.
+    Completed { result: Bytes },
+    /// The handler failed: by its own word, by a trap, or against a limit.
+    Failed {
+        error: String,
+        backtrace: Option<String>,
+        retry: Retry,
+    },
+    /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.
+    Stopped {
+        reason: CancelReason,
+        error: String,
+        cooperative: bool,
+    },
+    /// The host said at a checkpoint that the attempt is over; see `HostError::Ended`. Nothing is left to record.
+    Superseded,
+}
+
+/// Whether, and when, to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As the job's policy says.
+    Backoff,
+    /// After this time, while the job has attempts left.
+    After(Duration),
+    /// Never: the job is dead.
+    Never,
+}
+
+/// What an attempt used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time, host calls included.
+    pub cpu: Duration,
+    /// From the moment it got its place in the pool.
+    pub wall: Duration,
+    /// The most memory it held at once, tables included.
+    pub peak_memory: u64,
+    /// Calls of the `windlass:job` imports.
+    pub host_calls: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+}

@@ -1,0 +1,90 @@
+//! What can go wrong in the executor itself, and why an upload is turned away. What a guest does wrong at run time is an
+//! `Outcome`.
+
+use std::path::PathBuf;
+
+/// The executor cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the WebAssembly engine cannot start: {0}")]
+    Engine(String),
+    #[error("cannot start a thread of the executor: {0}")]
+    Thread(#[source] std::io::Error),
+    #[error("cannot use {path} for compiled plugins: {source}")]
+    Cache { path: PathBuf, source: std::io::Error },
+    #[error("the key file {path} is not usable: {reason}")]
+    Key { path: PathBuf, reason: String },
+}
+
+/// Why a component was turned away. The text says what is wrong and what would be right; the code never changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    #[error(
+        "this is not WebAssembly: {found}. Upload a component, the .wasm file that your language's Windlass SDK builds"
+    )]
+    NotWasm { found: String },
+    #[error(
+        "this is a core WebAssembly module, and a handler must be a component. Build for wasm32-wasip2 (Rust), or turn the \
+         module into a component with `wasm-tools component new`"
+    )]
+    CoreModule,
+    #[error(
+        "the component has {size} bytes, and the limit is {limit}. Build it optimised for size and without debug information"
+    )]
+    TooLarge { size: usize, limit: usize },
+    #[error("the component is not valid: {reason}")]
+    Invalid { reason: String },
+    #[error(
+        "the component does not export `{wanted}`, it exports {found}. Implement the world `handler` of windlass:job"
+    )]
+    MissingExport { wanted: String, found: String },
+    #[error(
+        "the component is built for {found}, and this server speaks {spoken}. Rebuild it with an SDK for that version"
+    )]
+    WrongVersion { found: String, spoken: String },
+    #[error(
+        "the component exports `{export}` with the wrong type: {reason}. Rebuild it from the WIT files of this version"
+    )]
+    WrongType { export: String, reason: String },
+    #[error(
+        "the component imports {}, which this server does not offer. A handler may import windlass:job and WASI 0.2 (cli, \
+         clocks, filesystem, io, random, sockets)",
+        names(imports)
+    )]
+    ForeignImport { imports: Vec<String> },
+    #[error("an import of the component does not fit: {reason}. Rebuild it from the WIT files of this version")]
+    ImportMismatch { reason: String },
+    #[error("the component needs {needed} memories or table groups at once, and the pool has {available}")]
+    TooManyParts { needed: u32, available: u32 },
+    #[error("compiling the component failed inside the server: {reason}")]
+    Internal { reason: String },
+}
+
+impl Rejected {
+    /// A stable name for programs, as the HTTP API gives it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Rejected::NotWasm { .. } => "NOT_WASM",
+            Rejected::CoreModule => "CORE_MODULE",
+            Rejected::TooLarge { .. } => "COMPONENT_TOO_LARGE",
+            Rejected::Invalid { .. } => "INVALID_COMPONENT",
+            Rejected::MissingExport { .. } => "MISSING_EXPORT",
+            Rejected::WrongVersion { .. } => "WRONG_INTERFACE_VERSION",
+            Rejected::WrongType { .. } => "WRONG_EXPORT_TYPE",
+            Rejected::ForeignImport { .. } => "FOREIGN_IMPORT",
+            Rejected::ImportMismatch { .. } => "IMPORT_MISMATCH",
+            Rejected::TooManyParts { .. } => "COMPONENT_TOO_COMPLEX",
+            Rejected::Internal { .. } => "COMPILE_FAILED",
+        }
+    }
+}
+
+/// `a`, `b` and `c`, in backquotes.
+fn names(list: &[String]) -> String {
+    let quoted: Vec<String> = list.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => "nothing".to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! The executor's handle: owns the engine, the guests' threads, the compiler and the ticker, and starts and ends them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use bytes::Bytes;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
+
+use crate::attempt::{Attempt, CancelReason};
+use crate::cache::Cache;
+use crate::compile::Compiler;
+use crate::ended::{Ended, Outcome, Retry, Usage};
+use crate::error::{Error, Rejected};
+use crate::host::Host;
+use crate::limits;
+use crate::plugin::Plugin;
+use crate::run::{self, Floor};
+use crate::stop::Dead;
+use crate::threads::lower_priority;
+use crate::ticker::Ticker;
+
+/// How the executor is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Threads that guests run on. They have the lowest priority, so one per core is right.
+    pub guest_threads: usize,
+    /// Threads that compile, at the lowest priority too.
+    pub compile_threads: usize,
+    /// How many instances fit at once. A component with several memories takes several places.
+    pub places: u32,
+    /// The largest component that is accepted.
+    pub max_component_bytes: usize,
+    /// Where compiled code is kept. Without it every start compiles again.
+    pub cache: Option<CacheConfig>,
+}
+
+/// Where compiled code is kept, and the key that proves it ours.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    pub folder: PathBuf,
+    /// Made if it does not exist. Must lie outside the folder: whoever writes there must not be able to read it.
+    pub key_file: PathBuf,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(2, usize::from);
+        Config {
+            guest_threads: cores,
+            compile_threads: (cores / 2).clamp(1, 4),
+            places: limits::SHARES,
+            max_component_bytes: limits::COMPONENT_BYTES,
+            cache: None,
+        }
+    }
+}
+
+/// Compiles plugins and runs attempts. Cheap to clone; the last clone ends everything that still runs.
+#[derive(Clone)]
+pub struct Executor {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    floor: Floor,
+    compiler: Compiler,
+    /// Always there until `drop` takes it.
+    guests: Option<Runtime>,
+    /// Dropped after the guests' runtime has been told to end: it ticks the last ones off their threads.
+    _ticker: Ticker,
+}
+
+impl Executor {
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let engine = engine(&config).map_err(|error| Error::Engine(format!("{error:#}")))?;
+        let cache = match &config.cache {
+            Some(cache) => Some(Cache::open(&cache.folder, &cache.key_file, &engine)?),
+            None => None,
+        };
+        let compiler = Compiler::new(
+            &engine,
+            cache,
+            config.compile_threads,
+            config.max_component_bytes,
+            config.places,
+        )?;
+        let guests = guests(config.guest_threads.max(1)).map_err(Error::Thread)?;
+        let ticker = Ticker::start(engine.clone())?;
+        let shares = Arc::new(Semaphore::new(config.places as usize));
+        let floor = Floor {
+            engine,
+            beat: ticker.beat(),
+            shares,
+        };
+        Ok(Executor {
+            inner: Arc::new(Inner {
+                floor,
+                compiler,
+                guests: Some(guests),
+                _ticker: ticker,
+            }),
+        })
+    }
+
+    /// Checks and compiles a component, or takes its code from the cache. Runs beside attempts, behind everything else.
+    pub async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
+        self.inner.compiler.compile(bytes).await
+    }
+
+    /// Runs one attempt to its end, in a fresh instance, on the guests' own threads. To drop the future is to stop the attempt
+    /// dead and not be told how it ended.
+    pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
+        let running = run::run(self.inner.floor.clone(), plugin.clone(), attempt, host);
+        let Some(guests) = &self.inner.guests else {
+            return run::never_started(Dead::Cancelled(CancelReason::Shutdown));
+        };
+        let mut task = StopOnDrop(guests.spawn(running));
+        match (&mut task.0).await {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => run::never_started(Dead::Cancelled(CancelReason::Shutdown)),
+            Err(error) => crashed(&error.to_string()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(guests) = self.guests.take() {
+            // Not the usual drop, which waits for every task and may not happen inside another runtime.
+            guests.shutdown_background();
+        }
+    }
+}
+
+struct StopOnDrop(JoinHandle<Ended>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A panic of ours, not of the guest. The attempt is tried again; the panic is in the server's log.
+fn crashed(reason: &str) -> Ended {
+    Ended {
+        outcome: Outcome::Failed {
+            error: format!("the executor failed while it ran this attempt: {reason}"),
+            backtrace: None,
+            retry: Retry::Backoff,
+        },
+        children: Vec::new(),
+        usage: Usage::default(),
+    }
+}
+
+/// Guests never share a runtime with HTTP: beside four computing guests that took an answer from 0.1 ms to 600 ms. The
+/// intervals of one make a worker look for timers and new tasks after every poll, since each poll may last a whole tick.
+fn guests(threads: usize) -> std::io::Result<Runtime> {
+    runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("windlass-guest")
+        .on_thread_start(lower_priority)
+        .event_interval(1)
+        .global_queue_interval(1)
+        .enable_all()
+        .build()
+}
+
+fn engine(config: &Config) -> wasmtime::Result<Engine> {
+    let shares = config.places;
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(shares)
+        .total_stacks(shares)
+        .total_memories(shares)
+        .total_tables(shares.saturating_mul(limits::TABLES_PER_SHARE))
+        .total_core_instances(shares.saturating_mul(limits::CORE_INSTANCES_PER_COMPONENT))
+        .max_core_instances_per_component(limits::CORE_INSTANCES_PER_COMPONENT)
+        .max_memories_per_component(limits::MEMORIES_PER_COMPONENT)
+        .max_tables_per_component(limits::TABLES_PER_COMPONENT)
+        .max_memories_per_module(limits::MEMORIES_PER_COMPONENT)
+        .max_tables_per_module(limits::TABLES_PER_COMPONENT)
+        .table_elements(limits::TABLE_ELEMENTS);
+    let mut engine = wasmtime::Config::new();
+    engine
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
+        .epoch_interruption(true)
+        .max_wasm_stack(limits::WASM_STACK_BYTES)
+        .async_stack_size(limits::FIBER_STACK_BYTES)
+        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        // Shared memory is not counted by the limiter, and no guest of WASI 0.2 needs it.
+        .wasm_threads(false);
+    Engine::new(&engine)
+}

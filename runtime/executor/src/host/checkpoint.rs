@@ -1,0 +1,44 @@
+//! `checkpoint`: durable state, and the children that commit with it.
+
+use bytes::Bytes;
+
+use crate::attempt::Checkpoint;
+use crate::bindings::windlass::job::checkpoint as wit;
+use crate::state::{State, Superseded};
+
+/// Why the host did not store a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// It could not be stored. The guest is told, and decides.
+    #[error("{0}")]
+    Unavailable(String),
+    /// This attempt is over: another one has taken its place, or the checkpoint was stored together with a hand-back. The
+    /// guest gets no further word.
+    #[error("the attempt is over")]
+    Ended,
+}
+
+impl wit::Host for State {
+    async fn save(&mut self, schema: u32, state: Vec<u8>) -> wasmtime::Result<Result<(), wit::Refusal>> {
+        self.host_called();
+        self.alive();
+        let limit = self.limits.checkpoint_bytes;
+        if state.len() > limit {
+            return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
+        }
+        let checkpoint = Checkpoint {
+            schema,
+            bytes: Bytes::from(state),
+        };
+        let stored = self.host.checkpoint(checkpoint, self.children.uncommitted()).await;
+        self.alive();
+        match stored {
+            Ok(()) => {
+                self.children.committed();
+                Ok(Ok(()))
+            }
+            Err(HostError::Unavailable(reason)) => Ok(Err(wit::Refusal::Unavailable(reason))),
+            Err(HostError::Ended) => Err(Superseded.into()),
+        }
+    }
+}

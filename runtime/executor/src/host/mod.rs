@@ -1,0 +1,36 @@
+//! The host side of the `windlass:job` imports: one file per WIT interface.
+//!
+//! `Host` is what the server implements on top of its store. A file here turns a guest's call into that, within limits; it
+//! must never trust a length, a number or a text that comes from the guest.
+
+mod cancel;
+mod checkpoint;
+mod config;
+mod log;
+mod progress;
+mod secrets;
+mod spawn;
+
+use async_trait::async_trait;
+
+use crate::attempt::Checkpoint;
+
+pub use checkpoint::HostError;
+pub use log::{Level, LogLine, Stream};
+pub use progress::{Amount, Progress};
+pub(crate) use spawn::Children;
+pub use spawn::{Child, Priority};
+
+/// Where an attempt's words go.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// An event for the job's watchers. Called from a guest's thread and possibly a million times a second: must not block.
+    fn progress(&self, progress: Progress);
+
+    /// A line for the job's log. Must not block.
+    fn log(&self, line: LogLine);
+
+    /// Stores state and children in one step, and returns when they are durable. The future may be dropped while it waits,
+    /// when the attempt is stopped: what was handed over may then be committed or not.
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError>;
+}

@@ -1,0 +1,16 @@
+//! `secrets`: values that are shown to the guest they are granted to, and to nobody else.
+
+use crate::bindings::windlass::job::secrets as wit;
+use crate::capability::SecretAnswer;
+use crate::state::State;
+
+impl wit::Host for State {
+    fn get(&mut self, name: String) -> wasmtime::Result<Result<String, wit::Refusal>> {
+        self.host_called();
+        Ok(match self.grants.secret(&name) {
+            SecretAnswer::Given(secret) => Ok(secret.reveal().to_owned()),
+            SecretAnswer::Missing(how) => Err(wit::Refusal::Missing(how)),
+            SecretAnswer::Denied(how) => Err(wit::Refusal::Denied(how)),
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Every limit of this crate, in one place.
+//!
+//! `Limits` is what one attempt may use; the server fills it from the job, the queue and the plugin. The constants are what
+//! nobody needs to tune, each with its reason.
+
+use std::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// What one attempt may use. `None` is no limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All linear memories and tables of the attempt together. One `memory.fill` cannot be interrupted, and takes up to 0.8 s
+    /// for a GiB, so this bounds how late a stop can be, too.
+    pub memory_bytes: usize,
+    /// Wall time of the attempt. When it is used up the attempt is asked to stop, and soon after stopped dead.
+    pub attempt_timeout: Option<Duration>,
+    /// Time without progress, checkpoint or log line. When it is used up the attempt is stopped dead.
+    pub stall_timeout: Option<Duration>,
+    /// Processor time of the attempt.
+    pub cpu_time: Option<Duration>,
+    /// Bytes of log, its own calls and standard output and error together. What comes after is dropped and marked.
+    pub log_bytes: usize,
+    /// Bytes of one checkpoint.
+    pub checkpoint_bytes: usize,
+    /// Bytes of the result.
+    pub result_bytes: usize,
+    /// Children waiting for the next checkpoint or the result.
+    pub children: usize,
+    /// Bytes of those children, payloads and all.
+    pub children_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            memory_bytes: 256 * MIB,
+            attempt_timeout: Some(Duration::from_secs(60 * 60)),
+            stall_timeout: None,
+            cpu_time: None,
+            log_bytes: MIB,
+            checkpoint_bytes: 16 * MIB,
+            result_bytes: 16 * MIB,
+            children: 1_000,
+            children_bytes: 16 * MIB,
+        }
+    }
+}
+
+impl Limits {
+    /// How many bytes a guest may hand over in one call. Above this the call traps before the host has copied them; below
+    /// it the callee refuses in words what is too large for it.
+    pub(crate) fn bytes_per_call(&self) -> usize {
+        let largest = self.checkpoint_bytes.max(self.result_bytes).max(self.children_bytes);
+        largest.saturating_mul(2).saturating_add(MIB)
+    }
+}
+
+/// How long an attempt may go on after its time is used up, to save a last checkpoint.
+pub const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
+
+/// One tick of the epoch clock: the longest a computing guest keeps a thread to itself.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+/// The ticker goes on for this many ticks after the last guest has left the processor, so that a guest that sleeps and wakes
+/// does not pay for waking the ticker each time.
+pub(crate) const IDLE_TICKS: u32 = 64;
+
+/// The largest component that is accepted. A Python component takes 18 MiB.
+pub(crate) const COMPONENT_BYTES: usize = 64 * MIB;
+
+/// One line of the log. Longer lines are cut.
+pub(crate) const LOG_LINE_BYTES: usize = 8 * KIB;
+/// How much of what the guest wrote last goes into the error when it traps: there a panic message is found.
+pub(crate) const LAST_WORDS_BYTES: usize = 2 * KIB;
+/// The error message of a failure.
+pub(crate) const ERROR_BYTES: usize = 8 * KIB;
+/// The backtrace of a failure.
+pub(crate) const BACKTRACE_BYTES: usize = 32 * KIB;
+
+/// Short texts of a progress event: phase and unit.
+pub(crate) const NAME_BYTES: usize = 256;
+/// The message of a progress event.
+pub(crate) const MESSAGE_BYTES: usize = 4 * KIB;
+/// The detail of a progress event.
+pub(crate) const DETAIL_BYTES: usize = 16 * KIB;
+
+/// Random bytes in one call; each call is host time that the epoch cannot interrupt.
+pub(crate) const RANDOM_BYTES: u64 = MIB as u64;
+
+/// Handles (streams, pollables, descriptors) that a guest holds at once; each is host memory.
+pub(crate) const RESOURCES: usize = 10_000;
+
+/// Shares of the instance pool. One share is one memory and `TABLES_PER_SHARE` tables.
+pub(crate) const SHARES: u32 = 1_024;
+pub(crate) const TABLES_PER_SHARE: u32 = 4;
+/// What one component may take from the pool at most.
+pub(crate) const MEMORIES_PER_COMPONENT: u32 = 16;
+pub(crate) const TABLES_PER_COMPONENT: u32 = 64;
+pub(crate) const CORE_INSTANCES_PER_COMPONENT: u32 = 128;
+/// Elements of one table. A Go or C# module has some ten thousand functions.
+pub(crate) const TABLE_ELEMENTS: usize = 100_000;
+
+/// Stack of the wasm code itself, and of the fiber that holds it together with the host calls it makes.
+pub(crate) const WASM_STACK_BYTES: usize = 512 * KIB;
+pub(crate) const FIBER_STACK_BYTES: usize = 2 * MIB;
+
+/// Cuts a text to at most `max` bytes, between two characters, and says so at the cut.
+pub(crate) fn cut(mut text: String, max: usize) -> String {
+    const MARK: &str = " [cut]";
+    if text.len() > max {
+        let mut end = max.saturating_sub(MARK.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_text_keeps_whole_characters_and_shows_the_cut() {
+        assert_eq!(cut("short".into(), 10), "short");
+        assert_eq!(cut("äääääääää".into(), 11), "ää [cut]");
+        assert!(cut("x".repeat(100), 20).len() <= 20);
+    }
+}

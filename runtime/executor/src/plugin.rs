@@ -1,0 +1,82 @@
+//! A component that has passed every check and is ready to run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bindings::HandlerPre;
+use crate::state::State;
+
+/// A compiled and linked component. Cheap to clone; the code is freed with the last clone.
+#[derive(Clone)]
+pub struct Plugin {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    digest: String,
+    size: usize,
+    imports: Vec<String>,
+    from_cache: bool,
+    shares: u32,
+    pre: HandlerPre<State>,
+}
+
+impl Plugin {
+    pub(crate) fn new(
+        digest: String,
+        size: usize,
+        imports: Vec<String>,
+        from_cache: bool,
+        shares: u32,
+        pre: HandlerPre<State>,
+    ) -> Self {
+        Plugin {
+            inner: Arc::new(Inner {
+                digest,
+                size,
+                imports,
+                from_cache,
+                shares,
+                pre,
+            }),
+        }
+    }
+
+    /// The sha-256 of the component's bytes, in hex.
+    pub fn digest(&self) -> &str {
+        &self.inner.digest
+    }
+
+    /// The component's size in bytes.
+    pub fn size(&self) -> usize {
+        self.inner.size
+    }
+
+    /// The interfaces it imports, with their versions, in the component's order.
+    pub fn imports(&self) -> &[String] {
+        &self.inner.imports
+    }
+
+    /// Whether its code came from the cache instead of the compiler.
+    pub fn from_cache(&self) -> bool {
+        self.inner.from_cache
+    }
+
+    /// How many shares of the instance pool one instance takes.
+    pub(crate) fn shares(&self) -> u32 {
+        self.inner.shares
+    }
+
+    pub(crate) fn pre(&self) -> &HandlerPre<State> {
+        &self.inner.pre
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin")
+            .field("digest", &self.inner.digest)
+            .field("size", &self.inner.size)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! What belongs to one running guest: the data of its wasmtime store.
+
+use std::sync::Arc;
+
+use wasmtime::component::{HasData, ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::bindings::windlass::job::types;
+use crate::capability::Grants;
+use crate::host::{Children, Host};
+use crate::limits::{Limits, RESOURCES};
+use crate::logbook::Logbook;
+use crate::meter::{CpuMeter, Life, MemoryMeter};
+use crate::stop::Stop;
+
+pub(crate) struct State {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) grants: Grants,
+    pub(crate) stop: Stop,
+    pub(crate) logbook: Arc<Logbook>,
+    pub(crate) children: Children,
+    pub(crate) memory: MemoryMeter,
+    pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) host_calls: u64,
+    life: Arc<Life>,
+    wasi: WasiCtx,
+    resources: ResourceTable,
+}
+
+/// What a guest is built from, besides its grants.
+pub(crate) struct Parts {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) stop: Stop,
+    pub(crate) life: Arc<Life>,
+    pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) children_committed: u32,
+}
+
+impl State {
+    pub(crate) fn new(parts: Parts, grants: Grants) -> Self {
+        let Parts {
+            host,
+            limits,
+            stop,
+            life,
+            cpu,
+            children_committed,
+        } = parts;
+        let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
+        let mut resources = ResourceTable::new();
+        resources.set_max_capacity(RESOURCES);
+        State {
+            wasi: grants.wasi(&logbook),
+            memory: MemoryMeter::new(limits.memory_bytes),
+            children: Children::starting_at(children_committed),
+            host_calls: 0,
+            host,
+            limits,
+            grants,
+            stop,
+            logbook,
+            cpu,
+            life,
+            resources,
+        }
+    }
+
+    pub(crate) fn host_called(&mut self) {
+        self.host_calls += 1;
+    }
+
+    /// A sign of life: the guest made progress.
+    pub(crate) fn alive(&self) {
+        self.life.sign();
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.resources,
+        }
+    }
+}
+
+impl HasData for State {
+    type Data<'a> = &'a mut State;
+}
+
+/// `types` has no functions; linking it needs the word all the same.
+impl types::Host for State {}
+
+/// Ends the guest from inside a host call: the attempt is over and nobody wants to hear of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the attempt is over")]
+pub(crate) struct Superseded;
+
+/// Ends the guest from inside the epoch callback: its processor time is used up.
+#[derive(Debug, thiserror::Error)]
+#[error("the processor time is used up")]
+pub(crate) struct CpuTimeUsedUp;

@@ -1,0 +1,118 @@
+//! Memory, processor time, log, checkpoint and result: each has an end, and an error that says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use windlass_executor::{Outcome, Retry};
+
+use crate::support::{assert_says, compiled, error, hostile, neighbour_is_well, start};
+
+const MIB: usize = 1 << 20;
+
+async fn runs_out_of_memory(guest: &str) {
+    let guest = compiled(hostile(guest)).await;
+    let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB);
+    neighbour_is_well().await;
+    let ended = running.ended().await;
+    assert_eq!(
+        error(&ended),
+        "the handler ran out of memory: an attempt may use 8388608 bytes"
+    );
+    assert!(matches!(
+        ended.outcome,
+        Outcome::Failed {
+            retry: Retry::Backoff,
+            ..
+        }
+    ));
+    assert!(ended.usage.peak_memory <= 8 * MIB as u64, "{:?}", ended.usage);
+    assert!(ended.usage.peak_memory > 6 * MIB as u64, "{:?}", ended.usage);
+}
+
+#[tokio::test]
+async fn a_memory_bomb_gets_no_more_than_its_limit() {
+    runs_out_of_memory("memory-bomb").await;
+}
+
+#[tokio::test]
+async fn several_memories_get_no_more_than_one() {
+    runs_out_of_memory("memory-bomb-many").await;
+}
+
+#[tokio::test]
+async fn a_guest_that_starts_larger_than_its_limit_is_told_so() {
+    let guest = compiled(hostile("giant-result")).await;
+    let ended = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB)
+        .ended()
+        .await;
+    assert_says(
+        error(&ended),
+        "the handler ran out of memory: an attempt may use 8388608 bytes",
+    );
+}
+
+#[tokio::test]
+async fn processor_time_has_an_end() {
+    let guest = compiled(hostile("endless-loop")).await;
+    let running = start(&guest, "{}", |attempt| {
+        attempt.limits.cpu_time = Some(Duration::from_millis(30))
+    });
+    neighbour_is_well().await;
+    let ended = running.ended().await;
+    assert_eq!(error(&ended), "the handler used up its processor time of 30ms");
+    assert!(ended.usage.cpu >= Duration::from_millis(30));
+}
+
+#[tokio::test]
+async fn a_log_is_cut_at_its_limit_and_the_guest_goes_on() {
+    let guest = compiled(hostile("log-flood")).await;
+    let running = start(&guest, "{}", |attempt| {
+        attempt.limits.log_bytes = 1_000;
+        attempt.limits.cpu_time = Some(Duration::from_millis(50));
+    });
+    neighbour_is_well().await;
+    let host = Arc::clone(&running.host);
+    let ended = running.ended().await;
+    assert_eq!(error(&ended), "the handler used up its processor time of 50ms");
+    let texts = host.texts();
+    assert_eq!(texts.len(), 24, "23 lines of 43 bytes, and the mark");
+    assert_eq!(texts[23], "the log is cut here: an attempt may write 1000 bytes");
+    assert_eq!(ended.usage.log_bytes, 23 * 43);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_is_too_large_is_refused_in_words() {
+    let guest = compiled(hostile("giant-checkpoint")).await;
+    let running = start(&guest, "{}", |_| {});
+    let host = Arc::clone(&running.host);
+    let Outcome::Completed { result } = running.ended().await.outcome else {
+        panic!("it did not complete")
+    };
+    assert_eq!((result[0], result[8]), (1, 0), "an error, too-large");
+    assert_eq!(result[16..24], (16 * MIB as u64).to_le_bytes());
+    assert_eq!(host.saves(), 0);
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_an_error() {
+    let guest = compiled(hostile("giant-result")).await;
+    let running = start(&guest, "{}", |_| {});
+    neighbour_is_well().await;
+    assert_says(error(&running.ended().await), "fuel");
+
+    let small = compiled(hostile("noop")).await;
+    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 3)
+        .ended()
+        .await;
+    assert_eq!(error(&ended), "the result has 4 bytes, and the limit is 3");
+    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 4)
+        .ended()
+        .await;
+    assert_eq!(
+        ended.outcome,
+        Outcome::Completed {
+            result: Bytes::from_static(b"null")
+        }
+    );
+}

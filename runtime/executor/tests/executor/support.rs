@@ -1,0 +1,219 @@
+//! One executor for all tests, guests by name, and a host that remembers what it was told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+use windlass_executor::{
+    Attempt, Cancel, CancelReason, Checkpoint, Child, Config, Ended, Executor, Host, HostError, Limits, LogLine,
+    Outcome, Plugin, Progress, async_trait,
+};
+use wit_component::{ComponentEncoder, StringEncoding};
+use wit_parser::Resolve;
+
+/// Nothing here takes this long; a test that does has failed.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Shared by all tests, so that each runs beside the others' hostile guests.
+pub static EXECUTOR: LazyLock<Executor> = LazyLock::new(|| {
+    Executor::new(Config {
+        places: 64,
+        ..Config::default()
+    })
+    .expect("an executor")
+});
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A plugin that `make plugins` has built.
+pub fn built(name: &str) -> Bytes {
+    let folder = std::env::var_os("WINDLASS_PLUGINS").map_or_else(|| root().join("target/plugins"), PathBuf::from);
+    let path = folder.join(format!("{name}.wasm"));
+    fs::read(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; run `make plugins` first", path.display()))
+        .into()
+}
+
+/// A text file of the gallery, assembled as it is.
+pub fn assembled(name: &str) -> Bytes {
+    let path = root().join("plugins/hostile").join(format!("{name}.wat"));
+    wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}")).into()
+}
+
+/// A core module of the gallery, made a component of the world in `guest.wit`.
+pub fn hostile(name: &str) -> Bytes {
+    let mut resolve = Resolve::default();
+    resolve.push_path(root().join("wit/0.1.0")).expect("the interface");
+    let (package, _) = resolve
+        .push_path(root().join("plugins/hostile/guest.wit"))
+        .expect("the world of the gallery");
+    let world = resolve.select_world(&[package], Some("guest")).expect("the world");
+    let mut module = assembled(name).to_vec();
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("a core module");
+    let encoder = ComponentEncoder::default()
+        .module(&module)
+        .expect("a module of that world");
+    encoder
+        .validate(true)
+        .encode()
+        .unwrap_or_else(|error| panic!("{name}: {error:#}"))
+        .into()
+}
+
+pub async fn compiled(bytes: Bytes) -> Plugin {
+    EXECUTOR.compile(bytes).await.expect("a good component")
+}
+
+/// A host that remembers.
+#[derive(Default)]
+pub struct Recorder {
+    pub progress: Mutex<Vec<Progress>>,
+    pub log: Mutex<Vec<LogLine>>,
+    pub checkpoints: Mutex<Vec<(Checkpoint, Vec<Child>)>>,
+    /// What the next checkpoints are answered; `Ok` when there is nothing.
+    pub answers: Mutex<Vec<Result<(), HostError>>>,
+    heard: Notify,
+}
+
+impl Recorder {
+    pub fn texts(&self) -> Vec<String> {
+        self.log
+            .lock()
+            .expect("no panic")
+            .iter()
+            .map(|line| line.message.clone())
+            .collect()
+    }
+
+    pub fn saves(&self) -> usize {
+        self.checkpoints.lock().expect("no panic").len()
+    }
+
+    /// Waits until something that the guest has said makes this true.
+    pub async fn until(&self, heard: impl Fn(&Recorder) -> bool) {
+        let waiting = async {
+            loop {
+                let notified = self.heard.notified();
+                if heard(self) {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        timeout(DEADLINE, waiting).await.expect("the guest never said it");
+    }
+}
+
+#[async_trait]
+impl Host for Recorder {
+    fn progress(&self, progress: Progress) {
+        self.progress.lock().expect("no panic").push(progress);
+        self.heard.notify_one();
+    }
+
+    fn log(&self, line: LogLine) {
+        self.log.lock().expect("no panic").push(line);
+        self.heard.notify_one();
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
+        // A real store waits for its disk here.
+        tokio::task::yield_now().await;
+        let answer = self.answers.lock().expect("no panic").pop().unwrap_or(Ok(()));
+        if answer.is_ok() {
+            self.checkpoints.lock().expect("no panic").push((checkpoint, children));
+        }
+        self.heard.notify_one();
+        answer
+    }
+}
+
+/// An attempt that is under way.
+pub struct Running {
+    pub host: Arc<Recorder>,
+    pub cancel: watch::Sender<Option<Cancel>>,
+    task: tokio::task::JoinHandle<Ended>,
+}
+
+impl Running {
+    pub fn stop(&self, reason: CancelReason, grace: Duration) {
+        self.cancel.send_replace(Some(Cancel::within(reason, grace)));
+    }
+
+    pub async fn ended(self) -> Ended {
+        timeout(DEADLINE, self.task)
+            .await
+            .expect("the attempt never ended")
+            .expect("no panic")
+    }
+}
+
+/// The first attempt of a job with this payload.
+pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
+    let (sender, cancel) = watch::channel(None);
+    let attempt = Attempt {
+        job_id: "job_1".to_owned(),
+        queue: "tests".to_owned(),
+        payload: Bytes::from(payload.to_owned()),
+        checkpoint: None,
+        attempt: 1,
+        max_attempts: 3,
+        tags: vec![("kind".to_owned(), "test".to_owned())],
+        scope: None,
+        created_at_ms: 0,
+        started_at_ms: 0,
+        children_committed: 0,
+        limits: Limits::default(),
+        config: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        cancel,
+    };
+    (attempt, sender)
+}
+
+pub fn start(plugin: &Plugin, payload: &str, change: impl FnOnce(&mut Attempt)) -> Running {
+    start_with(plugin, payload, Arc::default(), change)
+}
+
+pub fn start_with(plugin: &Plugin, payload: &str, host: Arc<Recorder>, change: impl FnOnce(&mut Attempt)) -> Running {
+    let (mut attempt, cancel) = attempt(payload);
+    change(&mut attempt);
+    let (plugin, told) = (plugin.clone(), Arc::clone(&host));
+    let task = tokio::spawn(async move { EXECUTOR.run(&plugin, attempt, told).await });
+    Running { host, cancel, task }
+}
+
+/// Runs some jobs of a good neighbour, and fails if one of them does not complete.
+pub async fn neighbour_is_well() {
+    let noop = compiled(hostile("noop")).await;
+    for _ in 0..5 {
+        let ended = start(&noop, "{}", |_| {}).ended().await;
+        assert_eq!(
+            ended.outcome,
+            Outcome::Completed {
+                result: Bytes::from_static(b"null")
+            }
+        );
+    }
+}
+
+/// The error of an attempt that failed.
+#[track_caller]
+pub fn error(ended: &Ended) -> &str {
+    match &ended.outcome {
+        Outcome::Failed { error, .. } | Outcome::Stopped { error, .. } => error,
+        outcome @ (Outcome::Completed { .. } | Outcome::Superseded) => panic!("it did not fail: {outcome:?}"),
+    }
+}
+
+#[track_caller]
+pub fn assert_says(text: &str, expected: &str) {
+    assert!(text.contains(expected), "expected {expected:?} in {text:?}");
+}

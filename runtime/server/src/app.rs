@@ -1,0 +1,105 @@
+//! What a server is made of, and the order in which its parts start and stop.
+//!
+//! Start: store (takes the data folder), executor, registry (loads the plugins). Stop: no new claims and no new connections;
+//! handlers get a grace and are handed back; open requests finish; the store closes last.
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use windlass_executor::{self as executor, CacheConfig, Executor};
+use windlass_store::{OpenError, Options, Store};
+
+use crate::clock::SystemClock;
+use crate::dispatcher::Dispatcher;
+use crate::http::{self, Api};
+use crate::registry::Registry;
+use crate::{Config, Shutdown, limits};
+
+/// A server that has its data and plugins, and does not serve yet.
+pub struct App {
+    store: Store,
+    executor: Executor,
+    registry: Registry,
+    clock: Arc<SystemClock>,
+    max_body: usize,
+    slots: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Executor(#[from] executor::Error),
+    #[error("cannot load the plugins: {0}")]
+    Plugins(#[source] windlass_store::Error),
+    #[error("the store has given its orders to somebody else")]
+    Orders,
+}
+
+impl App {
+    pub async fn start(config: &Config) -> Result<App, StartError> {
+        let clock = Arc::new(SystemClock::start());
+        let options = Options { dir: config.data.clone(), durability: config.durability.into() };
+        let store = Store::open(options, Arc::clone(&clock) as Arc<dyn windlass_store::Clock>)?;
+        info!("the data is in {}", config.data.display());
+        let executor = Executor::new(executor::Config {
+            max_component_bytes: limits::COMPONENT,
+            cache: Some(CacheConfig {
+                folder: config.data.join("compiled"),
+                key_file: config.data.join("compiled.key"),
+            }),
+            ..executor::Config::default()
+        })?;
+        let registry = Registry::load(store.clone(), executor.clone(), Arc::clone(&clock));
+        let registry = registry.await.map_err(StartError::Plugins)?;
+        Ok(App { store, executor, registry, clock, max_body: config.max_body, slots: config.slots })
+    }
+
+    /// Serves until `shutdown` is requested, and returns when everything has stopped.
+    pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> Result<(), StartError> {
+        let orders = self.store.orders().ok_or(StartError::Orders)?;
+        let dispatcher = Dispatcher::new(
+            self.store.clone(),
+            self.executor.clone(),
+            self.registry.clone(),
+            Arc::clone(&self.clock),
+            self.slots,
+            self.max_body,
+        );
+        let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
+        let api = Api {
+            store: self.store.clone(),
+            registry: self.registry.clone(),
+            clock: Arc::clone(&self.clock),
+            max_body: self.max_body,
+            shutdown: shutdown.clone(),
+        };
+        serve(listener, api, shutdown).await;
+        if let Err(error) = dispatching.await {
+            warn!("the dispatcher did not end well: {error}");
+        }
+        self.store.close().await;
+        Ok(())
+    }
+}
+
+/// Answers requests until told to stop, then lets the open ones finish, but not for ever.
+async fn serve(listener: TcpListener, api: Api, shutdown: Shutdown) {
+    let stop = shutdown.clone();
+    let server = axum::serve(listener, http::router(api))
+        .with_graceful_shutdown(async move { stop.requested().await })
+        .into_future();
+    let too_long = async {
+        shutdown.requested().await;
+        sleep(limits::HTTP_GRACE).await;
+    };
+    tokio::select! {
+        served = server => if let Err(error) = served {
+            warn!("the HTTP server ended: {error}");
+        },
+        () = too_long => warn!("some requests were still open after {} s", limits::HTTP_GRACE.as_secs()),
+    }
+}

@@ -1,0 +1,76 @@
+//! `windlass serve`: the server, until it is told to stop.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Layer;
+use crate::shutdown::{Shutdown, signalled};
+use crate::{App, Config};
+
+/// Run the server
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// A TOML file with any of the settings below; flags and variables go before it
+    #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    settings: Layer,
+}
+
+impl Serve {
+    pub fn run(self) -> anyhow::Result<()> {
+        log_to_stderr();
+        let config = Config::load(self.settings, self.config.as_deref())?;
+        // Guests have threads of their own inside the executor; this runtime answers HTTP and hands jobs around.
+        let threads = available_parallelism().map_or(1, usize::from) / 8;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name("windlass-net")
+            .enable_all()
+            .build()
+            .context("cannot start the threads of the server")?;
+        runtime.block_on(serve(config))
+    }
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    // The port first: a server that cannot be reached should not touch the data.
+    let listener = TcpListener::bind(&config.listen).await.with_context(|| {
+        format!("cannot listen on {}; stop what listens there, or choose another address with --listen", config.listen)
+    })?;
+    let address = listener.local_addr().context("the listening socket has no address")?;
+    let app = App::start(&config).await?;
+    info!("windlass {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
+    if !address.ip().is_loopback() {
+        warn!("{address} can be reached from other machines, and the API asks nobody who they are");
+    }
+    let (trigger, shutdown) = Shutdown::new();
+    tokio::spawn(async move {
+        match signalled().await {
+            Ok(signal) => info!("{signal}: stopping; running jobs go on from their last checkpoint at the next start"),
+            Err(error) => warn!("cannot wait for signals, so the server stops: {error}"),
+        }
+        trigger.stop();
+    });
+    app.run(listener, shutdown).await?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Log lines go to standard error; `RUST_LOG` chooses which.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

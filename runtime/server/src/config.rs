@@ -1,0 +1,198 @@
+//! What can be set, and where it is said: a flag goes before a `WINDLASS_…` variable, a variable before the config file, and
+//! the file before the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no other is read.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::limits;
+
+/// Every setting, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub data: PathBuf,
+    pub listen: String,
+    pub durability: Durability,
+    pub max_body: usize,
+    pub slots: usize,
+}
+
+/// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Layer {
+    /// The data folder, made if it does not exist [default: ./windlass-data]
+    #[arg(long, env = "WINDLASS_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:7070]
+    #[arg(long, env = "WINDLASS_LISTEN", value_name = "ADDR")]
+    pub listen: Option<String>,
+
+    /// What an answer promises [default: fsync]
+    #[arg(long, env = "WINDLASS_DURABILITY", value_enum)]
+    pub durability: Option<Durability>,
+
+    /// The largest request body, such as 16MiB [default: 16MiB]
+    #[arg(long, env = "WINDLASS_MAX_BODY", value_name = "SIZE")]
+    pub max_body: Option<Size>,
+
+    /// How many attempts run at once [default: 64]
+    #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
+    pub slots: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// On the disk: survives power loss
+    #[default]
+    Fsync,
+    /// With the operating system: survives the death of the process only
+    Os,
+}
+
+/// A number of bytes, written as `1048576`, `512KiB` or `16MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub usize);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the config file {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("the config file {} is not right: {why}", path.display())]
+    File { path: PathBuf, why: String },
+    #[error("`{key}`: {why}")]
+    Value { key: &'static str, why: String },
+}
+
+impl Config {
+    /// Puts the sources together: what `flags` leaves open is taken from the file, if one is named.
+    pub fn load(flags: Layer, file: Option<&Path>) -> Result<Config, ConfigError> {
+        let file = match file {
+            Some(path) => Layer::read(path)?,
+            None => Layer::default(),
+        };
+        Config::resolve(flags, file)
+    }
+
+    fn resolve(flags: Layer, file: Layer) -> Result<Config, ConfigError> {
+        let config = Config {
+            data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./windlass-data")),
+            listen: flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:7070".to_owned()),
+            durability: flags.durability.or(file.durability).unwrap_or_default(),
+            max_body: flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0),
+            slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
+        };
+        let wrong = |key, why: String| Err(ConfigError::Value { key, why });
+        if !(1..=limits::BODY_MOST).contains(&config.max_body) {
+            return wrong("max_body", format!("between 1 byte and {} MiB", limits::BODY_MOST >> 20));
+        }
+        if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
+            return wrong("slots", format!("between 1 and {}", limits::SLOTS_MOST));
+        }
+        Ok(config)
+    }
+}
+
+impl Layer {
+    fn read(path: &Path) -> Result<Layer, ConfigError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        // The parser's message names an unknown key, shows its line and lists those that are known.
+        toml::from_str(&text)
+            .map_err(|error| ConfigError::File { path: path.to_owned(), why: error.to_string().trim_end().to_owned() })
+    }
+}
+
+impl From<Durability> for windlass_store::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Fsync => windlass_store::Durability::Fsync,
+            Durability::Os => windlass_store::Durability::Os,
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Size, String> {
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let unit: usize = match text[digits.len()..].trim() {
+            "" | "B" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return Err(wrong_size(text)),
+        };
+        let number: usize = digits.parse().map_err(|_| wrong_size(text))?;
+        number.checked_mul(unit).map(Size).ok_or_else(|| wrong_size(text))
+    }
+}
+
+fn wrong_size(text: &str) -> String {
+    format!("`{text}` is not a size; write a number of bytes, or one with KiB, MiB or GiB")
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Bytes(usize),
+            Text(String),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Bytes(bytes) => Ok(Size(bytes)),
+            Form::Text(text) => text.parse().map_err(de::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Result<Layer, String> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("windlass.toml");
+        std::fs::write(&path, text).expect("a file");
+        Layer::read(&path).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+        let file = file("listen = \"127.0.0.1:1\"\nmax_body = \"2KiB\"\ndurability = \"os\"").expect("a good file");
+        let flags = Layer { listen: Some("127.0.0.1:2".to_owned()), ..Layer::default() };
+        let config = Config::resolve(flags, file).expect("a good configuration");
+        assert_eq!(config.listen, "127.0.0.1:2");
+        assert_eq!(config.max_body, 2048);
+        assert_eq!(config.durability, Durability::Os);
+        assert_eq!(config.data, PathBuf::from("./windlass-data"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let error = file("lisen = \"127.0.0.1:1\"").expect_err("a misspelt key");
+        assert!(error.contains("lisen") && error.contains("listen"), "{error}");
+    }
+
+    #[test]
+    fn sizes_are_read_with_and_without_a_unit() {
+        assert_eq!("7".parse(), Ok(Size(7)));
+        assert_eq!("16MiB".parse(), Ok(Size(16 << 20)));
+        assert_eq!(file("max_body = 9").expect("a number").max_body, Some(Size(9)));
+        for wrong in ["", "MiB", "-1", "16MB", "1.5MiB", "99999999999999999999GiB"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_bounds_is_named() {
+        let flags = Layer { slots: Some(0), ..Layer::default() };
+        let error = Config::resolve(flags, Layer::default()).expect_err("no slots");
+        assert!(error.to_string().contains("slots"), "{error}");
+    }
+}

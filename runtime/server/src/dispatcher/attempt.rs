@@ -1,0 +1,180 @@
+//! One attempt, from the claim to the command that says how it ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::{debug, error};
+use windlass_core::{BodyKind, Command, Failure, Job, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
+use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome};
+use windlass_store::{Assignment, Clock, Error};
+
+use super::reporter::Reporter;
+use super::{Floor, insist};
+
+/// Runs the handler of a claimed job and tells the store what came of it.
+pub(super) async fn run(floor: &Floor, assignment: Assignment) {
+    let Assignment { job, token } = assignment;
+    // In the list before anything is waited for: a cancel may be on its way.
+    let (_entry, cancel) = floor.running.enter(job.id, token);
+    let reporter = Arc::new(Reporter::new(floor.store.clone(), Arc::clone(&floor.clock), job.id, token, job.attempt));
+    let word = Word::Of(token);
+    let (command, children) = match prepare(floor, &job).await {
+        Ok(prepared) => {
+            let attempt = Attempt { cancel, ..prepared.attempt };
+            let host = Arc::clone(&reporter) as Arc<dyn executor::Host>;
+            let running = async {
+                let ended = floor.executor.run(&prepared.code, attempt, host).await;
+                reporter.finish();
+                ended
+            };
+            let (ended, ()) = tokio::join!(running, reporter.forward());
+            outcome(floor, &reporter, word, ended).await
+        }
+        Err(error) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
+    };
+    settle(floor, &job, word, command, children).await;
+}
+
+struct Prepared {
+    code: executor::Plugin,
+    /// Complete but for the channel that stops it.
+    attempt: Attempt,
+}
+
+/// Fetches what the attempt needs; the error is for the job's record.
+async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
+    let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
+        return Err("the job was assigned to no plugin".to_owned());
+    };
+    let code = floor.registry.code(plugin, version).await.map_err(|missing| missing.to_string())?;
+    let body = async |kind| {
+        let read = insist(|| floor.store.body(job, kind)).await;
+        read.map_err(|error| format!("the job's data cannot be read: {error}"))
+    };
+    let payload = body(BodyKind::Payload).await?.unwrap_or_default();
+    let checkpoint = body(BodyKind::Checkpoint).await?;
+    let now = floor.clock.now();
+    let attempt = Attempt {
+        job_id: job.id.to_string(),
+        queue: job.queue.to_string(),
+        payload,
+        checkpoint: checkpoint.map(|bytes| Checkpoint { schema: job.checkpoint_schema, bytes }),
+        attempt: job.attempt,
+        max_attempts: job.policy.max_retries,
+        tags: job.tags.clone(),
+        scope: job.scope.clone(),
+        created_at_ms: job.created_at.millis(),
+        started_at_ms: now.millis(),
+        children_committed: job.children,
+        limits: Limits {
+            attempt_timeout: time_limit(job, now),
+            stall_timeout: job.policy.stall_timeout,
+            checkpoint_bytes: floor.max_body,
+            result_bytes: floor.max_body,
+            children_bytes: floor.max_body,
+            ..Limits::default()
+        },
+        config: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        cancel: tokio::sync::watch::channel(None).1,
+    };
+    Ok(Prepared { code, attempt })
+}
+
+/// How long this attempt may take: its own limit, or what is left of the job's whole time. No limit when neither is set.
+fn time_limit(job: &Job, now: Time) -> Option<Duration> {
+    let started = job.first_started_at.unwrap_or(now);
+    let left = job.policy.max_duration.map(|most| (started + most).since(now));
+    [job.policy.attempt_timeout, left].into_iter().flatten().min()
+}
+
+/// The command that tells the store how the attempt ended, and the children that go with it.
+async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -> (Option<Command>, Vec<NewJob>) {
+    let usage = usage(&ended.usage);
+    let command = match ended.outcome {
+        Outcome::Completed { result } => {
+            let stored = async {
+                let children = insist(|| reporter.new_jobs(ended.children.clone())).await?;
+                Ok::<_, Error>((keep(floor, result).await?, children))
+            };
+            return match stored.await {
+                Ok((result, children)) => (Some(Command::Complete { word, result, usage }), children),
+                Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+            };
+        }
+        Outcome::Failed { error, backtrace, retry } => fail(word, error, backtrace, convert(retry), usage),
+        Outcome::Stopped { reason, error, cooperative } => {
+            if !cooperative {
+                reporter.note("warn", format!("stopped by force: {error}"));
+            }
+            match reason {
+                CancelReason::Timeout => fail(word, error, None, Retry::Backoff, usage),
+                // The job's record says who wanted the stop, and the rules what comes of it.
+                CancelReason::User | CancelReason::Shutdown | CancelReason::Swap => {
+                    Some(Command::HandBack { word, reason: reason.to_string() })
+                }
+            }
+        }
+        Outcome::Superseded => None,
+    };
+    (command, Vec::new())
+}
+
+/// An empty result is no result.
+async fn keep(floor: &Floor, result: Bytes) -> Result<Option<windlass_core::Body>, Error> {
+    if result.is_empty() {
+        return Ok(None);
+    }
+    insist(|| floor.store.keep(result.clone())).await.map(Some)
+}
+
+/// Gives the store the attempt's last word. A result that the rules refuse (a child with an impossible queue, say) is a
+/// failed attempt.
+async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, children: Vec<NewJob>) {
+    let Some(command) = command else { return };
+    let answer = insist(|| floor.store.ask(job.id, command.clone(), children.clone())).await;
+    let Err(refused) = answer else { return };
+    match &refused {
+        Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. }) => {
+            debug!(job = %job.id, "a late word was not taken: {refused}");
+        }
+        Error::Refused(_) => {
+            let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else { return };
+            if let Err(error) = insist(|| floor.store.ask(job.id, failed.clone(), Vec::new())).await {
+                error!(job = %job.id, "the end of an attempt was not stored: {error}");
+            }
+        }
+        Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Damaged { .. } | Error::Closed => {
+            error!(job = %job.id, "the end of an attempt was not stored: {refused}");
+        }
+    }
+}
+
+fn not_taken(error: &Error) -> String {
+    format!("the handler completed, but what it handed in was not taken: {error}")
+}
+
+fn fail(word: Word, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {
+    Some(Command::Fail { word, failure: Failure { error, backtrace, retry }, usage })
+}
+
+fn convert(retry: executor::Retry) -> Retry {
+    match retry {
+        executor::Retry::Backoff => Retry::Backoff,
+        executor::Retry::After(delay) => Retry::After(delay),
+        executor::Retry::Never => Retry::Never,
+    }
+}
+
+fn usage(usage: &executor::Usage) -> Usage {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Usage {
+        cpu_ms: millis(usage.cpu),
+        wall_ms: millis(usage.wall),
+        peak_memory: usage.peak_memory,
+        host_calls: usage.host_calls,
+        log_bytes: usage.log_bytes,
+    }
+}

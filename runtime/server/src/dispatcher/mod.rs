@@ -1,0 +1,160 @@
+//! Brings jobs to their handlers: one claim of the store per free slot, one attempt per claim.
+//!
+//! Owns the slots and the attempts in them. Decides nothing about a job: what an attempt came to goes to the store as a
+//! command, and what the store wants stopped comes back as an order.
+
+mod attempt;
+mod reporter;
+mod running;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{error, warn};
+use windlass_core::{AfterStop, Effect, JobId, Token};
+use windlass_executor::{Cancel, CancelReason, Executor};
+use windlass_store::{By, Claim, Error, Store};
+
+use crate::clock::SystemClock;
+use crate::dispatcher::running::Running;
+use crate::registry::Registry;
+use crate::{Shutdown, limits};
+
+pub struct Dispatcher {
+    floor: Arc<Floor>,
+    slots: usize,
+}
+
+/// What every slot works with.
+pub(crate) struct Floor {
+    store: Store,
+    executor: Executor,
+    registry: Registry,
+    clock: Arc<SystemClock>,
+    running: Running,
+    /// The largest checkpoint, result or child an attempt may hand in.
+    max_body: usize,
+}
+
+impl Dispatcher {
+    pub fn new(
+        store: Store,
+        executor: Executor,
+        registry: Registry,
+        clock: Arc<SystemClock>,
+        slots: usize,
+        max_body: usize,
+    ) -> Dispatcher {
+        let floor = Floor { store, executor, registry, clock, running: Running::default(), max_body };
+        Dispatcher { floor: Arc::new(floor), slots }
+    }
+
+    /// Works until `shutdown`, then gives the running handlers a grace and hands their jobs back.
+    pub async fn run(self, orders: mpsc::UnboundedReceiver<Effect>, shutdown: Shutdown) {
+        let listening = tokio::spawn(listen(Arc::clone(&self.floor), orders));
+        let mut slots = JoinSet::new();
+        for _ in 0..self.slots {
+            slots.spawn(slot(Arc::clone(&self.floor), shutdown.clone()));
+        }
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => break,
+                Some(ended) = slots.join_next() => {
+                    if let Err(why) = ended {
+                        error!("a slot failed and is replaced; its job goes on after the next start: {why}");
+                    }
+                    slots.spawn(slot(Arc::clone(&self.floor), shutdown.clone()));
+                }
+            }
+        }
+        self.floor.running.stop_all(Cancel::within(CancelReason::Shutdown, limits::SHUTDOWN_GRACE));
+        let drained = timeout(limits::SHUTDOWN_GRACE * 2, async { while slots.join_next().await.is_some() {} });
+        if drained.await.is_err() {
+            warn!("{} attempts could not be handed back; they count as cut off", slots.len());
+        }
+        listening.abort();
+    }
+}
+
+/// One place for one attempt at a time.
+async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
+    while !shutdown.is_requested() {
+        let claim = Claim { by: By::Local, queues: Vec::new(), count: 1, wait: limits::CLAIM_WAIT };
+        // Dropping a claim gives back what it would have got.
+        let claimed = tokio::select! {
+            biased;
+            () = shutdown.requested() => return,
+            claimed = floor.store.claim(claim) => claimed,
+        };
+        match claimed {
+            Ok(assignments) => {
+                for assignment in assignments {
+                    attempt::run(&floor, assignment).await;
+                }
+            }
+            Err(error) => tokio::select! {
+                () = shutdown.requested() => return,
+                () = sleep(pause_after(&error)) => {}
+            },
+        }
+    }
+}
+
+/// Carries the store's orders to the attempts they are about.
+async fn listen(floor: Arc<Floor>, mut orders: mpsc::UnboundedReceiver<Effect>) {
+    let mut stops = JoinSet::new();
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Effect::Stop { job, token, why }) => {
+                    stops.spawn(stop(Arc::clone(&floor), job, token, why));
+                }
+                None => return,
+            },
+            Some(_) = stops.join_next() => {}
+        }
+    }
+}
+
+async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
+    let reason = match why {
+        AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete => CancelReason::User,
+        AfterStop::Expire => CancelReason::Timeout,
+    };
+    let cancel = Cancel::within(reason, limits::CANCEL_GRACE);
+    // The order can be quicker than the claim's answer: then the attempt is alive in the store and not yet here.
+    while !floor.running.stop(job, token, cancel) {
+        match floor.store.job(job).await {
+            Ok(Some(found)) if found.run.as_ref().is_some_and(|run| run.token == token) => {}
+            Ok(_) => return,
+            Err(error) => warn!("cannot look up job {job} to stop it: {error}"),
+        }
+        sleep(limits::STOP_RETRY).await;
+    }
+}
+
+/// Asks until the store can answer: an attempt's outcome is too dear to lose to a full disk.
+async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    loop {
+        match ask().await {
+            Err(error @ (Error::Overloaded { .. } | Error::Unavailable { .. })) => {
+                warn!("the store is asked again: {error}");
+                sleep(pause_after(&error)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn pause_after(error: &Error) -> Duration {
+    match error {
+        Error::Overloaded { retry_after } => *retry_after,
+        Error::Refused(_) | Error::Unavailable { .. } | Error::Damaged { .. } | Error::Closed => limits::STORE_RETRY,
+    }
+}

@@ -1,0 +1,217 @@
+//! Producers: `POST /enqueue` and `POST /enqueue/batch`.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::{Name, NewJob, PolicyChoice, QueueName, Unique};
+use windlass_store::Enqueued;
+
+use super::Api;
+use super::error::{Error, Result};
+use super::read::Body;
+use super::wire::{BackoffWord, Moment, PriorityWord, Span, UntilWord, WithinWord};
+use crate::limits;
+
+/// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobBody<'a> {
+    queue: Option<String>,
+    #[serde(borrow, deserialize_with = "present")]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    checkpoint: Option<&'a RawValue>,
+    priority: Option<PriorityWord>,
+    max_retries: Option<u32>,
+    retry_backoff: Option<BackoffWord>,
+    retry_base_delay: Option<Span>,
+    retry_max_delay: Option<Span>,
+    attempt_timeout: Option<Span>,
+    stall_timeout: Option<Span>,
+    max_duration: Option<Span>,
+    lease_duration: Option<Span>,
+    expire_after: Option<Span>,
+    ttl: Option<Span>,
+    scheduled_at: Option<Moment>,
+    delay: Option<Span>,
+    unique_key: Option<String>,
+    unique_period: Option<Span>,
+    unique_scope: Option<WithinWord>,
+    unique_until: Option<UntilWord>,
+    tags: Option<BTreeMap<String, String>>,
+    scope: Option<String>,
+    limit_key: Option<String>,
+    target_worker: Option<String>,
+    parent_id: Option<String>,
+    batch_id: Option<String>,
+    hold_reason: Option<String>,
+    // Known words of the format that this server does not carry out. To ignore them would run jobs in the wrong order.
+    depends_on: Option<Vec<String>>,
+    #[serde(borrow)]
+    chain: Option<&'a RawValue>,
+}
+
+/// The body of `/enqueue`: one job, or several under `jobs`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Several<'a> {
+    #[serde(borrow)]
+    jobs: Option<Vec<JobBody<'a>>>,
+    #[serde(borrow)]
+    batch: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Serialize)]
+struct OneAnswer {
+    job_id: String,
+    status: &'static str,
+    unique_existing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_job_id: Option<String>,
+    job: JobAnswer,
+    job_url: String,
+}
+
+#[derive(Debug, Serialize)]
+struct JobAnswer {
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueName>,
+    state: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct SeveralAnswer {
+    job_ids: Vec<String>,
+    jobs: Vec<JobAnswer>,
+}
+
+/// An explicit `null` is a payload like any other; only a field that is not there is absent.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
+    let several: Several = body.json()?;
+    if several.jobs.is_some() {
+        return store_several(&api, &body, several).await;
+    }
+    let job: JobBody = body.json()?;
+    let job = to_new_job(&api, &body, job, "").await?;
+    let queue = job.queue.clone();
+    let stored = api.store.enqueue(vec![job]).await?;
+    let Some(stored) = stored.into_iter().next() else { return Err(Error::internal("one job in, none out")) };
+    let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(answer(stored, queue))).into_response())
+}
+
+pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
+    store_several(&api, &body, body.json()?).await
+}
+
+/// All of the jobs, or none.
+async fn store_several(api: &Api, body: &Body, several: Several<'_>) -> Result<Response> {
+    if several.batch.is_some() {
+        return Err(Error::field("batch", "this server has no batch callbacks; leave it out"));
+    }
+    let Some(jobs) = several.jobs else {
+        return Err(Error::field("jobs", "a list of jobs is needed, each as for /enqueue"));
+    };
+    if jobs.len() > limits::BATCH {
+        return Err(Error::field("jobs", format!("at most {} jobs in one batch, not {}", limits::BATCH, jobs.len())));
+    }
+    let mut new = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.into_iter().enumerate() {
+        new.push(to_new_job(api, body, job, &format!("jobs[{index}].")).await?);
+    }
+    let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
+    let stored = if new.is_empty() { Vec::new() } else { api.store.enqueue(new).await? };
+    let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
+    let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
+    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, jobs })).into_response())
+}
+
+fn answer(stored: Enqueued, queue: Option<QueueName>) -> OneAnswer {
+    let id = stored.id.to_string();
+    OneAnswer {
+        status: if stored.duplicate { "duplicate" } else { stored.state.word() },
+        unique_existing: stored.duplicate,
+        unique_job_id: stored.duplicate.then(|| id.clone()),
+        job: job_answer(&stored, queue),
+        job_url: format!("/api/v1/jobs/{id}"),
+        job_id: id,
+    }
+}
+
+/// A duplicate may stand in another queue of its scope, so its queue is not told.
+fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> JobAnswer {
+    let queue = queue.filter(|_| !stored.duplicate);
+    JobAnswer { id: stored.id.to_string(), queue, state: stored.state.word() }
+}
+
+/// `place` is what stands before a field's name in an error.
+async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, place: &str) -> Result<NewJob> {
+    let wrong = |field: &str, why: &str| Error::field(&format!("{place}{field}"), why);
+    if job.depends_on.is_some_and(|ids| !ids.is_empty()) {
+        return Err(wrong("depends_on", "this server has no dependencies between jobs; leave it out"));
+    }
+    if job.chain.is_some() {
+        return Err(wrong("chain", "this server has no chains; leave it out"));
+    }
+    let Some(queue) = job.queue else {
+        return Err(wrong("queue", "is missing; name the queue the job goes to, such as \"emails.send\""));
+    };
+    let queue = Name::parse("queue", &queue).map_err(|error| Error::invalid(format!("{error}, not {queue:?}")))?;
+    let parent = match job.parent_id {
+        Some(id) => Some(id.parse().map_err(|_| wrong("parent_id", "a job id is `job_` and 26 characters"))?),
+        None => None,
+    };
+    let payload = job.payload.map_or_else(|| Bytes::from_static(b"{}"), |raw| body.part(raw));
+    let checkpoint = match job.checkpoint {
+        Some(raw) => Some(api.store.keep(body.part(raw)).await?),
+        None => None,
+    };
+    let span = |span: Option<Span>| span.map(|span| span.0);
+    Ok(NewJob {
+        queue: Some(queue),
+        payload: Some(api.store.keep(payload).await?),
+        policy: PolicyChoice {
+            priority: job.priority.map(Into::into),
+            max_retries: job.max_retries,
+            backoff: job.retry_backoff.map(Into::into),
+            base_delay: span(job.retry_base_delay),
+            max_delay: span(job.retry_max_delay),
+            attempt_timeout: span(job.attempt_timeout),
+            stall_timeout: span(job.stall_timeout),
+            max_duration: span(job.max_duration),
+            expire_after: span(job.expire_after),
+            lease: span(job.lease_duration),
+            ttl: span(job.ttl),
+        },
+        scheduled_at: job.scheduled_at.map(|moment| moment.0),
+        delay: span(job.delay),
+        unique: job.unique_key.map(|key| Unique {
+            key,
+            within: job.unique_scope.map(Into::into).unwrap_or_default(),
+            until: job.unique_until.map(Into::into).unwrap_or_default(),
+            period: span(job.unique_period).unwrap_or(windlass_core::DEFAULT_PERIOD),
+        }),
+        tags: job.tags.unwrap_or_default().into_iter().collect(),
+        scope: job.scope,
+        limit_key: job.limit_key,
+        target_worker: job.target_worker,
+        parent,
+        batch_id: job.batch_id,
+        schedule: None,
+        created_by: None,
+        checkpoint,
+        id: None,
+        hold_reason: job.hold_reason,
+    })
+}

@@ -1,0 +1,178 @@
+//! Every refusal of the API: where errors of the rules, the store, the executor and the registry get their status, their
+//! code and their words. 429 and 503 promise that nothing was done: clients send such a request again by themselves.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use tracing::error;
+use windlass_core::{JobId, Refusal};
+use windlass_executor::Rejected;
+
+use crate::registry;
+
+/// A refusal, as the client gets it: `{"error": …, "code": …}`.
+#[derive(Debug)]
+pub struct Error {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    more: More,
+}
+
+/// What some refusals carry besides.
+#[derive(Debug)]
+enum More {
+    Nothing,
+    RetryAfter(Duration),
+    /// Whose unique key is in the way.
+    UniqueJob(JobId),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Error {
+        Error { status, code, message: message.into(), more: More::Nothing }
+    }
+
+    pub fn not_json(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::BAD_REQUEST, "PARSE_ERROR", message)
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", message)
+    }
+
+    pub fn field(field: &str, why: impl std::fmt::Display) -> Error {
+        Error::invalid(format!("`{field}`: {why}"))
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
+    }
+
+    pub fn wrong_method(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
+    }
+
+    pub fn too_large(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
+    }
+
+    pub fn served_by_plugin(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::UNPROCESSABLE_ENTITY, "QUEUE_SERVED_BY_PLUGIN", message)
+    }
+
+    pub fn stopping() -> Error {
+        Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
+    }
+
+    /// Ours, not the client's: the details go to the log.
+    pub fn internal(details: impl std::fmt::Display) -> Error {
+        error!("a request failed inside the server: {details}");
+        Error::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "INTERNAL_ERROR",
+            "something failed inside the server; its log has the details",
+        )
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let mut body = Map::new();
+        body.insert("error".to_owned(), Value::from(self.message));
+        body.insert("code".to_owned(), Value::from(self.code));
+        let mut retry_after = None;
+        match self.more {
+            More::Nothing => {}
+            More::RetryAfter(wait) => {
+                body.insert("retry_after_ms".to_owned(), json!(wait.as_millis() as u64));
+                // The header knows whole seconds only.
+                retry_after = Some(wait.as_millis().div_ceil(1_000).max(1) as u64);
+            }
+            More::UniqueJob(id) => {
+                body.insert("unique_job_id".to_owned(), Value::from(id.to_string()));
+            }
+        }
+        let mut response = (self.status, Json(Value::Object(body))).into_response();
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        let message = refusal.to_string();
+        match refusal {
+            Refusal::Invalid { .. } => Error::invalid(message),
+            Refusal::NotFound { .. } => Error::not_found(message),
+            Refusal::WrongState { action, .. } => {
+                Error::new(StatusCode::BAD_REQUEST, wrong_state_code(action), message)
+            }
+            Refusal::NotActive { .. } => Error::new(StatusCode::GONE, "JOB_NOT_ACTIVE", message),
+            Refusal::Locked { holder, .. } => {
+                let more = More::UniqueJob(holder);
+                Error { more, ..Error::new(StatusCode::CONFLICT, "UNIQUE_CONFLICT", message) }
+            }
+            Refusal::Exists { .. } => Error::new(StatusCode::CONFLICT, "ALREADY_EXISTS", message),
+        }
+    }
+}
+
+fn wrong_state_code(action: &str) -> &'static str {
+    match action {
+        "cancel" => "CANCEL_ERROR",
+        "retry" => "RETRY_ERROR",
+        "requeue" => "REQUEUE_ERROR",
+        "move" => "MOVE_ERROR",
+        "hold" => "HOLD_ERROR",
+        "approve" => "APPROVE_ERROR",
+        "reject" => "REJECT_ERROR",
+        _ => "WRONG_STATE",
+    }
+}
+
+impl From<windlass_store::Error> for Error {
+    fn from(error: windlass_store::Error) -> Error {
+        use windlass_store::Error as Store;
+        match error {
+            Store::Refused(refusal) => refusal.into(),
+            Store::Overloaded { retry_after } => Error {
+                more: More::RetryAfter(retry_after),
+                ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", error.to_string())
+            },
+            Store::Unavailable { .. } => {
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
+            }
+            Store::Damaged { .. } => Error::internal(error),
+            Store::Closed => Error::stopping(),
+        }
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(rejected: Rejected) -> Error {
+        let status = match rejected {
+            Rejected::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Rejected::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Error::new(status, rejected.code(), rejected.to_string())
+    }
+}
+
+impl From<registry::Error> for Error {
+    fn from(error: registry::Error) -> Error {
+        match error {
+            registry::Error::Rejected(rejected) => rejected.into(),
+            registry::Error::QueueTaken { .. } => Error::new(StatusCode::CONFLICT, "QUEUE_TAKEN", error.to_string()),
+            registry::Error::Store(error) => error.into(),
+        }
+    }
+}

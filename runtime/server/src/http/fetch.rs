@@ -1,0 +1,145 @@
+//! External workers fetching jobs: `POST /fetch` and `POST /fetch/batch`, both long polls.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use windlass_core::{BodyKind, Name, QueueName, bounds};
+use windlass_store::{Assignment, By, Claim};
+
+use super::Api;
+use super::error::{Error, Result};
+use super::read::Body;
+use super::wire::{Shown, Span};
+use crate::limits;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Fetch {
+    queues: Vec<String>,
+    worker_id: Option<String>,
+    hostname: Option<String>,
+    timeout: Option<Span>,
+    count: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Fetched {
+    job_id: String,
+    queue: QueueName,
+    payload: Option<Shown>,
+    attempt: u32,
+    max_retries: u32,
+    /// In seconds: how long the worker holds the job without a heartbeat.
+    lease_duration: u64,
+    lease_token: String,
+    checkpoint: Option<Shown>,
+    tags: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FetchedMany {
+    jobs: Vec<Fetched>,
+}
+
+/// One job, or 204 when none came in time.
+pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
+    let fetched = claim(&api, body.json()?, 1).await?;
+    Ok(match fetched.into_iter().next() {
+        Some(job) => Json(job).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
+    let fetch: Fetch = body.json()?;
+    let count = fetch.count.unwrap_or(1);
+    if !(1..=limits::WORKER_BATCH).contains(&count) {
+        return Err(Error::field("count", format!("1 to {} jobs at once, not {count}", limits::WORKER_BATCH)));
+    }
+    let jobs = claim(&api, fetch, count).await?;
+    Ok(Json(FetchedMany { jobs }).into_response())
+}
+
+async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
+    let queues = queues(api, &fetch.queues)?;
+    let by = By::Worker {
+        worker_id: name("worker_id", fetch.worker_id)?,
+        hostname: name("hostname", fetch.hostname)?,
+    };
+    let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
+    // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing.
+    let claimed = tokio::select! {
+        claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
+        () = api.shutdown.requested() => return Err(Error::stopping()),
+    };
+    let mut fetched = Vec::with_capacity(claimed.len());
+    for assignment in claimed {
+        fetched.push(fetched_job(api, assignment).await?);
+    }
+    Ok(fetched)
+}
+
+fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {
+    if names.is_empty() || names.len() > limits::QUEUES {
+        return Err(Error::field("queues", format!("name 1 to {} queues to fetch from", limits::QUEUES)));
+    }
+    let mut queues = Vec::with_capacity(names.len());
+    for name in names {
+        let queue = Name::parse("queues", name)?;
+        if let Some(plugin) = api.registry.served_by(&queue) {
+            let why = format!("queue {queue} is served by plugin {plugin}, which runs its jobs here; fetch from another");
+            return Err(Error::served_by_plugin(why));
+        }
+        queues.push(queue);
+    }
+    Ok(queues)
+}
+
+/// What a worker says of itself; a missing name is an empty one.
+fn name(field: &str, text: Option<String>) -> Result<String> {
+    let text = text.unwrap_or_default();
+    if text.len() > bounds::WORKER_BYTES {
+        return Err(Error::field(field, format!("at most {} bytes", bounds::WORKER_BYTES)));
+    }
+    Ok(text)
+}
+
+/// A little less than the client asked for: its own timeout may be as long as the poll.
+fn poll_time(asked: Duration) -> Duration {
+    let asked = asked.min(limits::POLL_MOST);
+    asked.saturating_sub(limits::POLL_EARLY.min(asked / 10))
+}
+
+async fn fetched_job(api: &Api, Assignment { job, token }: Assignment) -> Result<Fetched> {
+    let payload = api.store.body(&job, BodyKind::Payload).await?;
+    let checkpoint = api.store.body(&job, BodyKind::Checkpoint).await?;
+    Ok(Fetched {
+        job_id: job.id.to_string(),
+        queue: job.queue,
+        payload: payload.map(Shown),
+        attempt: job.attempt,
+        max_retries: job.policy.max_retries,
+        lease_duration: job.policy.lease.as_secs(),
+        lease_token: token.to_string(),
+        checkpoint: checkpoint.map(Shown),
+        tags: job.tags.into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_ends_before_its_client_gives_up() {
+        assert_eq!(poll_time(Duration::from_secs(30)), Duration::from_millis(29_500));
+        assert_eq!(poll_time(Duration::from_secs(1)), Duration::from_millis(900));
+        assert_eq!(poll_time(Duration::from_secs(3600)), Duration::from_millis(59_500));
+        assert_eq!(poll_time(Duration::ZERO), Duration::ZERO);
+    }
+}

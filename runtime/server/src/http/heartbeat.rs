@@ -1,0 +1,188 @@
+//! External workers saying that they live: `POST /heartbeat`, for many jobs at once, in two forms.
+//!
+//! The map form `{"jobs": {id: {…}}}` carries JSON; the list form `{"jobs": [{"job_id": …}]}` of older clients carries JSON as
+//! text in strings. Both get the same answer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use axum::Json;
+use axum::extract::State;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::{Checkpoint, Command, DEFAULT_LEASE, JobId, Progress, Reply};
+use windlass_store::Clock;
+
+use super::Api;
+use super::error::{Error, Result};
+use super::read::Body;
+use super::settle::word;
+use super::wire::Rfc3339;
+use crate::limits;
+
+#[derive(Debug, Deserialize)]
+struct Heartbeat<'a> {
+    #[serde(borrow)]
+    jobs: &'a RawValue,
+}
+
+/// One job's part of a heartbeat. What is absent leaves its value alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Beat<'a> {
+    #[serde(borrow)]
+    job_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    progress: Option<&'a RawValue>,
+    #[serde(borrow)]
+    checkpoint: Option<&'a RawValue>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProgressBody {
+    phase: Option<String>,
+    message: Option<String>,
+    level: Option<String>,
+    percent: Option<f64>,
+    current: Option<u64>,
+    total: Option<u64>,
+    unit: Option<String>,
+    weight: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    jobs: BTreeMap<String, JobAnswer>,
+    lease_expires_at: Rfc3339,
+}
+
+#[derive(Debug, Serialize)]
+struct JobAnswer {
+    /// `cancel`: stop working on it; somebody asked for that, or it is no longer this worker's.
+    status: &'static str,
+}
+
+pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<Answer>> {
+    let Heartbeat { jobs } = body.json()?;
+    let beats = beats(jobs)?;
+    if beats.len() > limits::WORKER_BATCH {
+        return Err(Error::field("jobs", format!("at most {} at once, not {}", limits::WORKER_BATCH, beats.len())));
+    }
+    let mut answers = BTreeMap::new();
+    let mut asks = Vec::with_capacity(beats.len());
+    for (name, beat) in beats {
+        if let (Ok(id), Ok(word)) = (name.parse::<JobId>(), word(beat.lease_token)) {
+            let checkpoint = match beat.checkpoint {
+                Some(raw) => Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0 }),
+                None => None,
+            };
+            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint }));
+        }
+        // What the store does not know stays so: the worker should let go of it.
+        answers.insert(name, JobAnswer { status: "cancel" });
+    }
+    let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
+    let mut lease_expires_at = None;
+    for (id, reply) in ids.into_iter().zip(api.store.ask_each(asks).await?) {
+        match reply {
+            Ok(Reply::Beat { stop: None, lease_expires_at: lease }) => {
+                answers.insert(id.to_string(), JobAnswer { status: "ok" });
+                lease_expires_at = lease_expires_at.into_iter().chain(lease).min();
+            }
+            Ok(_) | Err(windlass_store::Error::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let lease_expires_at = Rfc3339(lease_expires_at.unwrap_or_else(|| api.clock.now() + DEFAULT_LEASE));
+    Ok(Json(Answer { jobs: answers, lease_expires_at }))
+}
+
+/// Both forms, as (job id, beat).
+fn beats(jobs: &RawValue) -> Result<Vec<(String, Beat<'_>)>> {
+    let wrong = |error: serde_json::Error| Error::field("jobs", error);
+    if jobs.get().starts_with('{') {
+        let map: HashMap<String, Option<Beat<'_>>> = serde_json::from_str(jobs.get()).map_err(wrong)?;
+        return Ok(map.into_iter().map(|(id, beat)| (id, beat.unwrap_or_default())).collect());
+    }
+    if !jobs.get().starts_with('[') {
+        return Err(Error::field("jobs", "an object with job ids as keys, or a list of objects with a `job_id` each"));
+    }
+    let list: Vec<Beat<'_>> = serde_json::from_str(jobs.get()).map_err(wrong)?;
+    let named = list.into_iter().enumerate().map(|(index, beat)| {
+        let id = beat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let id = id.ok_or_else(|| Error::field(&format!("jobs[{index}].job_id"), "the id of a job is needed"))?;
+        Ok((id, beat))
+    });
+    named.collect()
+}
+
+/// JSON text that was sent inside a string is that JSON; any other value is itself.
+fn unquoted(raw: &RawValue) -> Bytes {
+    let text: Option<String> = serde_json::from_str(raw.get()).ok();
+    match text.filter(|text| serde_json::from_str::<&RawValue>(text).is_ok()) {
+        Some(inner) => Bytes::from(inner),
+        None => Bytes::copy_from_slice(raw.get().as_bytes()),
+    }
+}
+
+/// Progress that does not have the known form is kept as a message: it is for people.
+fn progress(raw: &RawValue) -> Progress {
+    let bytes = unquoted(raw);
+    match serde_json::from_slice::<ProgressBody>(&bytes) {
+        Ok(body) => Progress {
+            phase: body.phase,
+            message: body.message,
+            level: body.level,
+            percent: body.percent,
+            current: body.current,
+            total: body.total,
+            unit: body.unit,
+            weight: body.weight,
+            ..Progress::default()
+        },
+        Err(_) => {
+            let text = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+            Progress { message: Some(text), ..Progress::default() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let map = raw(r#"{"job_a": {"progress": {"current": 1, "total": 2}}, "job_b": null}"#);
+        let list = raw(r#"[{"job_id": "job_a", "progress": "{\"current\": 1, \"total\": 2}"}, {"job_id": "job_b"}]"#);
+        for form in [map, list] {
+            let mut beats = beats(&form).expect("a good form");
+            beats.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(beats.len(), 2);
+            let told = progress(beats[0].1.progress.expect("progress"));
+            assert_eq!((told.current, told.total), (Some(1), Some(2)));
+            assert!(beats[1].1.progress.is_none());
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_json_stays_a_string() {
+        assert_eq!(unquoted(&raw(r#""step 7""#)), r#""step 7""#);
+        assert_eq!(unquoted(&raw(r#""{\"step\": 7}""#)), r#"{"step": 7}"#);
+        assert_eq!(unquoted(&raw(r#"{"step": 7}"#)), r#"{"step": 7}"#);
+        assert_eq!(progress(&raw(r#""half way""#)).message.as_deref(), Some("half way"));
+    }
+
+    #[test]
+    fn a_list_without_ids_is_refused() {
+        for wrong in ["7", "\"x\"", "[{}]", "[7]"] {
+            assert!(beats(&raw(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

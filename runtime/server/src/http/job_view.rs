@@ -1,0 +1,346 @@
+//! A job as answers show it. A field without a value is left out, except those that every reader looks for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use windlass_core::{AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage};
+use windlass_store::Store;
+
+use super::error::Result;
+use super::wire::{BackoffWord, PriorityWord, Rfc3339, Shown, Text, UntilWord, WithinWord};
+
+/// The record of a job without its bodies and errors: what lists show.
+#[derive(Debug, Serialize)]
+pub struct JobView {
+    id: String,
+    queue: QueueName,
+    state: &'static str,
+    priority: PriorityWord,
+    attempt: u32,
+    max_retries: u32,
+    failures: u32,
+    crashes: u32,
+    retry_backoff: BackoffWord,
+    retry_base_delay: Text,
+    retry_base_delay_ms: u64,
+    retry_max_delay: Text,
+    retry_max_delay_ms: u64,
+    tags: BTreeMap<String, String>,
+    #[serde(flatten)]
+    optional: Optional,
+    progress: Option<ProgressView>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+struct Optional {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    /// In seconds, as producers send it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_period: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_scope: Option<WithinWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_until: Option<UntilWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt_timeout: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stall_timeout: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_duration: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<Text>,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduled_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_after: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    #[serde(flatten)]
+    run: Option<RunView>,
+}
+
+/// The attempt that is alive now.
+#[derive(Debug, Serialize)]
+struct RunView {
+    heartbeat_at: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_expires_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_requested_at: Option<Rfc3339>,
+    #[serde(flatten)]
+    runner: RunnerView,
+}
+
+/// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum RunnerView {
+    Local { plugin: String, plugin_version: String },
+    External { worker: WorkerView, worker_id: String, hostname: String },
+}
+
+#[derive(Debug, Serialize)]
+struct WorkerView {
+    id: String,
+    hostname: String,
+}
+
+/// The whole record: `GET /jobs/{id}`.
+#[derive(Debug, Serialize)]
+pub struct WholeJob {
+    #[serde(flatten)]
+    job: JobView,
+    payload: Option<Shown>,
+    checkpoint: Option<Shown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_schema: Option<u32>,
+    result: Option<Shown>,
+    errors: Vec<ErrorView>,
+    timeline: Vec<StepView>,
+    #[serde(skip_serializing_if = "is_zero")]
+    timeline_dropped: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ProgressView {
+    ts: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Detail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<f64>,
+}
+
+/// JSON by convention; text when it is not.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Detail {
+    Json(Box<RawValue>),
+    Text(String),
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorView {
+    attempt: u32,
+    error: String,
+    backtrace: Option<String>,
+    at: Rfc3339,
+    created_at: Rfc3339,
+    #[serde(flatten)]
+    runner: RunnerView,
+    #[serde(flatten)]
+    usage: Option<UsageView>,
+}
+
+#[derive(Debug, Serialize)]
+struct UsageView {
+    cpu_ms: u64,
+    wall_ms: u64,
+    peak_memory: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct StepView {
+    at: Rfc3339,
+    state: &'static str,
+    attempt: u32,
+    reason: String,
+}
+
+/// Reads all that belongs to a job.
+pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
+    let shown = async |kind| store.body(&job, kind).await.map(|body: Option<Bytes>| body.map(Shown));
+    let payload = shown(BodyKind::Payload).await?;
+    let checkpoint = shown(BodyKind::Checkpoint).await?;
+    let result = shown(BodyKind::Result).await?;
+    let errors = store.errors(job.id).await?;
+    Ok(WholeJob {
+        payload,
+        checkpoint_schema: checkpoint.is_some().then_some(job.checkpoint_schema),
+        checkpoint,
+        result,
+        errors: errors.into_iter().map(ErrorView::from).collect(),
+        timeline: job.timeline.steps.iter().map(StepView::from).collect(),
+        timeline_dropped: job.timeline.dropped,
+        job: job.into(),
+    })
+}
+
+impl From<Job> for JobView {
+    fn from(mut job: Job) -> JobView {
+        let policy = &job.policy;
+        JobView {
+            id: job.id.to_string(),
+            queue: job.queue.clone(),
+            state: job.state.word(),
+            priority: job.priority.into(),
+            attempt: job.attempt,
+            max_retries: policy.max_retries,
+            failures: job.failures,
+            crashes: job.crashes,
+            retry_backoff: policy.backoff.kind.into(),
+            retry_base_delay: Text(policy.backoff.base),
+            retry_base_delay_ms: millis(policy.backoff.base),
+            retry_max_delay: Text(policy.backoff.cap),
+            retry_max_delay_ms: millis(policy.backoff.cap),
+            tags: std::mem::take(&mut job.tags).into_iter().collect(),
+            progress: job.progress.take().map(ProgressView::from),
+            optional: job.into(),
+        }
+    }
+}
+
+impl From<Job> for Optional {
+    fn from(job: Job) -> Optional {
+        let at = |time: Option<Time>| time.map(Rfc3339);
+        let span = |span: Option<Duration>| span.map(Text);
+        let (unique_key, unique) = match job.unique {
+            Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
+            None => (None, None),
+        };
+        Optional {
+            scope: job.scope,
+            limit_key: job.limit_key,
+            target_worker: job.target_worker,
+            unique_key,
+            unique_period: unique.map(|(period, _, _)| period.as_secs_f64().ceil() as u64),
+            unique_scope: unique.map(|(_, within, _)| within.into()),
+            unique_until: unique.map(|(_, _, until)| until.into()),
+            parent_id: job.parent.map(|id| id.to_string()),
+            batch_id: job.batch_id,
+            schedule: job.schedule,
+            created_by: job.created_by,
+            attempt_timeout: span(job.policy.attempt_timeout),
+            stall_timeout: span(job.policy.stall_timeout),
+            max_duration: span(job.policy.max_duration),
+            ttl: span(job.policy.ttl),
+            created_at: Rfc3339(job.created_at),
+            updated_at: Rfc3339(job.updated_at),
+            scheduled_at: at(job.scheduled_at),
+            expire_after: job.expire_at.map(|end| Text(end.since(job.created_at))),
+            expire_at: at(job.expire_at),
+            started_at: at(job.started_at),
+            completed_at: at(job.completed_at),
+            failed_at: at(job.failed_at),
+            hold_reason: job.hold_reason,
+            last_error: job.last_error,
+            run: job.run.map(|run| RunView {
+                heartbeat_at: Rfc3339(run.heartbeat_at),
+                lease_expires_at: at(run.lease_expires_at),
+                cancel_requested_at: run.stop.map(|stop| Rfc3339(stop.at)),
+                runner: run.runner.into(),
+            }),
+        }
+    }
+}
+
+impl From<Runner> for RunnerView {
+    fn from(runner: Runner) -> RunnerView {
+        match runner {
+            Runner::Local { plugin, version } => RunnerView::Local { plugin, plugin_version: version },
+            Runner::External { worker_id, hostname } => RunnerView::External {
+                worker: WorkerView { id: worker_id.clone(), hostname: hostname.clone() },
+                worker_id,
+                hostname,
+            },
+        }
+    }
+}
+
+impl From<Progress> for ProgressView {
+    fn from(progress: Progress) -> ProgressView {
+        ProgressView {
+            ts: Rfc3339(progress.ts),
+            phase: progress.phase,
+            message: progress.message,
+            level: progress.level,
+            detail: progress.detail.map(|text| match serde_json::from_str(&text) {
+                Ok(json) => Detail::Json(json),
+                Err(_) => Detail::Text(text),
+            }),
+            percent: progress.percent,
+            current: progress.current,
+            total: progress.total,
+            unit: progress.unit,
+            weight: progress.weight,
+        }
+    }
+}
+
+impl From<AttemptError> for ErrorView {
+    fn from(error: AttemptError) -> ErrorView {
+        ErrorView {
+            attempt: error.attempt,
+            error: error.error,
+            backtrace: error.backtrace,
+            at: Rfc3339(error.at),
+            created_at: Rfc3339(error.at),
+            runner: error.runner.into(),
+            // Only attempts in this process are measured.
+            usage: (error.usage != Usage::default()).then_some(UsageView {
+                cpu_ms: error.usage.cpu_ms,
+                wall_ms: error.usage.wall_ms,
+                peak_memory: error.usage.peak_memory,
+            }),
+        }
+    }
+}
+
+impl From<&Step> for StepView {
+    fn from(step: &Step) -> StepView {
+        let reason = step.reason.clone();
+        StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}

@@ -1,0 +1,122 @@
+//! `/plugins`: uploading handlers and looking at them.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use windlass_core::{Name, Plugin, QueueName, Version};
+
+use super::Api;
+use super::error::{Error, Result};
+use super::read::{self, NamePath, Query};
+use super::wire::Rfc3339;
+use crate::limits;
+
+#[derive(Debug, Serialize)]
+pub struct PluginAnswer {
+    name: String,
+    queues: Vec<QueueName>,
+    /// The version that new attempts take.
+    active: Option<String>,
+    versions: Vec<VersionAnswer>,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+}
+
+#[derive(Debug, Serialize)]
+struct VersionAnswer {
+    /// The SHA-256 of the component.
+    version: String,
+    size: u64,
+    uploaded_at: Rfc3339,
+    imports: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Plugins {
+    plugins: Vec<PluginAnswer>,
+}
+
+/// The plugin as it stands after an upload.
+#[derive(Debug, Serialize)]
+pub struct UploadAnswer {
+    /// The version that was uploaded, active from now on.
+    version: Option<String>,
+    new_version: bool,
+    #[serde(flatten)]
+    plugin: PluginAnswer,
+}
+
+pub async fn list(State(api): State<Api>) -> Result<Json<Plugins>> {
+    let plugins = api.registry.plugins().await?;
+    Ok(Json(Plugins { plugins: plugins.into_iter().map(PluginAnswer::from).collect() }))
+}
+
+pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    Ok(Json(api.registry.plugin(&name).await?.into()))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct UploadQuery {
+    queues: Option<String>,
+}
+
+/// The raw component. Checked, compiled, stored and activated, or refused with nothing changed.
+pub async fn upload(
+    State(api): State<Api>,
+    NamePath(name): NamePath,
+    Query(query): Query<UploadQuery>,
+    request: Request,
+) -> Result<(StatusCode, Json<UploadAnswer>)> {
+    let queues = match query.queues {
+        Some(list) => Some(queues(&list)?),
+        None => None,
+    };
+    let smaller = "build the component for size and without debug information";
+    let bytes = read::read(request, limits::COMPONENT, smaller).await?;
+    let uploaded = api.registry.upload(name, queues, bytes).await?;
+    let status = if uploaded.new_version { StatusCode::CREATED } else { StatusCode::OK };
+    let plugin = PluginAnswer::from(uploaded.plugin);
+    let answer = UploadAnswer { version: plugin.active.clone(), new_version: uploaded.new_version, plugin };
+    Ok((status, Json(answer)))
+}
+
+/// `a,b,c`, each named once.
+fn queues(list: &str) -> Result<Vec<QueueName>> {
+    let mut queues: Vec<QueueName> = Vec::new();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let queue = Name::parse("queues", name)?;
+        if !queues.contains(&queue) {
+            queues.push(queue);
+        }
+    }
+    if queues.is_empty() || queues.len() > limits::QUEUES {
+        let why = format!("name 1 to {} queues, separated by commas, or leave it out", limits::QUEUES);
+        return Err(Error::field("queues", why));
+    }
+    Ok(queues)
+}
+
+impl From<Plugin> for PluginAnswer {
+    fn from(plugin: Plugin) -> PluginAnswer {
+        PluginAnswer {
+            active: plugin.active_version().map(Version::digest),
+            name: plugin.name,
+            queues: plugin.queues,
+            versions: plugin.versions.into_iter().map(VersionAnswer::from).collect(),
+            created_at: Rfc3339(plugin.created_at),
+            updated_at: Rfc3339(plugin.updated_at),
+        }
+    }
+}
+
+impl From<Version> for VersionAnswer {
+    fn from(version: Version) -> VersionAnswer {
+        VersionAnswer {
+            version: version.digest(),
+            size: version.component.len,
+            uploaded_at: Rfc3339(version.uploaded_at),
+            imports: version.imports,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Reading requests: bodies up to a limit, JSON with errors that name the field, path and query parts.
+
+use std::pin::Pin;
+
+use axum::body::HttpBody;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use windlass_core::{JobId, Name};
+
+use super::Api;
+use super::error::{Error, Result};
+use crate::limits;
+
+/// A whole request body, within `--max-body`.
+pub struct Body(Bytes);
+
+impl FromRequest<Api> for Body {
+    type Rejection = Error;
+    async fn from_request(request: Request, api: &Api) -> Result<Body> {
+        read(request, api.max_body, "start the server with a larger --max-body").await.map(Body)
+    }
+}
+
+impl Body {
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        parse(&self.0)
+    }
+
+    /// For requests whose body may be left out.
+    pub fn json_or_default<'a, T: Deserialize<'a> + Default>(&'a self) -> Result<T> {
+        if self.0.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
+    }
+
+    /// The bytes of a part of this body, without copying them.
+    pub fn part(&self, raw: &RawValue) -> Bytes {
+        self.0.slice_ref(raw.get().as_bytes())
+    }
+}
+
+/// The whole body of a request, refused when it has more than `most` bytes.
+pub async fn read(request: Request, most: usize, otherwise: &str) -> Result<Bytes> {
+    let told = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let waits = request.headers().contains_key(header::EXPECT);
+    let mut body = request.into_body();
+    let read = match told {
+        Some(length) if length > most as u64 => None,
+        _ => collect(&mut body, most).await?,
+    };
+    if let Some(bytes) = read {
+        return Ok(bytes);
+    }
+    // A client that asked first has sent nothing yet. Any other is still sending, and would see a broken connection instead
+    // of our answer if we did not read on for a while.
+    if !waits {
+        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body)).await;
+    }
+    let size = told.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
+    Err(Error::too_large(format!("the body has {size}, and the limit is {most} bytes; send less, or {otherwise}")))
+}
+
+/// The body's bytes, or nothing when there are more than `most`.
+async fn collect(body: &mut axum::body::Body, most: usize) -> Result<Option<Bytes>> {
+    let mut whole = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(data) = next(body).await? {
+        if first.len() + whole.len() + data.len() > most {
+            return Ok(None);
+        }
+        // Most bodies come in one piece, which need not be copied.
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(Some(if whole.is_empty() { first } else { whole.freeze() }))
+}
+
+async fn collect_nothing(body: &mut axum::body::Body) {
+    let mut discarded = 0;
+    while let Ok(Some(data)) = next(body).await {
+        discarded += data.len();
+        if discarded > limits::DISCARD {
+            return;
+        }
+    }
+}
+
+async fn next(body: &mut axum::body::Body) -> Result<Option<Bytes>> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        match frame {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) => return Err(Error::invalid(format!("the body broke off: {error}"))),
+        }
+    }
+}
+
+/// JSON as `T`. What is not JSON at all is told apart from JSON that does not fit, and the latter names the field.
+pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    // The path is only looked for when there is an error to name.
+    serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, &error))
+}
+
+fn explain<'a, T: Deserialize<'a>>(bytes: &'a [u8], error: &serde_json::Error) -> Error {
+    if !error.is_data() {
+        return Error::not_json(format!("the body is not JSON: {error}"));
+    }
+    let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(deserializer) {
+        Err(error) if error.path().iter().next().is_some() => {
+            Error::field(&error.path().to_string(), without_place(&error.inner().to_string()))
+        }
+        _ => Error::invalid(format!("the body does not fit: {}", without_place(&error.to_string()))),
+    }
+}
+
+/// Line and column are of no use once the field is named.
+fn without_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
+}
+
+/// The job id in the path. One that is no job id at all is a job that does not exist.
+pub struct JobPath(pub JobId);
+
+impl FromRequestParts<Api> for JobPath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<JobPath> {
+        let text = path(parts, api).await?;
+        let id = text.parse();
+        id.map(JobPath).map_err(|wrong| Error::not_found(format!("there is no job `{text}`: {wrong}")))
+    }
+}
+
+/// The name of a queue or plugin in the path.
+pub struct NamePath(pub Name);
+
+impl FromRequestParts<Api> for NamePath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<NamePath> {
+        Ok(NamePath(Name::parse("name", &path(parts, api).await?)?))
+    }
+}
+
+async fn path(parts: &mut Parts, api: &Api) -> Result<String> {
+    let path = Path::<String>::from_request_parts(parts, api).await;
+    path.map(|Path(text)| text).map_err(|error| Error::invalid(format!("the path cannot be read: {error}")))
+}
+
+/// The query, as `T`.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Query<T>> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        query.map(|query| Query(query.0)).map_err(|error| Error::invalid(error.body_text()))
+    }
+}

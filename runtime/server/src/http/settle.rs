@@ -1,0 +1,130 @@
+//! External workers telling how a job ended: `POST /ack/{id}`, `/ack/batch` and `/fail/{id}`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::{Body as JobBody, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word};
+
+use super::Api;
+use super::error::{Error, Result};
+use super::jobs::{Status, status};
+use super::read::{Body, JobPath};
+use super::wire::Rfc3339;
+use crate::limits;
+
+/// The error by which a worker that stops hands its job back.
+const WORKER_SHUTDOWN: &str = "worker_shutdown";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Ack<'a> {
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    lease_token: Option<String>,
+}
+
+pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let ack: Ack = body.json_or_default()?;
+    let result = keep(&api, &body, ack.result).await?;
+    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default() };
+    api.store.ask(id, command, Vec::new()).await?;
+    Ok(status("ok"))
+}
+
+#[derive(Debug, Deserialize)]
+struct Acks<'a> {
+    #[serde(borrow)]
+    acks: Vec<AckOf<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AckOf<'a> {
+    job_id: String,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Acked {
+    acked: usize,
+}
+
+/// Jobs that are not active are passed over, not an error.
+pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>> {
+    let Acks { acks } = body.json()?;
+    if acks.len() > limits::WORKER_BATCH {
+        return Err(Error::field("acks", format!("at most {} at once, not {}", limits::WORKER_BATCH, acks.len())));
+    }
+    let mut asks = Vec::with_capacity(acks.len());
+    for ack in acks {
+        let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else { continue };
+        let result = keep(&api, &body, ack.result).await?;
+        asks.push((id, Command::Complete { word, result, usage: Usage::default() }));
+    }
+    let mut acked = 0;
+    for answer in api.store.ask_each(asks).await? {
+        match answer {
+            Ok(_) => acked += 1,
+            Err(windlass_store::Error::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Json(Acked { acked }))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Fail {
+    error: Option<String>,
+    backtrace: Option<String>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Failed {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Rfc3339>,
+    attempts_remaining: u32,
+}
+
+pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
+    let Fail { error, backtrace, lease_token } = body.json_or_default()?;
+    let word = word(lease_token)?;
+    let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
+    let hands_back = error == WORKER_SHUTDOWN;
+    let command = if hands_back {
+        Command::HandBack { word, reason: WORKER_SHUTDOWN.to_owned() }
+    } else {
+        let failure = Failure { error, backtrace, retry: Retry::Backoff };
+        Command::Fail { word, failure, usage: Usage::default() }
+    };
+    let reply = api.store.ask(id, command, Vec::new()).await?;
+    let Reply::Now { state, next_attempt_at, runs_left } = reply else {
+        // The job was to be deleted once its attempt had ended, and is gone.
+        return Ok(Json(Failed { status: "deleted", next_attempt_at: None, attempts_remaining: 0 }));
+    };
+    let status = match state {
+        // A retry without delay is in line at once, and is a retry all the same.
+        JobState::Pending if !hands_back => "retrying",
+        state => state.word(),
+    };
+    Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
+}
+
+async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<JobBody>> {
+    match result {
+        Some(raw) => Ok(Some(api.store.keep(body.part(raw)).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Who speaks: the holder of the token, or a client that knows none and speaks for the job's one external lease.
+pub(super) fn word(token: Option<String>) -> Result<Word> {
+    match token {
+        Some(text) => Ok(Word::Of(text.parse()?)),
+        None => Ok(Word::Unsigned),
+    }
+}

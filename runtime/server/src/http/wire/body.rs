@@ -1,0 +1,43 @@
+//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Bytes of a body, as an answer shows them.
+#[derive(Clone, Debug)]
+pub struct Shown(pub Bytes);
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(json) = serde_json::from_slice::<&RawValue>(&self.0) {
+            return json.serialize(serializer);
+        }
+        #[derive(Serialize)]
+        struct Base64 {
+            #[serde(rename = "$base64")]
+            text: String,
+        }
+        Base64 { text: STANDARD.encode(&self.0) }.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &'static [u8], expected: &str) {
+        assert_eq!(serde_json::to_string(&Shown(Bytes::from_static(bytes))).expect("it is shown"), expected);
+    }
+
+    #[test]
+    fn json_is_shown_as_it_came_and_the_rest_in_base64() {
+        check(b"{\"b\":1.50,\"a\":2}", "{\"b\":1.50,\"a\":2}");
+        check(b"null", "null");
+        check(b"plain text", "{\"$base64\":\"cGxhaW4gdGV4dA==\"}");
+        check(b"\xff\x00", "{\"$base64\":\"/wA=\"}");
+        check(b"", "{\"$base64\":\"\"}");
+    }
+}

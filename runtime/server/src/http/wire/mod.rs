@@ -1,0 +1,11 @@
+//! Words that several resources share: how times, spans, bodies and enums look in JSON.
+
+mod body;
+mod span;
+mod time;
+mod words;
+
+pub use body::Shown;
+pub use span::{Span, Text};
+pub use time::{Moment, Rfc3339};
+pub use words::{BackoffWord, PriorityWord, UntilWord, WithinWord};

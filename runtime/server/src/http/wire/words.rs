@@ -1,0 +1,36 @@
+//! The words for choices, in requests and answers.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::{BackoffKind, Priority, Until, Within};
+
+/// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
+macro_rules! words {
+    ($name:ident = $of:ident { $($variant:ident),+ $(,)? }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $name {
+            $($variant),+
+        }
+
+        impl From<$name> for $of {
+            fn from(word: $name) -> $of {
+                match word {
+                    $($name::$variant => $of::$variant),+
+                }
+            }
+        }
+
+        impl From<$of> for $name {
+            fn from(value: $of) -> $name {
+                match value {
+                    $($of::$variant => $name::$variant),+
+                }
+            }
+        }
+    };
+}
+
+words!(PriorityWord = Priority { Critical, High, Normal, Low });
+words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });
+words!(WithinWord = Within { Queue, Scope });
+words!(UntilWord = Until { End, Period });

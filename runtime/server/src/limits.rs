@@ -1,0 +1,51 @@
+//! A limit on everything this crate accepts or waits for.
+
+use std::time::Duration;
+
+/// The largest request body, unless the configuration says otherwise.
+pub const BODY: usize = 16 * 1024 * 1024;
+/// The largest `--max-body`: a body is held in memory while it is read.
+pub const BODY_MOST: usize = 1024 * 1024 * 1024;
+/// The largest component that can be uploaded.
+pub const COMPONENT: usize = 64 * 1024 * 1024;
+/// How much of a refused body is read and thrown away, so that the client gets to read the refusal.
+pub const DISCARD: usize = 64 * 1024 * 1024;
+pub const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// Attempts that run at once, unless the configuration says otherwise.
+pub const SLOTS: usize = 64;
+pub const SLOTS_MOST: usize = 1_024;
+/// How often a waiting slot renews its claim.
+pub const CLAIM_WAIT: Duration = Duration::from_secs(60);
+/// The least time between two progress reports of one attempt to the store.
+pub const REPORT_EVERY: Duration = Duration::from_millis(50);
+/// How long a handler may go on after it was asked to stop.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// The same when the server stops.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// How long open requests may go on when the server stops.
+pub const HTTP_GRACE: Duration = Duration::from_secs(5);
+/// Waiting before something is asked again of a store that cannot write.
+pub const STORE_RETRY: Duration = Duration::from_secs(1);
+/// How often a stop looks for an attempt that is still on its way to its slot.
+pub const STOP_RETRY: Duration = Duration::from_millis(10);
+/// How long a checkpoint goes on asking an overloaded store before the handler is told.
+pub const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Jobs in one batch enqueue.
+pub const BATCH: usize = 10_000;
+/// Jobs in one answer of the plain list.
+pub const PAGE: usize = 50;
+pub const PAGE_MOST: usize = 1_000;
+/// Log lines in one answer.
+pub const LOG_PAGE: usize = 1_000;
+pub const LOG_PAGE_MOST: usize = 10_000;
+/// Jobs in one fetch, ack or heartbeat of a worker.
+pub const WORKER_BATCH: usize = 512;
+/// How long a fetch waits for a job.
+pub const POLL: Duration = Duration::from_secs(30);
+pub const POLL_MOST: Duration = Duration::from_secs(60);
+/// A poll is answered this much early: the client's own timeout may be as long as the poll.
+pub const POLL_EARLY: Duration = Duration::from_millis(500);
+/// Queues one fetch may name, and one plugin may serve.
+pub const QUEUES: usize = 256;

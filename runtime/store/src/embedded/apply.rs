@@ -1,0 +1,233 @@
+//! Carries a decision into memory and into the batch. Counts, limits, places in line and watches follow from the
+//! change of the job; nothing else touches them.
+
+use windlass_core::{Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, Reply, State, Until, bounds};
+
+use super::disk::{Disk, DiskError, Space};
+use super::engine::Engine;
+use super::keys::{self, TimerFor};
+use super::ready::Place;
+use super::{index, record};
+
+impl<D: Disk> Engine<D> {
+    pub(super) fn apply(&mut self, decision: Decision) -> Result<Reply, DiskError> {
+        for change in decision.changes {
+            match change {
+                Change::Job(job) => self.put_job(*job)?,
+                Change::Remove(id) => self.remove_job(id)?,
+                Change::Body { job, kind, body } => self.put_body(job, kind, body),
+                Change::Lock { key, lock } => self.put_lock(&key, lock)?,
+                Change::Error { job, error } => {
+                    let fence = self.load(job)?.map_or(0, |job| job.fence);
+                    self.batch.put(Space::Errors, keys::error(job, fence), record::encode(&error));
+                    self.new_errors.entry(job).or_default().push(fence);
+                    if let Some(old) = fence.checked_sub(bounds::ERRORS) {
+                        self.batch.delete(Space::Errors, keys::error(job, old));
+                    }
+                }
+                Change::Event(event) => self.events.push(event),
+            }
+        }
+        self.effects.extend(decision.effects);
+        Ok(decision.reply)
+    }
+
+    fn put_job(&mut self, mut job: Job) -> Result<(), DiskError> {
+        let id = job.id;
+        let old = self.jobs.remove(id);
+        self.note_before(id, old.as_ref());
+        let was = old.as_ref().map(|old| (old.queue.clone(), old.state));
+        let is = (job.queue.clone(), job.state);
+        if was.as_ref() != Some(&is) {
+            if let Some((queue, state)) = &was {
+                self.count_out(queue, *state, old.as_ref());
+            }
+            self.count_in(&job, was.is_none());
+        }
+        let stays_in_line = old.as_ref().is_some_and(|old| {
+            old.state == State::Pending && old.queue == job.queue && old.priority == job.priority
+        });
+        if job.state == State::Pending && !stays_in_line {
+            self.meta.next_ready += 1;
+            job.ready_seq = self.meta.next_ready;
+            self.join_line(&job)?;
+        }
+        if !self.soft_change(old.as_ref(), &job) {
+            self.hard = true;
+        }
+        let newly_active = job.state == State::Active && was.is_none_or(|(_, state)| state != State::Active);
+        self.jobs.insert(job);
+        if newly_active {
+            self.watch(id);
+        }
+        Ok(())
+    }
+
+    /// Progress and a longer lease need not be durable: they are made good after a crash.
+    fn soft_change(&self, old: Option<&Job>, new: &Job) -> bool {
+        old.is_some_and(|old| {
+            old.state == State::Active
+                && new.state == State::Active
+                && old.checkpoint == new.checkpoint
+                && old.checkpoint_schema == new.checkpoint_schema
+                && old.children == new.children
+                && old.run.as_ref().map(|run| &run.stop) == new.run.as_ref().map(|run| &run.stop)
+        })
+    }
+
+    fn remove_job(&mut self, id: JobId) -> Result<(), DiskError> {
+        let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
+        self.note_before(id, Some(&old));
+        self.count_out(&old.queue.clone(), old.state, Some(&old));
+        for (kind, body) in [
+            (BodyKind::Payload, old.payload),
+            (BodyKind::Checkpoint, old.checkpoint),
+            (BodyKind::Result, old.result),
+        ] {
+            if matches!(body, BodyRef::Inline { .. }) {
+                self.batch.delete(Space::Bodies, keys::body(id, kind));
+            }
+        }
+        let mut owned = Vec::new();
+        if old.last_error.is_some() {
+            self.disk.each(Space::Errors, &keys::job(id), &mut |key, _| owned.push((Space::Errors, key.to_vec())))?;
+        }
+        if old.fence > 0 {
+            self.disk.each(Space::Logs, &keys::job(id), &mut |key, _| owned.push((Space::Logs, key.to_vec())))?;
+        }
+        for fence in self.new_errors.remove(&id).unwrap_or_default() {
+            owned.push((Space::Errors, keys::error(id, fence)));
+        }
+        for (space, key) in owned {
+            self.batch.delete(space, key);
+        }
+        self.logs.remove(&id);
+        self.log_next.remove(&id);
+        self.jobs.remove(id);
+        self.removed.insert(id);
+        self.hard = true;
+        Ok(())
+    }
+
+    fn note_before(&mut self, id: JobId, old: Option<&Job>) {
+        if self.dirty.contains_key(&id) {
+            return;
+        }
+        let before = match old {
+            Some(old) => index::keys_of(old, self.queues.get(&old.queue).map_or(0, |queue| queue.row.id)),
+            None => Vec::new(),
+        };
+        self.dirty.insert(id, before);
+    }
+
+    fn join_line(&mut self, job: &Job) -> Result<(), DiskError> {
+        let Some(queue) = self.queues.get_mut(&job.queue) else { return Ok(()) };
+        let target = job.target_worker.as_deref().unwrap_or("");
+        let ring = queue.line.ring(queue.row.id, job.priority, target);
+        let place = Place { seq: job.ready_seq, id: job.id, since: job.since };
+        ring.push(&self.disk, &mut self.batch, job.limit_key.as_deref().unwrap_or(""), place)?;
+        queue.line_touched = true;
+        if !self.awake.contains(&job.queue) {
+            self.awake.insert(job.queue.clone());
+        }
+        Ok(())
+    }
+
+    fn count_in(&mut self, job: &Job, is_new: bool) {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(&job.queue) else { return };
+        queue.dirty = true;
+        let counts = &mut queue.row.counts;
+        counts.enter(job.state);
+        if is_new {
+            counts.enqueued += 1;
+        }
+        match job.state {
+            State::Active => {
+                let settings = &queue.row.settings;
+                queue.limiter.start(settings.rate, now);
+                let key_rate = settings.key_rate;
+                let id = queue.row.id;
+                if let Some(limit_key) = &job.limit_key {
+                    let limiter = self.key_limiters.entry((id, limit_key.clone())).or_default();
+                    limiter.start(key_rate, now);
+                    if key_rate.is_some() {
+                        self.batch.put(Space::Limiters, keys::limiter(id, limit_key), record::encode(limiter));
+                    }
+                }
+            }
+            State::Completed => {
+                counts.completed += 1;
+                let ran = job.started_at.map_or(0, |at| now.since(at).as_millis() as u64);
+                counts.run_ms += ran;
+                counts.wait_ms += (now.since(job.created_at).as_millis() as u64).saturating_sub(ran);
+            }
+            State::Retrying => counts.failed += 1,
+            State::Dead => counts.dead += 1,
+            State::Cancelled => counts.cancelled += 1,
+            State::Scheduled | State::Pending | State::Held | State::Blocked => {}
+        }
+        if job.state.is_ended() {
+            let (id, count) = (queue.row.id, queue.row.counts.of(job.state));
+            let keep = queue.row.settings.retention.of(job.state).unwrap_or_default();
+            self.sweeps.ended(id, job.state, now, keep, count);
+        }
+    }
+
+    fn count_out(&mut self, name: &windlass_core::QueueName, state: State, job: Option<&Job>) {
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        queue.dirty = true;
+        queue.row.counts.leave(state);
+        if state != State::Active {
+            return;
+        }
+        queue.limiter.end();
+        let id = queue.row.id;
+        let limit_key = job.and_then(|job| job.limit_key.clone());
+        if let Some(limit_key) = limit_key {
+            let key_rate = queue.row.settings.key_rate;
+            if let Some(limiter) = self.key_limiters.get_mut(&(id, limit_key.clone())) {
+                limiter.end();
+                if limiter.is_idle(key_rate, self.now) {
+                    self.key_limiters.remove(&(id, limit_key.clone()));
+                    if key_rate.is_some() {
+                        self.batch.delete(Space::Limiters, keys::limiter(id, &limit_key));
+                    }
+                }
+            }
+            for ring in queue.line.rings() {
+                ring.unpark(&limit_key);
+            }
+        }
+        // A place is free.
+        if !self.awake.contains(name) {
+            self.awake.insert(name.clone());
+        }
+        if let Some(job) = job
+            && let Some(run) = &job.run
+        {
+            self.local.remove(&(job.id, run.token));
+        }
+    }
+
+    fn put_body(&mut self, id: JobId, kind: BodyKind, body: Option<Body>) {
+        let key = keys::body(id, kind);
+        match body {
+            Some(Body::Inline(bytes)) => self.batch.put(Space::Bodies, key, record::wrap(&bytes)),
+            Some(Body::Blob(_)) | None => self.batch.delete(Space::Bodies, key),
+        }
+    }
+
+    fn put_lock(&mut self, key: &LockKey, lock: Option<Lock>) -> Result<(), DiskError> {
+        let key = keys::lock(key);
+        if let Some(old) = self.load_lock(&key)?.filter(|old| old.until == Until::Period) {
+            self.delete_timer(keys::timer(old.expires_at, &TimerFor::Unlock(key.clone())));
+        }
+        if let Some(new) = lock.as_ref().filter(|new| new.until == Until::Period) {
+            self.put_timer(new.expires_at, &TimerFor::Unlock(key.clone()));
+        }
+        self.locks.insert(key, lock);
+        self.hard = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! The seam below the engine: a disk that can get, scan and commit. The real one is fjall; the simulator's crashes.
+
+pub use fjall::Slice as Value;
+use rustc_hash::FxHashMap;
+
+/// A keyspace. Each holds one kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// One record: counters and cursors that every commit carries.
+    Meta,
+    Jobs,
+    /// Payloads, checkpoints and results, apart from the jobs so that a move never rewrites them.
+    Bodies,
+    /// Pending jobs in line: queue, priority, target, key, sequence.
+    Ready,
+    /// The lanes of `Ready`, each with a cursor.
+    Lanes,
+    /// All other jobs by queue, state and time.
+    States,
+    /// What is due when.
+    Timers,
+    Queues,
+    /// Recent starts, where a rate limit needs them.
+    Limiters,
+    Locks,
+    Errors,
+    Logs,
+    Events,
+    Plugins,
+    Schedules,
+    /// Which job holds which blob file.
+    Blobs,
+}
+
+impl Space {
+    pub const ALL: [Space; 16] = [
+        Space::Meta,
+        Space::Jobs,
+        Space::Bodies,
+        Space::Ready,
+        Space::Lanes,
+        Space::States,
+        Space::Timers,
+        Space::Queues,
+        Space::Limiters,
+        Space::Locks,
+        Space::Errors,
+        Space::Logs,
+        Space::Events,
+        Space::Plugins,
+        Space::Schedules,
+        Space::Blobs,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Meta => "meta",
+            Space::Jobs => "jobs",
+            Space::Bodies => "bodies",
+            Space::Ready => "ready",
+            Space::Lanes => "lanes",
+            Space::States => "states",
+            Space::Timers => "timers",
+            Space::Queues => "queues",
+            Space::Limiters => "limiters",
+            Space::Locks => "locks",
+            Space::Errors => "errors",
+            Space::Logs => "logs",
+            Space::Events => "events",
+            Space::Plugins => "plugins",
+            Space::Schedules => "schedules",
+            Space::Blobs => "blobs",
+        }
+    }
+}
+
+/// Writes that become durable together or not at all. One key is written once: the last word counts.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub writes: FxHashMap<(Space, Vec<u8>), Option<Vec<u8>>>,
+}
+
+impl Batch {
+    pub fn put(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+        self.writes.insert((space, key), Some(value));
+    }
+
+    pub fn delete(&mut self, space: Space, key: Vec<u8>) {
+        self.writes.insert((space, key), None);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+pub type Pairs = Vec<(Value, Value)>;
+
+/// What the engine needs of a disk.
+pub trait Disk {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError>;
+
+    /// Pairs from `from` (inclusive) to `until` (exclusive), in key order, at most `limit`.
+    fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError>;
+
+    /// Makes the batch durable as one; `number` rises by one with each. An error means unknown, not undone.
+    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError>;
+
+    /// Everything under a prefix, in pages so that no scan holds a whole keyspace in memory.
+    fn each(&self, space: Space, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), DiskError> {
+        const PAGE: usize = 1_024;
+        let until = after_prefix(prefix);
+        let mut from = prefix.to_vec();
+        loop {
+            let page = self.scan(space, &from, &until, PAGE)?;
+            for (key, value) in &page {
+                visit(key, value);
+            }
+            match page.last() {
+                Some((key, _)) if page.len() == PAGE => {
+                    from = key.to_vec();
+                    from.push(0);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The first key after all that start with `prefix`.
+pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // Nothing but 0xff, or nothing at all: past every key we make.
+    vec![u8::MAX; 64]
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DiskError {
+    #[error("{0}")]
+    Io(String),
+    #[error("a record in `{space}` cannot be read: {why}", space = space.name())]
+    Record { space: Space, why: String },
+}
+

@@ -1,0 +1,439 @@
+//! The engine: the single writer that owns every job's state.
+//!
+//! It takes requests in groups. Each group is decided against memory, gathered into one batch, committed once, and only
+//! then answered. The engine reads no clock and does no IO but through its [`Disk`]: `now` is handed to every call, so
+//! the same code runs under the simulator, which crashes it between any two steps.
+//!
+//! Memory follows the disk, never the other way: after a failed commit the whole engine is thrown away and rebuilt.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{broadcast, mpsc};
+use windlass_core::limits::Limiter;
+use windlass_core::schedule::Schedule;
+use windlass_core::{
+    Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, State,
+    Time, Token, decide, next_watch, retry,
+};
+
+use super::disk::{Batch, Disk, DiskError, Space};
+use super::message::{Outgoing, Request};
+use super::ready::Line;
+use super::sweep::Sweeps;
+use super::timers::Timers;
+use super::waiting::Waiting;
+use super::{keys, record};
+use crate::{Error, EventRecord, LogLine, limits};
+
+/// Counters and cursors, written with every commit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Rises by one with each commit: what the witness is compared with.
+    pub commit: u64,
+    /// The latest time any commit was made at. Time never goes back behind it.
+    pub now: Time,
+    pub next_ready: u64,
+    pub next_queue: u32,
+    /// Event numbers below this may have been used.
+    pub events_reserved: u64,
+    /// The oldest event still stored.
+    pub events_from: u64,
+    pub timers_from: Time,
+    /// What the next decision's chance is drawn from.
+    pub seed: u64,
+}
+
+pub const META_KEY: &[u8] = b"meta";
+
+pub struct QueueState {
+    pub row: Queue,
+    pub line: Line,
+    pub limiter: Limiter,
+    /// Too many starts: nothing starts before this.
+    pub closed_until: Option<Time>,
+    pub dirty: bool,
+    /// Something in its line changed since the last commit.
+    pub line_touched: bool,
+}
+
+pub struct Engine<D> {
+    pub(super) disk: D,
+    pub(super) meta: Meta,
+    pub(super) batch: Batch,
+    pub(super) queues: HashMap<QueueName, QueueState>,
+    pub(super) queue_names: HashMap<u32, QueueName>,
+    pub(super) jobs: JobCache,
+    /// Jobs changed since the last commit, with the index entries they had before.
+    pub(super) dirty: FxHashMap<JobId, Vec<(Space, Vec<u8>)>>,
+    pub(super) removed: FxHashSet<JobId>,
+    /// Errors added since the last commit, by their claim.
+    pub(super) new_errors: FxHashMap<JobId, Vec<u32>>,
+    pub(super) locks: HashMap<Vec<u8>, Option<Lock>>,
+    pub(super) key_limiters: HashMap<(u32, String), Limiter>,
+    pub(super) timers: Timers,
+    /// Timers added (true) and removed since the last commit, other than those that follow from a job.
+    pub(super) timer_changes: Vec<(Vec<u8>, bool)>,
+    /// When to look at a running external attempt.
+    pub(super) watches: BTreeSet<(Time, JobId)>,
+    /// Lanes that wait for a rate window: (when, queue, key).
+    pub(super) parked: BTreeSet<(Time, u32, String)>,
+    pub(super) waiting: Waiting,
+    /// Queues in which something may have become startable.
+    pub(super) awake: BTreeSet<QueueName>,
+    pub(super) plugins: BTreeMap<String, Plugin>,
+    pub(super) served: HashMap<QueueName, String>,
+    pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) sweeps: Sweeps,
+    pub(super) next_event: u64,
+    pub(super) events: Vec<Event>,
+    /// How many of `events` watchers have seen ahead of the commit: progress only.
+    pub(super) shown: usize,
+    /// Committed, and not yet shown.
+    pub(super) to_show: Vec<std::sync::Arc<EventRecord>>,
+    pub(super) event_chunks: std::collections::VecDeque<(u64, u32, Time)>,
+    pub(super) events_stored: u64,
+    pub(super) logs: HashMap<JobId, Vec<LogLine>>,
+    pub(super) log_next: HashMap<JobId, u64>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) outbox: Vec<Outgoing>,
+    /// Something was decided that must be durable before anybody hears of it.
+    pub(super) hard: bool,
+    /// Since when something waits that may ride along with a later commit.
+    pub(super) soft_since: Option<Time>,
+    /// Attempts handed to this process, so that a rebuilt engine knows which are alive.
+    pub(super) local: HashSet<(JobId, Token)>,
+    pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
+    pub(super) orders: mpsc::UnboundedSender<Effect>,
+    pub now: Time,
+}
+
+/// Job records in memory: the ones used lately. Two halves; when the young one is full the old one is dropped.
+#[derive(Default)]
+pub struct JobCache {
+    young: FxHashMap<JobId, Job>,
+    old: FxHashMap<JobId, Job>,
+}
+
+impl JobCache {
+    pub fn get(&mut self, id: JobId) -> Option<&Job> {
+        if !self.young.contains_key(&id) {
+            let job = self.old.remove(&id)?;
+            self.young.insert(id, job);
+        }
+        self.young.get(&id)
+    }
+
+    pub fn insert(&mut self, job: Job) {
+        self.old.remove(&job.id);
+        self.young.insert(job.id, job);
+    }
+
+    pub fn remove(&mut self, id: JobId) -> Option<Job> {
+        let young = self.young.remove(&id);
+        self.old.remove(&id).or(young)
+    }
+
+    /// Between two groups only: what is dirty must not be dropped.
+    fn age(&mut self) {
+        if self.young.len() > limits::CACHED_JOBS / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    /// Does one group: what time has brought, then the requests, then the waiting claims, then one commit.
+    /// On an error nothing of the group has been answered, and the engine must be rebuilt.
+    pub fn group(&mut self, requests: Vec<Request>, now: Time) -> Result<(), DiskError> {
+        self.now = self.now.max(now);
+        self.tick()?;
+        for request in requests {
+            self.handle(request)?;
+        }
+        self.sweep()?;
+        self.serve_waiting()?;
+        let soft_is_due = self.soft_since.is_some_and(|since| self.now.since(since) >= limits::SOFT_DELAY);
+        if self.hard || soft_is_due {
+            self.commit()?;
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// When the engine should be called again though nobody asks.
+    pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
+        if self.sweeps.is_busy() || !self.awake.is_empty() {
+            return Ok(Some(self.now));
+        }
+        let timer = self.timers.next(&self.disk)?;
+        let watch = self.watches.first().map(|(at, _)| *at);
+        let parked = self.parked.first().map(|(at, ..)| *at);
+        let closed = self.queues.values().filter_map(|queue| queue.closed_until).min();
+        let soft = self.soft_since.map(|since| since + limits::SOFT_DELAY);
+        let sweep = self.sweeps.next();
+        let waiting = self.waiting.next_deadline();
+        Ok([timer, watch, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
+    }
+
+    /// Carries out one command on one job.
+    pub(super) fn ask(&mut self, id: JobId, command: Command) -> Result<Result<Reply, Error>, DiskError> {
+        let Some(job) = self.load(id)?.cloned() else {
+            return Ok(Err(Refusal::not_found("job", id).into()));
+        };
+        let lock = match job.lock_key() {
+            Some(key) => self.load_lock(&keys::lock(&key))?,
+            None => None,
+        };
+        if let Command::Move { queue, .. } = &command {
+            self.ensure_queue(queue);
+        }
+        let seed = self.next_seed();
+        let Some(queue) = self.queues.get(&job.queue) else {
+            return Err(DiskError::Record { space: Space::Jobs, why: format!("job {id} is in a queue that is not stored") });
+        };
+        let decided = decide(command, Facts { job: Some(job), queue: &queue.row, lock }, self.now, seed);
+        match decided {
+            Ok(decision) => Ok(Ok(self.apply(decision)?)),
+            Err(refusal) => Ok(Err(refusal.into())),
+        }
+    }
+
+    /// Stores one new job. Its input has been checked.
+    pub(super) fn enqueue_one(&mut self, new: windlass_core::NewJob) -> Result<Result<Reply, Error>, DiskError> {
+        let Some(name) = new.queue.clone() else {
+            return Ok(Err(Refusal::invalid("queue", "name the queue the job is for").into()));
+        };
+        self.ensure_queue(&name);
+        let job = match new.id {
+            Some(id) => self.load(id)?.cloned(),
+            None => None,
+        };
+        let lock = match &new.unique {
+            Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
+            None => None,
+        };
+        let seed = self.next_seed();
+        let queue = &self.queues[&name].row;
+        match decide(Command::Enqueue(Box::new(new)), Facts { job, queue, lock }, self.now, seed) {
+            Ok(decision) => Ok(Ok(self.apply(decision)?)),
+            Err(refusal) => Ok(Err(refusal.into())),
+        }
+    }
+
+    /// Starts the chosen job for a runner.
+    pub(super) fn start(&mut self, id: JobId, runner: Runner) -> Result<Option<(Job, Token)>, DiskError> {
+        match self.ask(id, Command::Start { runner })? {
+            Ok(Reply::Started { token, .. }) => Ok(self.load(id)?.cloned().map(|job| (job, token))),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn load(&mut self, id: JobId) -> Result<Option<&Job>, DiskError> {
+        if self.removed.contains(&id) {
+            return Ok(None);
+        }
+        if self.jobs.get(id).is_none() {
+            let Some(bytes) = self.disk.get(Space::Jobs, &keys::job(id))? else { return Ok(None) };
+            self.jobs.insert(record::decode(Space::Jobs, &bytes)?);
+        }
+        Ok(self.jobs.get(id))
+    }
+
+    pub(super) fn load_lock(&mut self, key: &[u8]) -> Result<Option<Lock>, DiskError> {
+        if let Some(lock) = self.locks.get(key) {
+            return Ok(lock.clone());
+        }
+        match self.disk.get(Space::Locks, key)? {
+            Some(bytes) => Ok(Some(record::decode(Space::Locks, &bytes)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The queue, made if it is new.
+    pub(super) fn ensure_queue(&mut self, name: &QueueName) {
+        if self.queues.contains_key(name) {
+            return;
+        }
+        self.meta.next_queue += 1;
+        let row = Queue {
+            name: name.clone(),
+            id: self.meta.next_queue,
+            created_at: self.now,
+            settings: Settings::default(),
+            counts: Default::default(),
+        };
+        self.queue_names.insert(row.id, name.clone());
+        let state = QueueState {
+            row,
+            line: Line::default(),
+            limiter: Limiter::default(),
+            closed_until: None,
+            dirty: true,
+            line_touched: false,
+        };
+        self.queues.insert(name.clone(), state);
+        self.hard = true;
+    }
+
+    pub(super) fn next_seed(&mut self) -> u64 {
+        self.meta.seed = retry::mix(self.meta.seed);
+        self.meta.seed
+    }
+
+    /// Gathers everything changed since the last commit into the batch and makes it durable.
+    fn commit(&mut self) -> Result<(), DiskError> {
+        let mut timers = std::mem::take(&mut self.timer_changes);
+        self.gather_jobs(&mut timers);
+        self.gather_rows();
+        self.gather_events();
+        self.gather_logs()?;
+        self.meta.commit += 1;
+        self.meta.now = self.now;
+        self.meta.timers_from = self.timers.floor();
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.put(Space::Meta, META_KEY.to_vec(), record::encode(&self.meta));
+        self.disk.commit(batch, self.meta.commit)?;
+        for (key, added) in timers {
+            if added {
+                self.timers.added(key);
+            } else {
+                self.timers.removed(&key);
+            }
+        }
+        self.locks.clear();
+        self.removed.clear();
+        self.new_errors.clear();
+        for (name, queue) in &mut self.queues {
+            if std::mem::take(&mut queue.line_touched) {
+                for ring in queue.line.rings() {
+                    if ring.committed() {
+                        self.awake.insert(name.clone());
+                    }
+                }
+            }
+        }
+        self.jobs.age();
+        self.hard = false;
+        self.soft_since = None;
+        Ok(())
+    }
+
+    /// Writes each changed job once, and the difference of its index entries.
+    fn gather_jobs(&mut self, timers: &mut Vec<(Vec<u8>, bool)>) {
+        for (id, before) in std::mem::take(&mut self.dirty) {
+            let after = match self.jobs.get(id) {
+                Some(job) if !self.removed.contains(&id) => {
+                    self.batch.put(Space::Jobs, keys::job(id), record::encode(job));
+                    let queue = self.queues.get(&job.queue).map_or(0, |queue| queue.row.id);
+                    super::index::entries(job, queue)
+                }
+                _ => {
+                    self.batch.delete(Space::Jobs, keys::job(id));
+                    Vec::new()
+                }
+            };
+            for (space, key) in &before {
+                if !after.iter().any(|(entry, _)| entry.0 == *space && entry.1 == *key) {
+                    self.batch.delete(*space, key.clone());
+                    if *space == Space::Timers {
+                        timers.push((key.clone(), false));
+                    }
+                }
+            }
+            for (entry, value) in after {
+                if !before.contains(&entry) {
+                    if entry.0 == Space::Timers {
+                        timers.push((entry.1.clone(), true));
+                    }
+                    self.batch.put(entry.0, entry.1, value);
+                }
+            }
+            if self.jobs.get(id).is_some_and(|job| job.is_ended()) {
+                // It is not likely to be asked for again soon: room for those that are.
+                self.jobs.remove(id);
+            }
+        }
+    }
+
+    fn gather_rows(&mut self) {
+        for (key, lock) in &self.locks {
+            match lock {
+                Some(lock) => self.batch.put(Space::Locks, key.clone(), record::encode(lock)),
+                None => self.batch.delete(Space::Locks, key.clone()),
+            }
+        }
+        let next_ready = self.meta.next_ready;
+        for queue in self.queues.values_mut() {
+            if queue.line_touched {
+                for ring in queue.line.rings() {
+                    ring.settle(&mut self.batch, next_ready);
+                }
+            }
+            if std::mem::take(&mut queue.dirty) {
+                self.batch.put(Space::Queues, queue.row.name.as_bytes().to_vec(), record::encode(&queue.row));
+                if queue.row.settings.rate.is_some() {
+                    self.batch.put(Space::Limiters, keys::limiter(queue.row.id, ""), record::encode(&queue.limiter));
+                }
+            }
+        }
+    }
+
+    /// Lets everybody know. Only ever called with nothing undecided or uncommitted that they would hear of.
+    fn release(&mut self) {
+        self.show_soft_events();
+        for event in std::mem::take(&mut self.to_show) {
+            // Nobody listening is no reason to stop.
+            let _ = self.hub.send(event);
+        }
+        for effect in std::mem::take(&mut self.effects) {
+            let _ = self.orders.send(effect);
+        }
+        for outgoing in std::mem::take(&mut self.outbox) {
+            self.waiting.lost.extend(outgoing.send());
+        }
+    }
+
+    pub(super) fn put_timer(&mut self, at: Time, what: &keys::TimerFor) {
+        let key = keys::timer(at, what);
+        self.batch.put(Space::Timers, key.clone(), vec![record::FORMAT]);
+        self.timer_changes.push((key, true));
+    }
+
+    pub(super) fn delete_timer(&mut self, key: Vec<u8>) {
+        self.batch.delete(Space::Timers, key.clone());
+        self.timer_changes.push((key, false));
+        self.hard = true;
+    }
+
+    /// The disk has failed: everybody who waits hears of it.
+    pub fn abandon(&mut self, error: &Error) {
+        for outgoing in std::mem::take(&mut self.outbox) {
+            outgoing.fail(error.clone());
+        }
+        for answer in self.waiting.drain() {
+            let _ = answer.send(Err(error.clone()));
+        }
+        for answer in self.sweeps.answers() {
+            let _ = answer.send(Err(error.clone()));
+        }
+    }
+
+    /// Puts a running external attempt under watch.
+    pub(super) fn watch(&mut self, id: JobId) {
+        if let Some(at) = self.jobs.get(id).and_then(next_watch) {
+            self.watches.insert((at, id));
+        }
+    }
+
+    pub(super) fn active_jobs(&self) -> Result<Vec<JobId>, DiskError> {
+        let mut ids = Vec::new();
+        for queue in self.queues.values() {
+            self.disk.each(Space::States, &keys::states(queue.row.id, State::Active), &mut |key, _| {
+                ids.extend(keys::last_job(key));
+            })?;
+        }
+        Ok(ids)
+    }
+}

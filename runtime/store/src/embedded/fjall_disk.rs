@@ -1,0 +1,101 @@
+//! The real disk: fjall, with its memory fixed on the day a keyspace is made.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+
+use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use crate::Durability;
+
+const MIB: u64 = 1024 * 1024;
+/// Memory for blocks that were read.
+const CACHE: u64 = 64 * MIB;
+/// The journal is cut down when it passes this: it bounds how long a reopen takes.
+const JOURNAL: u64 = 128 * MIB;
+const WORKERS: usize = 2;
+
+#[derive(Clone)]
+pub struct FjallDisk {
+    db: Database,
+    /// In the order of `Space::ALL`.
+    spaces: Vec<Keyspace>,
+    persist: PersistMode,
+}
+
+impl FjallDisk {
+    /// fjall may panic on a damaged file; to our callers that is an error like any other.
+    pub fn open(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
+        let opened = catch_unwind(AssertUnwindSafe(|| FjallDisk::open_unguarded(dir, durability)));
+        opened.unwrap_or(Err(fjall::Error::Unrecoverable))
+    }
+
+    fn open_unguarded(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
+        let db = Database::builder(dir)
+            .cache_size(CACHE)
+            .max_journaling_size(JOURNAL)
+            .worker_threads(WORKERS)
+            .open()?;
+        let mut spaces = Vec::with_capacity(Space::ALL.len());
+        for space in Space::ALL {
+            spaces.push(db.keyspace(space.name(), || options(space))?);
+        }
+        let persist = match durability {
+            Durability::Fsync => PersistMode::SyncData,
+            Durability::Os => PersistMode::Buffer,
+        };
+        Ok(FjallDisk { db, spaces, persist })
+    }
+
+    fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+}
+
+fn options(space: Space) -> KeyspaceCreateOptions {
+    let memtable = match space {
+        Space::Jobs | Space::Bodies => 16 * MIB,
+        Space::Ready | Space::States | Space::Events | Space::Logs => 8 * MIB,
+        _ => 4 * MIB,
+    };
+    KeyspaceCreateOptions::default().max_memtable_size(memtable)
+}
+
+impl Disk for FjallDisk {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
+        self.space(space).get(key).map_err(io)
+    }
+
+    fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
+        if from >= until {
+            return Ok(Vec::new());
+        }
+        self.space(space).range(from..until).take(limit).map(|guard| guard.into_inner().map_err(io)).collect()
+    }
+
+    fn commit(&mut self, batch: Batch, _number: u64) -> Result<(), DiskError> {
+        let mut writes = self.db.batch().durability(Some(self.persist));
+        for ((space, key), value) in batch.writes {
+            match value {
+                Some(value) => writes.insert(self.space(space), key, value),
+                None => writes.remove(self.space(space), key),
+            }
+        }
+        writes.commit().map_err(io)
+    }
+}
+
+fn io(error: fjall::Error) -> DiskError {
+    DiskError::Io(explain(&error))
+}
+
+/// What went wrong, in words.
+pub fn explain(error: &fjall::Error) -> String {
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => error.to_string(),
+        fjall::Error::Poisoned => "an earlier write failed, and no more are taken until it is reopened".into(),
+        fjall::Error::JournalRecovery(error) => format!("the journal cannot be read: {error:?}"),
+        fjall::Error::InvalidVersion(_) => "it is of another storage format".into(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,246 @@
+//! What each request comes to.
+
+use windlass_core::schedule::Schedule;
+use windlass_core::{Command, JobId, NewJob, Plugin, QueueName, Refusal, Reply, State};
+
+use super::disk::{Disk, DiskError, Space};
+use super::engine::Engine;
+use super::keys::{self, TimerFor};
+use super::message::{Outgoing, Request, SettingsChange};
+use super::record;
+use crate::{Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+
+impl<D: Disk> Engine<D> {
+    pub(super) fn handle(&mut self, request: Request) -> Result<(), DiskError> {
+        match request {
+            Request::Enqueue { jobs, answer } => {
+                let value = self.enqueue(jobs)?;
+                self.outbox.push(Outgoing::Enqueued(answer, value));
+            }
+            Request::Claim { ticket, claim, deadline, answer } => self.claim(ticket, claim, deadline, answer)?,
+            Request::Forget { ticket } => self.waiting.forget(ticket),
+            Request::GiveBack { assignments } => {
+                for assignment in assignments {
+                    self.give_back(assignment)?;
+                }
+            }
+            Request::Ask { job, command, children, answer } => {
+                let value = self.ask_with_children(job, command, children)?;
+                self.outbox.push(Outgoing::Reply(answer, value));
+            }
+            Request::AskEach { asks, answer } => {
+                let mut values = Vec::with_capacity(asks.len());
+                for (job, command) in asks {
+                    values.push(self.ask(job, command)?);
+                }
+                self.outbox.push(Outgoing::Replies(answer, values));
+            }
+            Request::Log { job, lines } => self.add_log(job, lines)?,
+            Request::Configure { queue, change, answer } => {
+                let value = self.configure(queue, change);
+                self.outbox.push(Outgoing::Settings(answer, value));
+            }
+            Request::Clear { queue, answer } => self.begin_clear(queue, answer)?,
+            Request::RemoveQueue { queue, answer } => self.begin_remove_queue(queue, answer)?,
+            Request::Plugin { change, answer } => {
+                let value = self.change_plugin(change);
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Schedule { change, answer } => {
+                let value = self.change_schedule(change)?;
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Close { answer } => {
+                // What waits to ride along must not be left behind.
+                self.hard = true;
+                self.outbox.push(Outgoing::Closed(answer));
+            }
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+        // All or none: what could be refused is looked at before anything is stored.
+        for job in &jobs {
+            if let Err(refusal) = job.check(self.now) {
+                return Ok(Err(refusal.into()));
+            }
+        }
+        let mut stored = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            match self.enqueue_one(job)? {
+                Ok(reply) => stored.push(self.enqueued(reply)?),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(stored))
+    }
+
+    fn enqueued(&mut self, reply: Reply) -> Result<Enqueued, DiskError> {
+        match reply {
+            Reply::Duplicate { id } => {
+                let state = self.load(id)?.map_or(State::Completed, |job| job.state);
+                Ok(Enqueued { id, state, duplicate: true })
+            }
+            Reply::Stored { id, state } => Ok(Enqueued { id, state, duplicate: false }),
+            other => unreachable!("an enqueue is stored or a duplicate, not {other:?}"),
+        }
+    }
+
+    fn ask_with_children(
+        &mut self,
+        id: JobId,
+        command: Command,
+        children: Vec<NewJob>,
+    ) -> Result<Result<Reply, Error>, DiskError> {
+        for child in &children {
+            if let Err(refusal) = child.check(self.now) {
+                return Ok(Err(refusal.into()));
+            }
+        }
+        let reply = match self.ask(id, command)? {
+            Ok(reply) => reply,
+            Err(error) => return Ok(Err(error)),
+        };
+        if reply == Reply::Unchanged {
+            return Ok(Ok(reply));
+        }
+        for child in children {
+            if let Err(error) = self.enqueue_one(child)? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(reply))
+    }
+
+    fn configure(&mut self, name: QueueName, change: SettingsChange) -> Result<windlass_core::Settings, Error> {
+        let mut settings = self.queues.get(&name).map(|queue| queue.row.settings.clone()).unwrap_or_default();
+        change(&mut settings);
+        settings.check()?;
+        self.ensure_queue(&name);
+        let now = self.now;
+        if let Some(queue) = self.queues.get_mut(&name) {
+            queue.row.settings = settings.clone();
+            queue.dirty = true;
+            queue.closed_until = None;
+            for ring in queue.line.rings() {
+                ring.unpark_all();
+            }
+            for state in [State::Completed, State::Dead, State::Cancelled] {
+                self.sweeps.look_at(queue.row.id, state, now);
+            }
+        }
+        self.awake.insert(name);
+        self.hard = true;
+        Ok(settings)
+    }
+
+    fn change_plugin(&mut self, change: PluginChange) -> Result<(), Error> {
+        match change {
+            PluginChange::Put(plugin) => {
+                if let Some((queue, other)) = self.served_by_another(&plugin) {
+                    return Err(Refusal::Taken { queue: queue.to_string(), plugin: other }.into());
+                }
+                for queue in &plugin.queues {
+                    self.ensure_queue(queue);
+                }
+                self.batch.put(Space::Plugins, plugin.name.as_bytes().to_vec(), record::encode(&plugin));
+                self.plugins.insert(plugin.name.clone(), plugin);
+            }
+            PluginChange::Remove(name) => {
+                if self.plugins.remove(&name).is_none() {
+                    return Err(Refusal::not_found("plugin", name).into());
+                }
+                self.batch.delete(Space::Plugins, name.into_bytes());
+            }
+        }
+        self.route();
+        self.hard = true;
+        Ok(())
+    }
+
+    fn served_by_another(&self, plugin: &Plugin) -> Option<(QueueName, String)> {
+        plugin.queues.iter().find_map(|queue| {
+            self.served.get(queue).filter(|other| **other != plugin.name).map(|other| (queue.clone(), other.clone()))
+        })
+    }
+
+    /// Works out which plugin serves which queue.
+    pub(super) fn route(&mut self) {
+        self.served = self
+            .plugins
+            .values()
+            .filter(|plugin| plugin.active.is_some())
+            .flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone())))
+            .collect();
+        self.awake.extend(self.served.keys().cloned());
+    }
+
+    fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {
+        let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Error> {
+            engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name).into())
+        };
+        match change {
+            ScheduleChange::Put { schedule, replace } => {
+                let mut schedule = *schedule;
+                let old = self.schedules.get(&schedule.name);
+                if old.is_some() && !replace {
+                    return Ok(Err(Refusal::Exists { what: "schedule", name: schedule.name }.into()));
+                }
+                schedule.created_at = old.map_or(self.now, |old| old.created_at);
+                schedule.updated_at = self.now;
+                schedule.last_run = old.and_then(|old| old.last_run);
+                schedule.last_job = old.and_then(|old| old.last_job);
+                if let Err(refusal) = schedule.check() {
+                    return Ok(Err(refusal.into()));
+                }
+                schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                self.ensure_queue(&schedule.queue);
+                self.put_schedule(schedule);
+            }
+            ScheduleChange::Pause { name, paused } => match known(self, &name) {
+                Ok(mut schedule) => {
+                    schedule.paused = paused;
+                    schedule.updated_at = self.now;
+                    // Instants that passed while it was paused are not missed: they were not wanted.
+                    schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                    self.put_schedule(schedule);
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+            ScheduleChange::RunNow { name } => match known(self, &name) {
+                Ok(mut schedule) => {
+                    self.run_instant(&mut schedule, self.now)?;
+                    self.put_schedule(schedule);
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+            ScheduleChange::Remove { name } => match known(self, &name) {
+                Ok(schedule) => {
+                    if let Some(at) = schedule.next_run {
+                        self.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
+                    }
+                    self.batch.delete(Space::Schedules, name.as_bytes().to_vec());
+                    self.schedules.remove(&name);
+                    self.hard = true;
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+        }
+        Ok(Ok(()))
+    }
+
+    fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
+        if self.load(id)?.is_none() {
+            return Ok(());
+        }
+        self.logs.entry(id).or_default().extend(lines);
+        self.soft();
+        Ok(())
+    }
+
+    /// Something waits that may ride along with a later commit.
+    pub(super) fn soft(&mut self) {
+        self.soft_since.get_or_insert(self.now);
+    }
+}

@@ -1,0 +1,52 @@
+//! The index entries of a job: a pure function of its record. A move writes the difference, so a job is never in two
+//! places and never in none.
+
+use windlass_core::{BodyKind, BodyRef, Job, State};
+
+use super::disk::Space;
+use super::keys::{self, TimerFor};
+use super::ready::Place;
+use super::record::FORMAT;
+
+pub type Entry = (Space, Vec<u8>);
+
+/// Every index entry the job should have, with its value.
+pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
+    let mut out = Vec::with_capacity(4);
+    if job.state == State::Pending {
+        let key = keys::ready(&lane_of(job, queue), job.ready_seq);
+        out.push(((Space::Ready, key), Place::encode(job.id, job.since)));
+    } else {
+        out.push(((Space::States, keys::state(queue, job.state, job.since, job.id)), vec![FORMAT]));
+    }
+    let mut timer = |at, what| out.push(((Space::Timers, keys::timer(at, &what)), vec![FORMAT]));
+    if let (State::Scheduled | State::Retrying, Some(at)) = (job.state, job.scheduled_at) {
+        timer(at, TimerFor::Due(job.id));
+    }
+    if let (false, Some(at)) = (job.is_ended(), job.expire_at) {
+        timer(at, TimerFor::Expire(job.id));
+    }
+    if let (true, Some(at)) = (job.is_ended(), job.keep_until) {
+        timer(at, TimerFor::Retire(job.id));
+    }
+    for (kind, body) in [
+        (BodyKind::Payload, job.payload),
+        (BodyKind::Checkpoint, job.checkpoint),
+        (BodyKind::Result, job.result),
+    ] {
+        if let BodyRef::Blob(blob) = body {
+            out.push(((Space::Blobs, keys::blob(&blob, job.id, kind)), vec![FORMAT]));
+        }
+    }
+    out
+}
+
+pub fn lane_of(job: &Job, queue: u32) -> Vec<u8> {
+    let target = job.target_worker.as_deref().unwrap_or("");
+    keys::lane(queue, job.priority, target, job.limit_key.as_deref().unwrap_or(""))
+}
+
+/// The entries alone.
+pub fn keys_of(job: &Job, queue: u32) -> Vec<Entry> {
+    entries(job, queue).into_iter().map(|(entry, _)| entry).collect()
+}

@@ -1,0 +1,176 @@
+//! How keys are built. Numbers are big-endian, so that key order is number order; texts end in a zero byte, which no
+//! text may contain.
+
+use windlass_core::{Blob, BodyKind, JobId, LockKey, Priority, State, Time};
+
+pub fn job(id: JobId) -> Vec<u8> {
+    id.to_bytes().to_vec()
+}
+
+pub fn body(id: JobId, kind: BodyKind) -> Vec<u8> {
+    let mut key = job(id);
+    key.push(kind as u8);
+    key
+}
+
+/// An error of the job, by the claim it belongs to.
+pub fn error(id: JobId, fence: u32) -> Vec<u8> {
+    let mut key = job(id);
+    key.extend(fence.to_be_bytes());
+    key
+}
+
+/// A run of log lines, by the number of its last line.
+pub fn log(id: JobId, last: u64) -> Vec<u8> {
+    let mut key = job(id);
+    key.extend(last.to_be_bytes());
+    key
+}
+
+/// The lanes of one queue, priority and target.
+pub fn ring(queue: u32, priority: Priority, target: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(48);
+    key.extend(queue.to_be_bytes());
+    key.push(priority.rank());
+    key.extend(target.as_bytes());
+    key.push(0);
+    key
+}
+
+pub fn lane(queue: u32, priority: Priority, target: &str, limit_key: &str) -> Vec<u8> {
+    let mut key = ring(queue, priority, target);
+    key.extend(limit_key.as_bytes());
+    key.push(0);
+    key
+}
+
+/// A place in line: the lane's key and the sequence number.
+pub fn ready(lane: &[u8], seq: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(lane.len() + 8);
+    key.extend(lane);
+    key.extend(seq.to_be_bytes());
+    key
+}
+
+/// The sequence number at the end of a ready key.
+pub fn ready_seq(key: &[u8]) -> Option<u64> {
+    key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+pub fn states(queue: u32, state: State) -> Vec<u8> {
+    let mut key = Vec::with_capacity(32);
+    key.extend(queue.to_be_bytes());
+    key.push(state as u8);
+    key
+}
+
+pub fn state(queue: u32, state: State, since: Time, id: JobId) -> Vec<u8> {
+    let mut key = states(queue, state);
+    key.extend(since.millis().to_be_bytes());
+    key.extend(id.to_bytes());
+    key
+}
+
+/// The job id at the end of an index key.
+pub fn last_job(key: &[u8]) -> Option<JobId> {
+    key.last_chunk::<16>().map(|bytes| JobId::from_bytes(*bytes))
+}
+
+/// What a timer is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimerFor {
+    Due(JobId),
+    Expire(JobId),
+    /// The ended job may be removed.
+    Retire(JobId),
+    /// A unique lock that outlives its job.
+    Unlock(Vec<u8>),
+    Schedule(String),
+}
+
+pub fn timer(at: Time, what: &TimerFor) -> Vec<u8> {
+    let mut key = Vec::with_capacity(32);
+    key.extend(at.millis().to_be_bytes());
+    let (kind, rest): (u8, &[u8]) = match what {
+        TimerFor::Due(id) => (0, &id.to_bytes()),
+        TimerFor::Expire(id) => (1, &id.to_bytes()),
+        TimerFor::Retire(id) => (2, &id.to_bytes()),
+        TimerFor::Unlock(lock) => (3, lock),
+        TimerFor::Schedule(name) => (4, name.as_bytes()),
+    };
+    key.push(kind);
+    key.extend(rest);
+    key
+}
+
+pub fn read_timer(key: &[u8]) -> Option<(Time, TimerFor)> {
+    let (at, rest) = key.split_first_chunk::<8>()?;
+    let (kind, rest) = rest.split_first()?;
+    let id = || rest.try_into().ok().map(JobId::from_bytes);
+    let what = match kind {
+        0 => TimerFor::Due(id()?),
+        1 => TimerFor::Expire(id()?),
+        2 => TimerFor::Retire(id()?),
+        3 => TimerFor::Unlock(rest.to_vec()),
+        4 => TimerFor::Schedule(String::from_utf8(rest.to_vec()).ok()?),
+        _ => return None,
+    };
+    Some((Time(u64::from_be_bytes(*at)), what))
+}
+
+pub fn limiter(queue: u32, limit_key: &str) -> Vec<u8> {
+    let mut key = queue.to_be_bytes().to_vec();
+    key.extend(limit_key.as_bytes());
+    key
+}
+
+pub fn lock(lock: &LockKey) -> Vec<u8> {
+    let (kind, within, key) = match lock {
+        LockKey::Queue(queue, key) => (0u8, queue.as_str(), key),
+        LockKey::Scope(scope, key) => (1u8, scope.as_str(), key),
+    };
+    let mut out = vec![kind];
+    out.extend((within.len() as u16).to_be_bytes());
+    out.extend(within.as_bytes());
+    out.extend(key.as_bytes());
+    out
+}
+
+pub fn event(seq: u64) -> Vec<u8> {
+    seq.to_be_bytes().to_vec()
+}
+
+pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
+    let mut key = blob.sha256.to_vec();
+    key.extend(id.to_bytes());
+    key.push(kind as u8);
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_reads_back_as_what_it_was_made_for() {
+        let id = JobId::new(Time(7), 9);
+        for what in [
+            TimerFor::Due(id),
+            TimerFor::Expire(id),
+            TimerFor::Retire(id),
+            TimerFor::Unlock(vec![1, 2, 3]),
+            TimerFor::Schedule("nightly".into()),
+        ] {
+            assert_eq!(read_timer(&timer(Time(12), &what)), Some((Time(12), what)));
+        }
+        assert_eq!(read_timer(b"short"), None);
+    }
+
+    #[test]
+    fn a_lane_is_no_prefix_of_another() {
+        let short = lane(1, Priority::Normal, "", "a");
+        let long = lane(1, Priority::Normal, "", "ab");
+        assert!(!long.starts_with(&short));
+        assert_eq!(ready_seq(&ready(&short, 77)), Some(77));
+    }
+}

@@ -1,0 +1,118 @@
+//! What travels between the handle and the engine's thread.
+
+use tokio::sync::oneshot;
+use windlass_core::{Command, JobId, NewJob, QueueName, Reply, Settings, Time};
+
+use crate::{Assignment, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+
+pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
+pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
+
+/// A wish, with where to send the answer.
+pub enum Request {
+    Enqueue { jobs: Vec<NewJob>, answer: Answer<Vec<Enqueued>> },
+    /// `ticket` names the waiting claim, so that it can be taken back.
+    Claim { ticket: u64, claim: Claim, deadline: Time, answer: Answer<Vec<Assignment>> },
+    /// The caller has gone.
+    Forget { ticket: u64 },
+    /// Claims whose caller went away after they were made.
+    GiveBack { assignments: Vec<Assignment> },
+    Ask { job: JobId, command: Command, children: Vec<NewJob>, answer: Answer<Reply> },
+    AskEach { asks: Vec<(JobId, Command)>, answer: Answer<Vec<Result<Reply, Error>>> },
+    Log { job: JobId, lines: Vec<LogLine> },
+    Configure { queue: QueueName, change: SettingsChange, answer: Answer<Settings> },
+    Clear { queue: QueueName, answer: Answer<u64> },
+    RemoveQueue { queue: QueueName, answer: Answer<u64> },
+    Plugin { change: PluginChange, answer: Answer<()> },
+    Schedule { change: ScheduleChange, answer: Answer<()> },
+    /// Commit what there is, then stop.
+    Close { answer: oneshot::Sender<()> },
+}
+
+impl Request {
+    /// Bytes it brings into a commit.
+    pub fn weight(&self) -> usize {
+        let inline = |new: &NewJob| match &new.payload {
+            Some(windlass_core::Body::Inline(bytes)) => bytes.len() + 256,
+            _ => 256,
+        };
+        match self {
+            Request::Enqueue { jobs, .. } => jobs.iter().map(inline).sum(),
+            Request::Ask { children, .. } => 256 + children.iter().map(inline).sum::<usize>(),
+            Request::AskEach { asks, .. } => asks.len() * 256,
+            Request::Log { lines, .. } => lines.iter().map(|line| line.text.len() + 16).sum(),
+            _ => 256,
+        }
+    }
+
+    /// How many commands it counts for.
+    pub fn commands(&self) -> usize {
+        match self {
+            Request::Enqueue { jobs, .. } => jobs.len(),
+            Request::AskEach { asks, .. } => asks.len(),
+            _ => 1,
+        }
+    }
+
+    /// Answers that nothing was done.
+    pub fn refuse(self, error: Error) {
+        match self {
+            Request::Enqueue { answer, .. } => drop(answer.send(Err(error))),
+            Request::Claim { answer, .. } => drop(answer.send(Err(error))),
+            Request::Ask { answer, .. } => drop(answer.send(Err(error))),
+            Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
+            Request::Configure { answer, .. } => drop(answer.send(Err(error))),
+            Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
+            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } => drop(answer.send(Err(error))),
+            Request::Close { answer } => drop(answer.send(())),
+            Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
+        }
+    }
+}
+
+/// An answer that waits for the commit.
+pub enum Outgoing {
+    Enqueued(Answer<Vec<Enqueued>>, Result<Vec<Enqueued>, Error>),
+    Assigned(Answer<Vec<Assignment>>, Vec<Assignment>),
+    Reply(Answer<Reply>, Result<Reply, Error>),
+    Replies(Answer<Vec<Result<Reply, Error>>>, Vec<Result<Reply, Error>>),
+    Settings(Answer<Settings>, Result<Settings, Error>),
+    Count(Answer<u64>, Result<u64, Error>),
+    Done(Answer<()>, Result<(), Error>),
+    Closed(oneshot::Sender<()>),
+}
+
+impl Outgoing {
+    /// Sends it; answers with the claims nobody was there to take.
+    pub fn send(self) -> Vec<Assignment> {
+        match self {
+            Outgoing::Enqueued(answer, value) => drop(answer.send(value)),
+            Outgoing::Assigned(answer, value) => {
+                if let Err(Ok(lost)) = answer.send(Ok(value)) {
+                    return lost;
+                }
+            }
+            Outgoing::Reply(answer, value) => drop(answer.send(value)),
+            Outgoing::Replies(answer, value) => drop(answer.send(Ok(value))),
+            Outgoing::Settings(answer, value) => drop(answer.send(value)),
+            Outgoing::Count(answer, value) => drop(answer.send(value)),
+            Outgoing::Done(answer, value) => drop(answer.send(value)),
+            Outgoing::Closed(answer) => drop(answer.send(())),
+        }
+        Vec::new()
+    }
+
+    /// The commit failed: whether it was stored is not known.
+    pub fn fail(self, error: Error) {
+        match self {
+            Outgoing::Enqueued(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Assigned(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Reply(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Replies(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Settings(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Count(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Done(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Closed(answer) => drop(answer.send(())),
+        }
+    }
+}

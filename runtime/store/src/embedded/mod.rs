@@ -1,0 +1,203 @@
+//! The embedded backend: one process, one folder, one writer.
+//!
+//! [`Embedded`] is the handle the rest of Windlass holds. Changes go to the engine's thread over a bounded channel;
+//! reads go straight to the database, which shows what has been committed.
+
+mod apply;
+mod blobs;
+pub mod disk;
+pub mod engine;
+mod fjall_disk;
+mod handle;
+mod index;
+mod keeper;
+mod keys;
+pub mod message;
+mod open;
+mod read;
+mod ready;
+pub mod record;
+pub mod recover;
+mod stream;
+mod sweep;
+mod tick;
+mod timers;
+mod waiting;
+mod witness;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
+
+use self::blobs::Blobs;
+use self::message::{Answer, Request, SettingsChange};
+use self::worker::Shared;
+use crate::{
+    Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits,
+};
+
+#[derive(Clone)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    requests: SyncSender<Request>,
+    shared: Shared,
+    blobs: Arc<Blobs>,
+    hub: broadcast::Sender<Arc<EventRecord>>,
+    orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
+    tickets: AtomicU64,
+    clock: Arc<dyn Clock>,
+    /// Ends with the store: the keeper thread watches it.
+    _alive: Arc<()>,
+}
+
+/// Where the database lies inside the data folder.
+fn store_dir(dir: &Path) -> PathBuf {
+    dir.join("store")
+}
+
+impl Embedded {
+    /// Hands a request to the engine, or says at once that it has too many.
+    fn send(&self, request: Request) -> Result<(), Error> {
+        self.inner.requests.try_send(request).map_err(|error| match error {
+            TrySendError::Full(_) => Error::Overloaded { retry_after: limits::RETRY_AFTER },
+            TrySendError::Disconnected(_) => Error::Closed,
+        })
+    }
+
+    async fn call<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
+        let (answer, receiver) = oneshot::channel();
+        self.send(request(answer))?;
+        receiver.await.map_err(|_| Error::Closed)?
+    }
+
+    pub async fn close(&self) {
+        let (answer, receiver) = oneshot::channel();
+        // The queue may be full for a moment; a stop waits its turn.
+        let mut request = Request::Close { answer };
+        loop {
+            match self.inner.requests.try_send(request) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(back)) => {
+                    request = back;
+                    tokio::time::sleep(limits::RETRY_AFTER).await;
+                }
+            }
+        }
+        let _ = receiver.await;
+    }
+
+    pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
+        if bytes.len() <= limits::INLINE_BODY {
+            return Ok(Body::Inline(bytes));
+        }
+        self.keep_blob(bytes).await.map(Body::Blob)
+    }
+
+    pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
+        let blobs = self.inner.blobs.clone();
+        on_a_thread_of_its_own(move || {
+            blobs.put(&bytes).map_err(|error| Error::Unavailable { why: format!("{error}; nothing was done") })
+        })
+        .await
+    }
+
+    pub async fn read_blob(&self, blob: Blob) -> Result<Bytes, Error> {
+        let blobs = self.inner.blobs.clone();
+        on_a_thread_of_its_own(move || {
+            blobs.get(&blob).map_err(|error| Error::Damaged { what: format!("{}: {error}", blobs.path(&blob).display()) })
+        })
+        .await
+    }
+
+    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        self.call(|answer| Request::Enqueue { jobs, answer }).await
+    }
+
+    pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
+        let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        let deadline = self.inner.clock.now() + claim.wait;
+        let (answer, receiver) = oneshot::channel();
+        self.send(Request::Claim { ticket, claim, deadline, answer })?;
+        let mut waiting = WaitingClaim { store: self.clone(), ticket, receiver: Some(receiver) };
+        let Some(receiver) = waiting.receiver.as_mut() else { return Err(Error::Closed) };
+        let got = receiver.await.map_err(|_| Error::Closed)?;
+        waiting.receiver = None;
+        got
+    }
+
+    pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
+        self.call(|answer| Request::Ask { job, command, children, answer }).await
+    }
+
+    pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
+        self.call(|answer| Request::AskEach { asks, answer }).await
+    }
+
+    pub fn log(&self, job: JobId, lines: Vec<LogLine>) {
+        // A log is worth less than the jobs: under overload it is the first to go.
+        let _ = self.send(Request::Log { job, lines });
+    }
+
+    pub async fn configure(&self, queue: QueueName, change: SettingsChange) -> Result<Settings, Error> {
+        self.call(|answer| Request::Configure { queue, change, answer }).await
+    }
+
+    pub async fn clear(&self, queue: QueueName) -> Result<u64, Error> {
+        self.call(|answer| Request::Clear { queue, answer }).await
+    }
+
+    pub async fn remove_queue(&self, queue: QueueName) -> Result<u64, Error> {
+        self.call(|answer| Request::RemoveQueue { queue, answer }).await
+    }
+
+    pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
+        self.call(|answer| Request::Plugin { change, answer }).await
+    }
+
+    pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
+        self.call(|answer| Request::Schedule { change, answer }).await
+    }
+
+    pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
+        self.inner.hub.subscribe()
+    }
+
+    pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {
+        self.inner.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+}
+
+/// A claim on its way. Dropped before its answer was taken, it gives back what it would have got.
+struct WaitingClaim {
+    store: Embedded,
+    ticket: u64,
+    receiver: Option<oneshot::Receiver<Result<Vec<Assignment>, Error>>>,
+}
+
+impl Drop for WaitingClaim {
+    fn drop(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else { return };
+        receiver.close();
+        match receiver.try_recv() {
+            Ok(Ok(assignments)) => drop(self.store.send(Request::GiveBack { assignments })),
+            Ok(Err(_)) | Err(_) => drop(self.store.send(Request::Forget { ticket: self.ticket })),
+        }
+    }
+}
+
+/// File work, off the caller's thread.
+async fn on_a_thread_of_its_own<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
+}

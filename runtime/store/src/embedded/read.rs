@@ -1,0 +1,201 @@
+//! Reads: straight from the database, past the engine. They see what has been committed.
+
+use bytes::Bytes;
+use windlass_core::schedule::Schedule;
+use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, State, Time};
+
+use super::disk::{Disk, DiskError, Space, after_prefix};
+use super::fjall_disk::FjallDisk;
+use super::ready::Place;
+use super::{Embedded, keys, on_a_thread_of_its_own, record, stream};
+use crate::{Error, EventRecord, JobList, LogLine, QueueView};
+
+impl From<DiskError> for Error {
+    fn from(error: DiskError) -> Error {
+        match error {
+            DiskError::Io(why) => Error::Unavailable { why },
+            DiskError::Record { .. } => Error::Damaged { what: error.to_string() },
+        }
+    }
+}
+
+impl Embedded {
+    fn disk(&self) -> Result<FjallDisk, Error> {
+        let shared = self.inner.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened; nothing was done".into() })
+    }
+
+    /// A read that may take longer than a look into memory.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&FjallDisk) -> Result<T, DiskError> + Send + 'static,
+    ) -> Result<T, Error> {
+        let disk = self.disk()?;
+        on_a_thread_of_its_own(move || read(&disk).map_err(Error::from)).await
+    }
+
+    pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        match self.disk()?.get(Space::Jobs, &keys::job(id))? {
+            Some(bytes) => Ok(Some(record::decode(Space::Jobs, &bytes)?)),
+            None => Ok(None),
+        }
+    }
+
+    pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
+        let place = match kind {
+            BodyKind::Payload => job.payload,
+            BodyKind::Checkpoint => job.checkpoint,
+            BodyKind::Result => job.result,
+        };
+        match place {
+            BodyRef::None => Ok(None),
+            BodyRef::Blob(blob) => self.read_blob(blob).await.map(Some),
+            BodyRef::Inline { .. } => match self.disk()?.get(Space::Bodies, &keys::body(job.id, kind))? {
+                Some(bytes) => Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?))),
+                // It has changed since the record was read.
+                None => Ok(None),
+            },
+        }
+    }
+
+    pub async fn errors(&self, id: JobId) -> Result<Vec<AttemptError>, Error> {
+        self.read(move |disk| {
+            let page = disk.scan(Space::Errors, &keys::job(id), &after_prefix(&keys::job(id)), 1_000)?;
+            page.iter().map(|(_, value)| record::decode(Space::Errors, value)).collect()
+        })
+        .await
+    }
+
+    pub async fn logs(&self, id: JobId, from: u64, limit: usize) -> Result<Vec<(u64, LogLine)>, Error> {
+        self.read(move |disk| {
+            let mut lines = Vec::new();
+            let mut start = keys::log(id, from);
+            while lines.len() < limit {
+                let page = disk.scan(Space::Logs, &start, &after_prefix(&keys::job(id)), 64)?;
+                let Some((last, _)) = page.last() else { break };
+                start = last.to_vec();
+                start.push(0);
+                for (_, value) in &page {
+                    lines.extend(stream::read_lines(value, from)?);
+                }
+            }
+            lines.truncate(limit);
+            Ok(lines)
+        })
+        .await
+    }
+
+    /// Newest first within each state.
+    pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
+        self.read(move |disk| {
+            let mut ids = Vec::new();
+            let wanted = list.offset.saturating_add(list.limit);
+            for queue in rows::<Queue>(disk, Space::Queues)? {
+                if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
+                    continue;
+                }
+                for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
+                    match state {
+                        State::Pending => {
+                            disk.each(Space::Ready, &queue.id.to_be_bytes(), &mut |key, value| {
+                                if ids.len() < wanted
+                                    && let Ok(place) = Place::decode(key, value)
+                                {
+                                    ids.push(place.id);
+                                }
+                            })?;
+                        }
+                        _ => {
+                            let prefix = keys::states(queue.id, state);
+                            let page = disk.scan(Space::States, &prefix, &after_prefix(&prefix), wanted)?;
+                            ids.extend(page.iter().filter_map(|(key, _)| keys::last_job(key)));
+                        }
+                    }
+                }
+            }
+            ids.sort_unstable_by(|a, b| b.cmp(a));
+            let mut jobs = Vec::new();
+            for id in ids.into_iter().skip(list.offset).take(list.limit) {
+                if let Some(bytes) = disk.get(Space::Jobs, &keys::job(id))? {
+                    jobs.push(record::decode(Space::Jobs, &bytes)?);
+                }
+            }
+            Ok(jobs)
+        })
+        .await
+    }
+
+    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        self.read(|disk| {
+            let plugins = rows::<Plugin>(disk, Space::Plugins)?;
+            let served_by = |queue: &Queue| {
+                let serving = plugins.iter().find(|plugin| plugin.active.is_some() && plugin.queues.contains(&queue.name));
+                serving.map(|plugin| plugin.name.clone())
+            };
+            let mut views = Vec::new();
+            for queue in rows::<Queue>(disk, Space::Queues)? {
+                let oldest_pending_at = oldest_pending(disk, &queue)?;
+                views.push(QueueView { served_by: served_by(&queue), oldest_pending_at, queue });
+            }
+            Ok(views)
+        })
+        .await
+    }
+
+    pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
+        self.read(|disk| rows(disk, Space::Plugins)).await
+    }
+
+    pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
+        self.read(|disk| rows(disk, Space::Schedules)).await
+    }
+
+    pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
+        self.read(move |disk| {
+            let mut events = Vec::new();
+            let mut start = keys::event(seq.saturating_add(1));
+            while events.len() < limit {
+                let page = disk.scan(Space::Events, &start, &[u8::MAX; 16], 64)?;
+                let Some((last, _)) = page.last() else { break };
+                start = last.to_vec();
+                start.push(0);
+                for (_, value) in &page {
+                    events.extend(stream::read_chunk(value, seq)?);
+                }
+            }
+            events.truncate(limit);
+            Ok(events)
+        })
+        .await
+    }
+}
+
+fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
+    let mut rows = Vec::new();
+    let mut failed = None;
+    disk.each(space, &[], &mut |_, value| match record::decode(space, value) {
+        Ok(row) => rows.push(row),
+        Err(error) => failed = Some(error),
+    })?;
+    failed.map_or(Ok(rows), Err)
+}
+
+/// Since when the job at the head of each lane waits: from the lanes' cursors, never from the head of the keyspace.
+fn oldest_pending(disk: &FjallDisk, queue: &Queue) -> Result<Option<Time>, DiskError> {
+    const LANES: usize = 64;
+    if queue.counts.of(State::Pending) == 0 {
+        return Ok(None);
+    }
+    let mut oldest: Option<Time> = None;
+    for priority in Priority::ALL {
+        let prefix = keys::ring(queue.id, priority, "");
+        for (lane, cursor) in disk.scan(Space::Lanes, &prefix, &after_prefix(&prefix), LANES)? {
+            let from: Vec<u8> = lane.iter().chain(cursor.get(1..).unwrap_or_default()).copied().collect();
+            if let Some((key, value)) = disk.scan(Space::Ready, &from, &after_prefix(&lane), 1)?.first() {
+                let since = Place::decode(key, value)?.since;
+                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            }
+        }
+    }
+    Ok(oldest)
+}

@@ -1,0 +1,43 @@
+//! How records look on disk: a format version, then the value in postcard.
+//!
+//! The types are core's own, so a move costs no second copy of the job. When one of them changes its shape, the old
+//! shape is kept here under its version number and converted on reading; `tests/fixtures` holds a folder of each format.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::disk::{DiskError, Space};
+
+/// The format every record is written in today.
+pub const FORMAT: u8 = 1;
+
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let start = Vec::with_capacity(256);
+    let mut out = start;
+    out.push(FORMAT);
+    postcard::to_extend(value, out).expect("our records hold nothing that postcard cannot write")
+}
+
+pub fn decode<T: DeserializeOwned>(space: Space, bytes: &[u8]) -> Result<T, DiskError> {
+    let unreadable = |why: String| DiskError::Record { space, why };
+    match bytes.split_first() {
+        Some((&FORMAT, rest)) => postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string())),
+        Some((version, _)) => Err(unreadable(format!("format {version} is not one this version knows"))),
+        None => Err(unreadable("it is empty".into())),
+    }
+}
+
+/// Raw bytes (a body) behind their format version.
+pub fn wrap(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 1);
+    out.push(FORMAT);
+    out.extend_from_slice(bytes);
+    out
+}
+
+pub fn unwrap(space: Space, bytes: &[u8]) -> Result<&[u8], DiskError> {
+    match bytes.split_first() {
+        Some((&FORMAT, rest)) => Ok(rest),
+        _ => Err(DiskError::Record { space, why: "its format is not one this version knows".into() }),
+    }
+}

@@ -1,0 +1,197 @@
+//! From disk to a running engine: what every start, and every restart after a failed commit, begins with.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, mpsc};
+use windlass_core::limits::Limiter;
+use windlass_core::schedule::Schedule;
+use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, Runner, State, Time, Token, Word};
+
+use super::disk::{Batch, Disk, DiskError, Space};
+use super::engine::{Engine, JobCache, META_KEY, Meta, QueueState};
+use super::ready::Line;
+use super::sweep::Sweeps;
+use super::timers::Timers;
+use super::waiting::Waiting;
+use super::{keys, record};
+use crate::EventRecord;
+
+/// What a restart inside the living process keeps.
+pub struct Alive {
+    pub hub: broadcast::Sender<Arc<EventRecord>>,
+    pub orders: mpsc::UnboundedSender<Effect>,
+    /// Attempts this process is running. Empty when the process is new.
+    pub local: HashSet<(JobId, Token)>,
+    /// Whether the process that wrote the disk has died: then what it ran has died with it.
+    pub new_process: bool,
+}
+
+impl<D: Disk> Engine<D> {
+    /// Reads what an engine needs to know, and puts right what a crash left: local attempts that died, leases.
+    pub fn recover(disk: D, alive: Alive, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
+        let meta: Option<Meta> = match disk.get(Space::Meta, META_KEY)? {
+            Some(bytes) => Some(record::decode(Space::Meta, &bytes)?),
+            None => None,
+        };
+        let meta = meta.unwrap_or(Meta { seed, ..Meta::default() });
+        let now = now.max(meta.now);
+        let mut queues = HashMap::new();
+        for queue in read_all::<Queue>(&disk, Space::Queues)? {
+            let mut limiter: Limiter = match disk.get(Space::Limiters, &keys::limiter(queue.id, ""))? {
+                Some(bytes) => record::decode(Space::Limiters, &bytes)?,
+                None => Limiter::default(),
+            };
+            limiter.running = u32::try_from(queue.counts.of(State::Active)).unwrap_or(u32::MAX);
+            let name = queue.name.clone();
+            let line = Line::default();
+            let state =
+                QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
+            queues.insert(name, state);
+        }
+        let plugins: BTreeMap<String, Plugin> =
+            read_all::<Plugin>(&disk, Space::Plugins)?.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
+        let schedules: BTreeMap<String, Schedule> = read_all::<Schedule>(&disk, Space::Schedules)?
+            .into_iter()
+            .map(|schedule| (schedule.name.clone(), schedule))
+            .collect();
+        let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
+        let mut engine = Engine {
+            queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
+            timers: Timers::new(meta.timers_from),
+            // Numbers above the last commit may have been shown to watchers already.
+            next_event: meta.events_reserved.max(1),
+            meta,
+            disk,
+            batch: Batch::default(),
+            queues,
+            jobs: JobCache::default(),
+            dirty: Default::default(),
+            removed: Default::default(),
+            new_errors: Default::default(),
+            locks: HashMap::new(),
+            key_limiters: HashMap::new(),
+            timer_changes: Vec::new(),
+            watches: Default::default(),
+            parked: Default::default(),
+            waiting: Waiting::default(),
+            awake: Default::default(),
+            plugins,
+            served: HashMap::new(),
+            schedules,
+            sweeps: Sweeps::default(),
+            events: Vec::new(),
+            shown: 0,
+            to_show: Vec::new(),
+            event_chunks,
+            events_stored,
+            logs: HashMap::new(),
+            log_next: HashMap::new(),
+            effects: Vec::new(),
+            outbox: Vec::new(),
+            hard: true,
+            soft_since: None,
+            local: HashSet::new(),
+            hub: alive.hub,
+            orders: alive.orders,
+            now,
+        };
+        engine.route();
+        engine.settle_active(&alive.local, alive.new_process)?;
+        for queue in engine.queues.values() {
+            for state in [State::Completed, State::Dead, State::Cancelled] {
+                if queue.row.counts.of(state) > 0 {
+                    engine.sweeps.look_at(queue.row.id, state, now);
+                }
+            }
+        }
+        Ok(engine)
+    }
+
+    /// Every job that was running: its limits are counted, its lease begins anew, or its death is taken note of.
+    fn settle_active(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
+        for id in self.active_jobs()? {
+            let Some(job) = self.load(id)?.cloned() else { continue };
+            let Some(run) = &job.run else { continue };
+            if let (Some(limit_key), Some(queue)) = (&job.limit_key, self.queues.get(&job.queue)) {
+                let key = (queue.row.id, limit_key.clone());
+                if !self.key_limiters.contains_key(&key) {
+                    let stored = self.disk.get(Space::Limiters, &keys::limiter(key.0, limit_key))?;
+                    let mut limiter: Limiter = match stored {
+                        Some(bytes) => record::decode(Space::Limiters, &bytes)?,
+                        None => Limiter::default(),
+                    };
+                    limiter.running = 0;
+                    self.key_limiters.insert(key.clone(), limiter);
+                }
+                if let Some(limiter) = self.key_limiters.get_mut(&key) {
+                    limiter.running += 1;
+                }
+            }
+            match &run.runner {
+                Runner::External { .. } => {
+                    let mut job = job;
+                    let lease = job.policy.lease;
+                    if let Some(run) = job.run.as_mut() {
+                        run.lease_expires_at = Some(self.now + lease);
+                        run.heartbeat_at = self.now;
+                    }
+                    self.apply(windlass_core::Decision {
+                        changes: vec![windlass_core::Change::Job(Box::new(job))],
+                        effects: Vec::new(),
+                        reply: windlass_core::Reply::Unchanged,
+                    })?;
+                    self.watch(id);
+                }
+                Runner::Local { .. } if new_process => drop(self.ask(id, Command::Crash)?),
+                Runner::Local { .. } => {
+                    if live.contains(&(id, run.token)) {
+                        self.local.insert((id, run.token));
+                    } else {
+                        // Claimed in a commit whose caller never heard of it.
+                        let word = Word::Of(run.token);
+                        let reason = "the claim was never delivered".to_owned();
+                        self.ask(id, Command::HandBack { word, reason })?.ok();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_all<T: serde::de::DeserializeOwned>(disk: &impl Disk, space: Space) -> Result<Vec<T>, DiskError> {
+    let mut rows = Vec::new();
+    let mut failed = None;
+    disk.each(space, &[], &mut |_, value| match record::decode(space, value) {
+        Ok(row) => rows.push(row),
+        Err(error) => failed = Some(error),
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(rows),
+    }
+}
+
+type Chunks = VecDeque<(u64, u32, Time)>;
+
+/// Which event records are stored: their last number, how many events, and how old.
+fn read_event_chunks(disk: &impl Disk, from: u64, now: Time) -> Result<(Chunks, u64), DiskError> {
+    let mut chunks = VecDeque::new();
+    let mut stored = 0;
+    let mut start = keys::event(from);
+    loop {
+        let page = disk.scan(Space::Events, &start, &[u8::MAX; 16], 1_024)?;
+        for (key, value) in &page {
+            let (first, events): (u64, Vec<Event>) = record::decode(Space::Events, value)?;
+            let at = events.last().map_or(now, |event| event.at);
+            stored += events.len() as u64;
+            chunks.push_back((first + (events.len() as u64).saturating_sub(1), events.len() as u32, at));
+            start = key.to_vec();
+            start.push(0);
+        }
+        if page.len() < 1_024 {
+            return Ok((chunks, stored));
+        }
+    }
+}

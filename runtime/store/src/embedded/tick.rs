@@ -1,0 +1,147 @@
+//! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
+
+use windlass_core::schedule::Overlap;
+use windlass_core::{Command, Time};
+
+use super::disk::{Disk, DiskError, Space};
+use super::engine::Engine;
+use super::keys::{self, TimerFor};
+use super::record;
+use crate::limits;
+
+impl<D: Disk> Engine<D> {
+    pub(super) fn tick(&mut self) -> Result<(), DiskError> {
+        self.fire_timers()?;
+        self.fire_watches()?;
+        self.open_limits();
+        Ok(())
+    }
+
+    fn fire_timers(&mut self) -> Result<(), DiskError> {
+        for _ in 0..limits::TIMERS_PER_GROUP {
+            let Some((key, what)) = self.timers.due(&self.disk, self.now)? else { return Ok(()) };
+            self.delete_timer(key);
+            match what {
+                TimerFor::Due(id) => drop(self.ask(id, Command::Due)?),
+                TimerFor::Expire(id) => drop(self.ask(id, Command::Expire)?),
+                TimerFor::Retire(id) => self.retire(id)?,
+                TimerFor::Unlock(lock) => self.unlock(lock)?,
+                TimerFor::Schedule(name) => self.run_schedule(&name)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The job's own time of keeping is over.
+    fn retire(&mut self, id: windlass_core::JobId) -> Result<(), DiskError> {
+        let now = self.now;
+        let over = self.load(id)?.is_some_and(|job| job.is_ended() && job.keep_until.is_some_and(|until| until <= now));
+        if over {
+            self.ask(id, Command::Delete)?.ok();
+        }
+        Ok(())
+    }
+
+    fn unlock(&mut self, key: Vec<u8>) -> Result<(), DiskError> {
+        let now = self.now;
+        if self.load_lock(&key)?.is_some_and(|lock| !lock.holds(now)) {
+            self.locks.insert(key, None);
+        }
+        Ok(())
+    }
+
+    fn fire_watches(&mut self) -> Result<(), DiskError> {
+        for _ in 0..limits::TIMERS_PER_GROUP {
+            let Some((at, id)) = self.watches.first().copied().filter(|(at, _)| *at <= self.now) else { return Ok(()) };
+            self.watches.remove(&(at, id));
+            self.ask(id, Command::Watch)?.ok();
+            // It may have been extended, or started again meanwhile.
+            self.load(id)?;
+            self.watch(id);
+        }
+        Ok(())
+    }
+
+    /// Rate windows that have moved on let their lanes and queues start again.
+    fn open_limits(&mut self) {
+        while let Some((at, id, limit_key)) = self.parked.first().cloned().filter(|(at, ..)| *at <= self.now) {
+            self.parked.remove(&(at, id, limit_key.clone()));
+            let Some(name) = self.queue_names.get(&id) else { continue };
+            if let Some(queue) = self.queues.get_mut(name) {
+                for ring in queue.line.rings() {
+                    ring.unpark(&limit_key);
+                }
+                self.awake.insert(name.clone());
+            }
+        }
+        for (name, queue) in &mut self.queues {
+            if queue.closed_until.is_some_and(|until| until <= self.now) {
+                queue.closed_until = None;
+                self.awake.insert(name.clone());
+            }
+        }
+    }
+
+    /// Stores the jobs of the instants that are due, and moves the schedule on, in one commit.
+    pub(super) fn run_schedule(&mut self, name: &str) -> Result<(), DiskError> {
+        let Some(mut schedule) = self.schedules.get(name).cloned() else { return Ok(()) };
+        let due = match schedule.due(self.now) {
+            Ok(due) => due,
+            Err(refusal) => {
+                tracing::warn!(schedule = name, "cannot be run: {refusal}");
+                return Ok(());
+            }
+        };
+        if !schedule.paused {
+            for instant in due.instants {
+                self.run_instant(&mut schedule, instant)?;
+            }
+        }
+        schedule.next_run = due.next;
+        self.put_schedule(schedule);
+        Ok(())
+    }
+
+    /// One run of a schedule, unless its last one is still going and that matters.
+    pub(super) fn run_instant(
+        &mut self,
+        schedule: &mut windlass_core::schedule::Schedule,
+        instant: Time,
+    ) -> Result<(), DiskError> {
+        let going = match schedule.last_job {
+            Some(last) => self.load(last)?.filter(|job| !job.is_ended()).map(|job| job.id),
+            None => None,
+        };
+        match (schedule.overlap, going) {
+            (Overlap::Skip, Some(_)) => return Ok(()),
+            (Overlap::Cancel, Some(last)) => {
+                let reason = format!("schedule {} runs again", schedule.name);
+                self.ask(last, Command::Cancel { reason })?.ok();
+            }
+            (Overlap::Allow, _) | (_, None) => {}
+        }
+        let job = schedule.job(instant);
+        let id = job.id;
+        if let Err(error) = self.enqueue_one(job)? {
+            tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
+            return Ok(());
+        }
+        schedule.last_run = Some(instant);
+        schedule.last_job = id;
+        Ok(())
+    }
+
+    /// Stores the schedule with its timer.
+    pub(super) fn put_schedule(&mut self, schedule: windlass_core::schedule::Schedule) {
+        let what = TimerFor::Schedule(schedule.name.clone());
+        if let Some(at) = self.schedules.get(&schedule.name).and_then(|old| old.next_run) {
+            self.delete_timer(keys::timer(at, &what));
+        }
+        if let Some(at) = schedule.next_run {
+            self.put_timer(at, &what);
+        }
+        self.batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), record::encode(&schedule));
+        self.schedules.insert(schedule.name.clone(), schedule);
+        self.hard = true;
+    }
+}

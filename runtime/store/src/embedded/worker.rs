@@ -1,0 +1,209 @@
+//! The engine's thread: gathers requests into groups, lets the engine do them, and rebuilds it when the disk fails.
+//!
+//! A commit that failed is unknown, not undone, and fjall takes no more writes after one. So the engine is dropped, the
+//! folder reopened, and a new engine built from what is on disk; meanwhile callers are told that nothing can be written.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use windlass_core::{JobId, Time, Token};
+
+use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use super::engine::Engine;
+use super::fjall_disk::FjallDisk;
+use super::message::Request;
+use super::recover::Alive;
+use super::witness::Witness;
+use crate::{Clock, Error, Options, limits};
+
+/// The open database, as readers find it; none while it is being reopened.
+pub type Shared = Arc<RwLock<Option<FjallDisk>>>;
+
+pub struct Worker {
+    pub options: Options,
+    pub clock: Arc<dyn Clock>,
+    pub requests: Receiver<Request>,
+    pub shared: Shared,
+    pub witness: Arc<Witness>,
+    pub pulse: Arc<Pulse>,
+    pub seed: u64,
+}
+
+/// What the keeper thread watches: the last acknowledged commit, and since when one is under way.
+#[derive(Default)]
+pub struct Pulse {
+    pub acknowledged: AtomicU64,
+    /// The engine's time when it began its group, plus one; zero when it is idle.
+    pub busy_since: AtomicU64,
+}
+
+/// How the engine's work ended.
+enum End {
+    Closed,
+    /// The disk failed; these attempts of ours go on.
+    Failed(DiskError, HashSet<(JobId, Token)>),
+}
+
+impl Worker {
+    pub fn run(self, mut engine: Engine<Acknowledged>) {
+        let (hub, orders) = (engine.hub.clone(), engine.orders.clone());
+        loop {
+            match self.serve(&mut engine) {
+                End::Closed => {
+                    self.put_shared(None);
+                    return;
+                }
+                End::Failed(error, local) => {
+                    tracing::error!("the store cannot write: {error}; trying again every second");
+                    drop(engine);
+                    self.put_shared(None);
+                    let alive = |local: &HashSet<(JobId, Token)>| Alive {
+                        hub: hub.clone(),
+                        orders: orders.clone(),
+                        local: local.clone(),
+                        new_process: false,
+                    };
+                    match self.reopen(&error, || alive(&local)) {
+                        Some(fresh) => engine = fresh,
+                        None => return,
+                    }
+                    tracing::info!("the store takes writes again");
+                }
+            }
+        }
+    }
+
+    /// Groups, until closed or failed.
+    fn serve(&self, engine: &mut Engine<Acknowledged>) -> End {
+        loop {
+            let requests = match self.gather(engine) {
+                Ok(Some(requests)) => requests,
+                Ok(None) => return End::Closed,
+                Err(error) => return self.fail(engine, error),
+            };
+            let closing = requests.iter().any(|request| matches!(request, Request::Close { .. }));
+            let now = self.clock.now();
+            self.pulse.busy_since.store(now.millis() + 1, Ordering::Relaxed);
+            let done = engine.group(requests, now);
+            self.pulse.busy_since.store(0, Ordering::Relaxed);
+            if let Err(error) = done {
+                return self.fail(engine, error);
+            }
+            if closing {
+                return End::Closed;
+            }
+        }
+    }
+
+    /// Waits for a request or for the engine's next moment, then takes what else is there.
+    fn gather(&self, engine: &mut Engine<Acknowledged>) -> Result<Option<Vec<Request>>, DiskError> {
+        let mut group = Vec::new();
+        let wake = engine.next_wake()?;
+        let first = match wake {
+            None => self.requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => match wait_until(self.clock.now(), at) {
+                Some(span) => self.requests.recv_timeout(span),
+                None => self.requests.try_recv().map_err(|error| match error {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                }),
+            },
+        };
+        match first {
+            Ok(request) => group.push(request),
+            Err(RecvTimeoutError::Timeout) => return Ok(Some(group)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+        let mut commands = group[0].commands();
+        let mut bytes = group[0].weight();
+        while commands < limits::GROUP && bytes < limits::GROUP_BYTES {
+            let Ok(request) = self.requests.try_recv() else { break };
+            commands += request.commands();
+            bytes += request.weight();
+            group.push(request);
+        }
+        Ok(Some(group))
+    }
+
+    fn fail(&self, engine: &mut Engine<Acknowledged>, error: DiskError) -> End {
+        let why = format!("{error}; whether this was stored is not known");
+        engine.abandon(&Error::Unavailable { why });
+        End::Failed(error, std::mem::take(&mut engine.local))
+    }
+
+    /// Tries until the folder opens and takes a write. None when the store is closed meanwhile.
+    fn reopen(&self, error: &DiskError, alive: impl Fn() -> Alive) -> Option<Engine<Acknowledged>> {
+        loop {
+            let end = self.clock.now() + limits::REOPEN_EVERY;
+            while let Some(span) = wait_until(self.clock.now(), end) {
+                match self.requests.recv_timeout(span) {
+                    Ok(Request::Close { answer }) => {
+                        let _ = answer.send(());
+                        return None;
+                    }
+                    Ok(request) => request.refuse(Error::Unavailable { why: format!("{error}; nothing was done") }),
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            }
+            match self.try_reopen(&alive) {
+                Ok(engine) => return Some(engine),
+                Err(error) => tracing::warn!("still cannot write: {error}"),
+            }
+        }
+    }
+
+    fn try_reopen(&self, alive: &impl Fn() -> Alive) -> Result<Engine<Acknowledged>, DiskError> {
+        let disk = FjallDisk::open(&super::store_dir(&self.options.dir), self.options.durability)
+            .map_err(|error| DiskError::Io(super::fjall_disk::explain(&error)))?;
+        let acknowledged = Acknowledged::new(disk.clone(), self.witness.clone(), self.pulse.clone());
+        let mut engine = Engine::recover(acknowledged, alive(), self.clock.now(), self.seed)?;
+        // Its first commit shows whether there is room again.
+        engine.group(Vec::new(), self.clock.now())?;
+        self.put_shared(Some(disk));
+        Ok(engine)
+    }
+
+    fn put_shared(&self, disk: Option<FjallDisk>) {
+        let mut shared = self.shared.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *shared = disk;
+    }
+}
+
+/// fjall, with the witness told of every commit before anybody else is.
+pub struct Acknowledged {
+    disk: FjallDisk,
+    witness: Arc<Witness>,
+    pulse: Arc<Pulse>,
+}
+
+impl Acknowledged {
+    pub fn new(disk: FjallDisk, witness: Arc<Witness>, pulse: Arc<Pulse>) -> Acknowledged {
+        Acknowledged { disk, witness, pulse }
+    }
+}
+
+impl Disk for Acknowledged {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
+        self.disk.get(space, key)
+    }
+
+    fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
+        self.disk.scan(space, from, until, limit)
+    }
+
+    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+        self.disk.commit(batch, number)?;
+        self.witness.write(number).map_err(|error| DiskError::Io(error.to_string()))?;
+        self.pulse.acknowledged.store(number, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The span until `at`; none when it has come.
+fn wait_until(now: Time, at: Time) -> Option<Duration> {
+    (at > now).then(|| at.since(now))
+}

@@ -1,0 +1,38 @@
+//! Why the store did not do what it was asked, split by what the caller does about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass_core::Refusal;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The command itself cannot be: nothing changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Too many commands are waiting: nothing was done, try again.
+    #[error("overloaded: too many commands are waiting; try again in {} ms", retry_after.as_millis())]
+    Overloaded { retry_after: Duration },
+    /// The disk does not take writes. Whether this command was stored is not known where it says so.
+    #[error("the store cannot write: {why}")]
+    Unavailable { why: String },
+    /// A stored record cannot be read.
+    #[error("a stored record is damaged: {what}")]
+    Damaged { what: String },
+    #[error("the store is shutting down")]
+    Closed,
+}
+
+/// Why a data folder could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the data folder {} is in use by another windlass process; stop that one, or choose another folder with --data", .0.display())]
+    InUse(PathBuf),
+    #[error("cannot use the data folder {}: {why}", dir.display())]
+    Folder { dir: PathBuf, why: String },
+    #[error("{} was written by a newer windlass (format {found}, this one knows up to {known}); use that version", dir.display())]
+    Newer { dir: PathBuf, found: u32, known: u32 },
+    /// What was acknowledged is no longer all there, or cannot be read.
+    #[error("{file}: {what}\n{advice}", file = file.display())]
+    Damaged { file: PathBuf, what: String, advice: String },
+}

@@ -1,0 +1,17 @@
+//! The memory: what is on disk, and the one writer that changes it.
+//!
+//! [`Store`] is the seam. The server asks it for everything; behind it stands a backend. Today that is [`embedded`]: a
+//! single-writer engine on fjall. Every change goes through `windlass_core::decide`, and nothing is answered, published
+//! or dispatched before the batch that records it has been committed.
+
+pub mod embedded;
+mod error;
+pub mod limits;
+mod request;
+mod store;
+
+pub use error::{Error, OpenError};
+pub use request::{
+    Assignment, By, Claim, Enqueued, EventRecord, JobList, LogLine, PluginChange, QueueView, ScheduleChange,
+};
+pub use store::{Clock, Durability, Options, Store};

@@ -1,0 +1,43 @@
+//! A limit on everything the store holds in memory or commits at once.
+
+use std::time::Duration;
+
+/// Commands that may wait for the engine; one more is refused as overloaded.
+pub const COMMANDS: usize = 8_192;
+/// What a refused caller is told to wait.
+pub const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// Commands in one group commit.
+pub const GROUP: usize = 1_024;
+/// Bytes of bodies in one group commit.
+pub const GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// Bodies larger than this are files of their own.
+pub const INLINE_BODY: usize = 64 * 1024;
+/// Job records kept in memory.
+pub const CACHED_JOBS: usize = 32 * 1024;
+/// Ids in the window of one lane: refilled from a cursor.
+pub const WINDOW: usize = 256;
+/// Lanes with a window in memory, per queue and priority.
+pub const HOT_LANES: usize = 4_096;
+/// Timers in memory.
+pub const TIMERS: usize = 4_096;
+/// Timers fired between two commits, so that a million due jobs do not stall an enqueue.
+pub const TIMERS_PER_GROUP: usize = 512;
+/// Jobs one step of the background work (retention, clear) touches.
+pub const SWEEP: usize = 256;
+/// Events kept on disk, and for how long.
+pub const EVENTS: u64 = 100_000;
+pub const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Events in memory for watchers that come late or fall behind.
+pub const RECENT_EVENTS: usize = 8_192;
+/// Log lines kept per job.
+pub const LOG_LINES: u64 = 10_000;
+/// How long progress and logs may wait for a commit to ride along with.
+pub const SOFT_DELAY: Duration = Duration::from_millis(500);
+/// How many event numbers are set aside ahead of use, so that none is used twice after a crash.
+pub const EVENT_RESERVE: u64 = 100_000;
+/// How often the last acknowledged commit is written to the witness.
+pub const WITNESS_EVERY: Duration = Duration::from_secs(1);
+/// A commit that takes longer than this is given up, and the process with it.
+pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
+/// How often a store that could not write looks whether it can again.
+pub const REOPEN_EVERY: Duration = Duration::from_secs(1);

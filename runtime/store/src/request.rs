@@ -1,0 +1,92 @@
+//! What callers hand to the store, and what they get back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass_core::schedule::Schedule;
+use windlass_core::{Event, Job, JobId, Plugin, Queue, QueueName, State, Time, Token};
+
+/// A wish for work.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub by: By,
+    /// The queues to take from. For a local claim, empty means every queue that a plugin serves.
+    pub queues: Vec<QueueName>,
+    pub count: usize,
+    /// How long to wait for the first job. Zero answers at once.
+    pub wait: Duration,
+}
+
+/// Who will run what is claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// This process: the engine names the plugin and its active version.
+    Local,
+    Worker { worker_id: String, hostname: String },
+}
+
+/// A claimed job: durable before anybody sees it.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    pub job: Job,
+    pub token: Token,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    pub id: JobId,
+    /// The state of the stored job; for a duplicate, of the job that was there.
+    pub state: State,
+    pub duplicate: bool,
+}
+
+/// A queue as it stands.
+#[derive(Clone, Debug)]
+pub struct QueueView {
+    pub queue: Queue,
+    /// The plugin that serves it; `None`: external workers fetch from it.
+    pub served_by: Option<String>,
+    pub oldest_pending_at: Option<Time>,
+}
+
+/// An event with its place in the stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRecord {
+    pub seq: u64,
+    pub event: Event,
+}
+
+/// One line of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    pub at: Time,
+    pub attempt: u32,
+    /// `stdout`, `stderr`, or the level a handler gave.
+    pub level: String,
+    pub text: String,
+}
+
+/// A plain list of jobs.
+#[derive(Clone, Debug, Default)]
+pub struct JobList {
+    pub queue: Option<QueueName>,
+    pub state: Option<State>,
+    pub limit: usize,
+    pub offset: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum PluginChange {
+    /// Stores the plugin as given; refused when one of its queues is served by another.
+    Put(Plugin),
+    Remove(String),
+}
+
+#[derive(Clone, Debug)]
+pub enum ScheduleChange {
+    /// Stores it as given; `replace` says whether one of that name may exist.
+    Put { schedule: Box<Schedule>, replace: bool },
+    Pause { name: String, paused: bool },
+    RunNow { name: String },
+    Remove { name: String },
+}

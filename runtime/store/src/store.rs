@@ -1,0 +1,222 @@
+//! The seam: what the rest of Windlass may ask of its memory. An enum of known backends, so that a call costs no
+//! dynamic dispatch and a second backend is one more arm.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{broadcast, mpsc};
+use windlass_core::schedule::Schedule;
+use windlass_core::{
+    AttemptError, Body, BodyKind, Command, Effect, Job, JobId, NewJob, Plugin, QueueName, Reply, Settings, Time,
+};
+
+use crate::embedded::Embedded;
+use crate::{
+    Assignment, Claim, Enqueued, Error, EventRecord, JobList, LogLine, OpenError, PluginChange, QueueView,
+    ScheduleChange,
+};
+
+/// Where the store gets its time from. The server's `clock` is the only reader of system time.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Time;
+}
+
+/// What an acknowledgement promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// On the disk: survives power loss.
+    #[default]
+    Fsync,
+    /// With the operating system: survives the death of the process only.
+    Os,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub durability: Durability,
+}
+
+/// The memory of one Windlass. Cheap to clone.
+#[derive(Clone)]
+pub enum Store {
+    Embedded(Embedded),
+}
+
+impl Store {
+    /// Opens or makes the data folder, recovers what is in it, and starts the engine.
+    pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
+        Embedded::open(options, clock).map(Store::Embedded)
+    }
+
+    /// Stops the engine after what it has been given, and waits for it.
+    pub async fn close(&self) {
+        match self {
+            Store::Embedded(embedded) => embedded.close().await,
+        }
+    }
+
+    /// Makes bytes ready to be part of a command: large ones become a durable file first.
+    pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.keep(bytes).await,
+        }
+    }
+
+    /// The same for a component, which is a file whatever its size.
+    pub async fn keep_blob(&self, bytes: Bytes) -> Result<windlass_core::Blob, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.keep_blob(bytes).await,
+        }
+    }
+
+    pub async fn read_blob(&self, blob: windlass_core::Blob) -> Result<Bytes, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.read_blob(blob).await,
+        }
+    }
+
+    /// Stores all of the jobs, or none.
+    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.enqueue(jobs).await,
+        }
+    }
+
+    /// Takes up to `count` jobs, best first; waits for the first as long as the claim says. Dropping the future gives
+    /// back what it would have got.
+    pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.claim(claim).await,
+        }
+    }
+
+    /// Asks one thing of one job. Children commit together with what they come with, or not at all.
+    pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.ask(job, command, children).await,
+        }
+    }
+
+    /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.
+    pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.ask_each(asks).await,
+        }
+    }
+
+    /// Adds to a job's log. Returns at once; the lines are stored with the next commit.
+    pub fn log(&self, job: JobId, lines: Vec<LogLine>) {
+        match self {
+            Store::Embedded(embedded) => embedded.log(job, lines),
+        }
+    }
+
+    pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.job(id).await,
+        }
+    }
+
+    /// One of the job's bodies; `None` when it has none.
+    pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.body(job, kind).await,
+        }
+    }
+
+    pub async fn errors(&self, id: JobId) -> Result<Vec<AttemptError>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.errors(id).await,
+        }
+    }
+
+    /// Lines `from` on, at most `limit`, with the number of the first.
+    pub async fn logs(&self, id: JobId, from: u64, limit: usize) -> Result<Vec<(u64, LogLine)>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.logs(id, from, limit).await,
+        }
+    }
+
+    pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.jobs(list).await,
+        }
+    }
+
+    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.queues().await,
+        }
+    }
+
+    /// Changes a queue's settings, making the queue if need be. The change sees the settings as they are.
+    pub async fn configure<F>(&self, queue: QueueName, change: F) -> Result<Settings, Error>
+    where
+        F: FnOnce(&mut Settings) + Send + 'static,
+    {
+        match self {
+            Store::Embedded(embedded) => embedded.configure(queue, Box::new(change)).await,
+        }
+    }
+
+    /// Removes the pending and scheduled jobs of a queue; answers how many.
+    pub async fn clear(&self, queue: QueueName) -> Result<u64, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.clear(queue).await,
+        }
+    }
+
+    /// Removes a queue and all its jobs. Refused while jobs of it are active.
+    pub async fn remove_queue(&self, queue: QueueName) -> Result<u64, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.remove_queue(queue).await,
+        }
+    }
+
+    pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.plugins().await,
+        }
+    }
+
+    pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.change_plugin(change).await,
+        }
+    }
+
+    pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.schedules().await,
+        }
+    }
+
+    pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.change_schedule(change).await,
+        }
+    }
+
+    /// Every event from now on. A receiver that falls too far behind is told so by the channel.
+    pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch(),
+        }
+    }
+
+    /// Stored events after `seq`, oldest first. The first one's number tells whether some are gone.
+    pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.events_after(seq, limit).await,
+        }
+    }
+
+    /// Orders for the local executor. One receiver: the dispatcher.
+    pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {
+        match self {
+            Store::Embedded(embedded) => embedded.orders(),
+        }
+    }
+}

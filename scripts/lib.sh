@@ -1,0 +1,53 @@
+# shellcheck shell=bash disable=SC2034
+# Shared by the scripts beside it; sourced, never run. Everything here writes to stderr, so that a script's stdout stays its result.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/windlass
+
+say() { printf '==> %s\n' "$*" >&2; }
+warn() { printf '    %s\n' "$*" >&2; }
+
+# fail WHAT-IS-WRONG [WHAT-TO-DO ...]: one line each, then exit 1.
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    if [ $# -gt 0 ]; then printf '       %s\n' "$@" >&2; fi
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# version_at_least HAVE WANT: both like 1.95 or 1.95.0.
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# The oldest compiler the workspace accepts, as Cargo.toml names it.
+wanted_rust() { sed -n 's/^rust-version *= *"\([^"]*\)".*/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
+
+# The version apt would take of a package; empty where there is none.
+apt_candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p' | grep -v '^(none)$' || true
+}
+
+# As root, brings apt's package list up to date, once per script: an old list may offer a package too old or no longer there.
+apt_refresh() {
+    if [ -n "${APT_REFRESHED:-}" ] || ! is_root || ! have apt-get; then return 0; fi
+    say "refreshing the package list (apt-get update)"
+    apt-get update -qq >&2 || warn "that failed; going on with the list there is"
+    APT_REFRESHED=1
+}
+
+# apt_offers NAME [VERSION]: true if apt has the package, at least as new as VERSION.
+apt_offers() {
+    local found
+    have apt-cache || return 1
+    apt_refresh
+    found=$(apt_candidate "$1" | sed 's/^[0-9]*://; s/[+~-].*//')
+    [ -n "$found" ] && version_at_least "$found" "${2:-0}"
+}
+
+apt_install() {
+    say "installing $* (apt-get install)"
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}

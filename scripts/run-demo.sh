@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Starts the server with the demo plugin and a few demo jobs, and stays until Ctrl-C. This is what `make run` runs.
+#
+# usage: scripts/run-demo.sh
+#   LISTEN   the address to serve on   (default 127.0.0.1:7070)
+#   DATA     the data folder           (default ./windlass-data)
+# A second run on the same folder goes on where the first stopped: the plugin is uploaded again, which changes nothing, and a few
+# jobs more are enqueued.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$ROOT"
+
+LISTEN=${LISTEN:-127.0.0.1:7070}
+DATA=${DATA:-./windlass-data}
+QUEUE=demo.digest
+START_TIMEOUT_S=60
+
+"$ROOT/scripts/host-tools.sh"
+say "building the server (the first time this takes several minutes)"
+cargo build -p windlass
+plugins/build.sh
+
+# A wildcard address is no place to connect to; the loopback behind it is.
+port=${LISTEN##*:}
+host=${LISTEN%:*}
+case $host in 0.0.0.0) host=127.0.0.1 ;; '[::]') host='[::1]' ;; esac
+url=http://$host:$port
+
+if (exec 3<>"/dev/tcp/$(printf %s "$host" | tr -d '[]')/$port") 2>/dev/null; then
+    fail "something already listens on $LISTEN." "Choose another address: make run LISTEN=127.0.0.1:$((port + 101))"
+fi
+
+# Job control gives the server a process group of its own: Ctrl-C reaches only this script, which asks the server to stop once.
+set -m
+"$ROOT/target/debug/windlass" serve --listen "$LISTEN" --data "$DATA" &
+server=$!
+set +m
+
+# shellcheck disable=SC2329  # the trap below calls it
+stop() {
+    trap '' INT TERM
+    if kill -0 "$server" 2>/dev/null; then
+        say "stopping the server"
+        kill -TERM "$server" 2>/dev/null || true
+        wait "$server" || warn "the server ended with status $?"
+    fi
+    exit 0
+}
+trap stop INT TERM
+# However this script ends, the server does not outlive it.
+trap 'kill -TERM "$server" 2>/dev/null || true' EXIT
+
+waited=0
+until curl -fs -o /dev/null "$url/healthz"; do
+    kill -0 "$server" 2>/dev/null || fail "the server did not start; what it said is above."
+    [ "$waited" -lt $((START_TIMEOUT_S * 10)) ] || fail "the server did not answer on $url/healthz within $START_TIMEOUT_S s."
+    sleep 0.1
+    waited=$((waited + 1))
+done
+
+# call METHOD PATH CURL-ARGUMENTS...: the answer on stdout; a refusal is shown and ends the demo.
+call() {
+    local method=$1 path=$2 answer status
+    shift 2
+    answer=$(curl -sS -X "$method" -w '\n%{http_code}' "$@" "$url$path") || fail "$method $path: no answer."
+    status=${answer##*$'\n'}
+    answer=${answer%$'\n'*}
+    case $status in
+    2*) printf '%s\n' "$answer" ;;
+    *) fail "$method $path was answered with $status: $answer" ;;
+    esac
+}
+
+enqueue() {
+    call POST /api/v1/enqueue -H 'content-type: application/json' -d "{\"queue\": \"$QUEUE\", \"payload\": $1}" |
+        sed -nE 's/.*"(job_id|id)" *: *"(job_[^"]*)".*/\2/p'
+}
+
+say "uploading the demo plugin, digest, to serve the queue $QUEUE"
+call PUT "/api/v1/plugins/digest?queues=$QUEUE" -H 'content-type: application/wasm' --data-binary @target/plugins/digest.wasm >/dev/null
+
+say "enqueueing three demo jobs"
+last=
+for payload in '{"generate_mb": 16, "seed": 1, "pause_ms": 100}' \
+    '{"generate_mb": 64, "seed": 2, "pause_ms": 250}' \
+    '{"generate_mb": 128, "seed": 3, "pause_ms": 250}'; do
+    last=$(enqueue "$payload")
+    [ -n "$last" ] || fail "the answer to an enqueue named no job."
+    warn "$last $payload"
+done
+
+cat <<TEXT
+
+Windlass is at $url, its data in $DATA. Three things to try in another terminal:
+
+  curl $url/api/v1/jobs/$last
+  curl $url/api/v1/enqueue -H 'content-type: application/json' -d '{"queue": "$QUEUE", "payload": {"generate_mb": 32, "seed": 7, "pause_ms": 100}}'
+  curl $url/api/v1/queues
+
+The first shows a job's progress and checkpoint, and its result when it is done; the second starts one more; the third counts them.
+Ctrl-C stops the server; what was running goes on from its last checkpoint at the next start.
+
+TEXT
+
+status=0
+wait "$server" || status=$?
+exit "$status"

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Checks everything, stage by stage, and stops at the first failure. This is what `make test` and CI run.
+#
+# usage: scripts/test.sh
+#
+# The host's tests share one build profile with `make run`, so that a cold checkout builds wasmtime once.
+set -uo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$ROOT" || exit 1
+
+# stage NAME COMMAND...: says what starts and when; ends everything if it fails.
+stage() {
+    local name=$1
+    shift
+    say "[${SECONDS}s] $name"
+    "$@" || {
+        printf '==> FAILED after %ss in stage "%s": %s\n' "$SECONDS" "$name" "$*" >&2
+        exit 1
+    }
+}
+
+check_format() {
+    { cargo fmt --all --check && scripts/guests.sh check-fmt; } || {
+        warn "'make fmt' puts this right"
+        return 1
+    }
+}
+
+end_to_end() {
+    # --tests leaves out the doc tests, of which there are none here: the last lines shown are those of real tests.
+    WINDLASS_BIN="$ROOT/target/debug/windlass" WINDLASS_PLUGINS="$ROOT/target/plugins" cargo test -p windlass-e2e --tests
+}
+
+stage "tools" scripts/host-tools.sh
+stage "format" check_format
+stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
+stage "build" cargo build -p windlass
+stage "unit tests (host)" cargo test --workspace --exclude windlass-e2e
+stage "lints (guests)" scripts/guests.sh lint
+stage "unit tests (guests, native)" scripts/guests.sh test
+stage "plugins" plugins/build.sh
+stage "end to end" end_to_end
+say "[${SECONDS}s] everything passed"
