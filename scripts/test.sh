@@ -36,9 +36,9 @@ stage "tools" scripts/host-tools.sh
 stage "format" check_format
 stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
 stage "build" cargo build -p windlass
+stage "plugins" plugins/build.sh
 stage "unit tests (host)" cargo test --workspace --exclude windlass-e2e
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
-stage "plugins" plugins/build.sh
 stage "end to end" end_to_end
 say "[${SECONDS}s] everything passed"

@@ -8,6 +8,6 @@
     (local.set $at (global.get $next))
     (global.set $next (i32.and (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 7)) (i32.const -8)))
     (local.get $at))
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (loop $again (br $again))
     (unreachable)))

@@ -11,6 +11,6 @@
     (local.get $at))
   ;; The answer: ok, and 32 bytes at 128, where `save` has put its own answer.
   (data (i32.const 8) "\00\00\00\00\00\00\00\00\80\00\00\00\20\00\00\00")
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (call $save (i32.const 1) (i32.const 65536) (i32.const 0x2000000) (i32.const 128))
     (i32.const 8)))

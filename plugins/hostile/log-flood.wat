@@ -10,7 +10,7 @@
     (global.set $next (i32.and (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 7)) (i32.const -8)))
     (local.get $at))
   (data (i32.const 64) "all work and no play makes jack a dull boy")
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (loop $again
       (call $log (i32.const 1) (i32.const 64) (i32.const 42))
       (br $again))

@@ -11,5 +11,5 @@
   ;; The answer: ok, and the output's address and length.
   (data (i32.const 8) "\00\00\00\00\00\00\00\00\40\00\00\00\04\00\00\00")
   (data (i32.const 64) "null")
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (i32.const 8)))

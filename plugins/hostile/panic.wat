@@ -10,6 +10,6 @@
     (global.set $next (i32.and (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 7)) (i32.const -8)))
     (local.get $at))
   (data (i32.const 64) "panicked at src/lib.rs:12:5:\0ano such customer: 42")
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (call $log (i32.const 3) (i32.const 64) (i32.const 49))
     (unreachable)))

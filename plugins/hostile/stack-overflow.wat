@@ -10,5 +10,5 @@
     (local.get $at))
   (func $deeper (param $n i32) (result i32)
     (i32.add (call $deeper (i32.add (local.get $n) (i32.const 1))) (i32.const 1)))
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (call $deeper (i32.const 0))))

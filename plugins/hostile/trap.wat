@@ -12,5 +12,5 @@
     (i32.div_u (i32.const 1) (local.get $by)))
   (func $share_the_bill (param $guests i32) (result i32)
     (call $divide (local.get $guests)))
-  (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
+  (func $run (export "windlass:job/run@0.1.0#run") (param i32) (result i32)
     (call $share_the_bill (i32.const 0))))

@@ -32,20 +32,14 @@ impl Child {
     /// A job with a JSON payload.
     pub fn new(queue: impl Into<String>, payload: &impl Serialize) -> Result<Self> {
         let payload = serde_json::to_vec(payload).map_err(|error| {
-            Error::fatal(format_args!(
-                "the payload of the child cannot be written as JSON: {error}"
-            ))
+            Error::fatal(format_args!("the payload of the child cannot be written as JSON: {error}"))
         })?;
         Ok(Child::raw(queue, payload))
     }
 
     /// A job with a payload of bytes.
     pub fn raw(queue: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
-        Child {
-            queue: queue.into(),
-            payload: payload.into(),
-            ..Child::default()
-        }
+        Child { queue: queue.into(), payload: payload.into(), ..Child::default() }
     }
 
     #[must_use]

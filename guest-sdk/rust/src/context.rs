@@ -30,13 +30,7 @@ pub(crate) struct Saved {
 
 impl Context {
     pub(crate) fn new(job: Job, saved: Option<Saved>, server: Box<dyn Server>) -> Self {
-        Context {
-            job,
-            saved,
-            schema: 1,
-            last_save: Instant::now(),
-            server,
-        }
+        Context { job, saved, schema: 1, last_save: Instant::now(), server }
     }
 
     /// The job this attempt is for.
@@ -139,8 +133,6 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
-            .field("job", &self.job)
-            .finish_non_exhaustive()
+        f.debug_struct("Context").field("job", &self.job).finish_non_exhaustive()
     }
 }

@@ -31,34 +31,21 @@ pub(crate) enum Next {
 impl Error {
     /// Failed; try again with the job's backoff.
     pub fn new(message: impl fmt::Display) -> Self {
-        Error {
-            message: message.to_string(),
-            detail: None,
-            next: Next::Retry,
-        }
+        Error { message: message.to_string(), detail: None, next: Next::Retry }
     }
 
     /// Failed, and would fail again: the job is dead at once.
     pub fn fatal(message: impl fmt::Display) -> Self {
-        Error {
-            next: Next::Never,
-            ..Error::new(message)
-        }
+        Error { next: Next::Never, ..Error::new(message) }
     }
 
     /// Failed; try again after this time.
     pub fn retry_after(delay: Duration, message: impl fmt::Display) -> Self {
-        Error {
-            next: Next::RetryAfter(delay),
-            ..Error::new(message)
-        }
+        Error { next: Next::RetryAfter(delay), ..Error::new(message) }
     }
 
     pub(crate) fn cancelled(reason: Reason) -> Self {
-        Error {
-            next: Next::Cancelled(reason),
-            ..Error::new(format_args!("stopped on request: {reason}"))
-        }
+        Error { next: Next::Cancelled(reason), ..Error::new(format_args!("stopped on request: {reason}")) }
     }
 
     /// More for whoever looks for the fault: a backtrace, a chain of causes, the answer of a remote server.
@@ -111,18 +98,11 @@ impl<E: std::error::Error> From<E> for Error {
         let mut causes = String::new();
         let mut cause = error.source();
         while let Some(next) = cause {
-            causes.push_str(if causes.is_empty() {
-                "caused by: "
-            } else {
-                "\ncaused by: "
-            });
+            causes.push_str(if causes.is_empty() { "caused by: " } else { "\ncaused by: " });
             causes.push_str(&next.to_string());
             cause = next.source();
         }
-        Error {
-            detail: Some(causes).filter(|causes| !causes.is_empty()),
-            ..Error::new(error)
-        }
+        Error { detail: Some(causes).filter(|causes| !causes.is_empty()), ..Error::new(error) }
     }
 }
 
@@ -159,10 +139,7 @@ mod tests {
     #[test]
     fn an_error_says_what_should_happen_next() {
         assert!(Error::fatal("no such account").is_fatal());
-        assert_eq!(
-            Error::retry_after(Duration::from_secs(9), "busy").delay(),
-            Some(Duration::from_secs(9))
-        );
+        assert_eq!(Error::retry_after(Duration::from_secs(9), "busy").delay(), Some(Duration::from_secs(9)));
         assert!(Error::cancelled(Reason::Swap).is_cancelled());
     }
 }

@@ -54,9 +54,7 @@ pub fn run<Kind>(handler: impl Handler<Kind>, ctx: &mut Context) -> Result<Vec<u
 
 #[doc(hidden)]
 pub fn no_handler(queue: &str) -> Result<Vec<u8>> {
-    Err(Error::fatal(format_args!(
-        "this plugin has no handler for the queue `{queue}`"
-    )))
+    Err(Error::fatal(format_args!("this plugin has no handler for the queue `{queue}`")))
 }
 
 /// Says which handler serves which queue, and makes the crate a component. Use it once per crate.

@@ -27,10 +27,7 @@ pub struct Job {
 impl Job {
     /// The value of a tag.
     pub fn tag(&self, name: &str) -> Option<&str> {
-        self.tags
-            .iter()
-            .find(|(found, _)| found == name)
-            .map(|(_, value)| value.as_str())
+        self.tags.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 }
 

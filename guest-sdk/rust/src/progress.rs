@@ -33,10 +33,7 @@ pub enum Amount {
 impl Progress {
     /// What is happening, in a few words.
     pub fn new(message: impl Into<String>) -> Self {
-        Progress {
-            message: Some(message.into()),
-            ..Progress::default()
-        }
+        Progress { message: Some(message.into()), ..Progress::default() }
     }
 
     /// The part of the work that is under way.
@@ -72,18 +69,8 @@ impl Progress {
     pub fn count(mut self, current: u64, total: impl Into<Option<u64>>) -> Self {
         let total = total.into();
         self.amount = Some(match self.amount {
-            Some(Amount::Count { unit, weight, .. }) => Amount::Count {
-                current,
-                total,
-                unit,
-                weight,
-            },
-            _ => Amount::Count {
-                current,
-                total,
-                unit: None,
-                weight: None,
-            },
+            Some(Amount::Count { unit, weight, .. }) => Amount::Count { current, total, unit, weight },
+            _ => Amount::Count { current, total, unit: None, weight: None },
         });
         self
     }
@@ -109,12 +96,7 @@ impl Progress {
     /// Units and weights belong to a count; whichever is named first, the count is there for it.
     fn counted(&mut self) -> Option<&mut Amount> {
         if !matches!(self.amount, Some(Amount::Count { .. })) {
-            self.amount = Some(Amount::Count {
-                current: 0,
-                total: None,
-                unit: None,
-                weight: None,
-            });
+            self.amount = Some(Amount::Count { current: 0, total: None, unit: None, weight: None });
         }
         self.amount.as_mut()
     }

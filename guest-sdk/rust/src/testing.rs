@@ -59,16 +59,8 @@ impl Default for Fake {
 
 impl Fake {
     pub fn new() -> Self {
-        let job = Job {
-            id: "job_test".to_owned(),
-            queue: "test".to_owned(),
-            max_attempts: 3,
-            ..Job::default()
-        };
-        Fake {
-            job,
-            record: Rc::default(),
-        }
+        let job = Job { id: "job_test".to_owned(), queue: "test".to_owned(), max_attempts: 3, ..Job::default() };
+        Fake { job, record: Rc::default() }
     }
 
     /// The queue the job comes from.
@@ -138,10 +130,7 @@ impl Fake {
     /// Runs any handler as the next attempt, with bytes.
     pub fn run_raw<Kind>(&mut self, handler: impl Handler<Kind>, payload: impl Into<Vec<u8>>) -> Result<Vec<u8>> {
         self.job.attempt += 1;
-        let job = Job {
-            payload: payload.into(),
-            ..self.job.clone()
-        };
+        let job = Job { payload: payload.into(), ..self.job.clone() };
         let saved = self.record.borrow().saved.clone();
         let mut ctx = Context::new(job, saved, Box::new(Link(Rc::clone(&self.record))));
         let output = handler.handle(&mut ctx);
@@ -171,11 +160,7 @@ impl Fake {
     /// The state saved last.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let record = self.record.borrow();
-        Ok(record
-            .saved
-            .as_ref()
-            .map(|saved| serde_json::from_slice(&saved.state))
-            .transpose()?)
+        Ok(record.saved.as_ref().map(|saved| serde_json::from_slice(&saved.state)).transpose()?)
     }
 
     /// The children that were really started: committed with a checkpoint or a result.
@@ -194,9 +179,7 @@ impl Server for Link {
     fn checkpoint(&mut self, schema: u32, state: Vec<u8>) -> Result<()> {
         let mut record = self.0.borrow_mut();
         if let Some(left) = &mut record.checkpoints_left {
-            *left = left
-                .checked_sub(1)
-                .ok_or_else(|| Error::new("the checkpoint was not saved: the test said so"))?;
+            *left = left.checked_sub(1).ok_or_else(|| Error::new("the checkpoint was not saved: the test said so"))?;
         }
         record.saves += 1;
         record.saved = Some(Saved { schema, state });
@@ -213,10 +196,7 @@ impl Server for Link {
                 *looks = fewer;
                 None
             }
-            None => Some(Cancel {
-                reason: *reason,
-                time_left: Duration::from_secs(10),
-            }),
+            None => Some(Cancel { reason: *reason, time_left: Duration::from_secs(10) }),
         }
     }
 

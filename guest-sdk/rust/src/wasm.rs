@@ -47,10 +47,7 @@ macro_rules! __component {
 pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
     // A panic ends in a trap, which has no words. So they go ahead, and the server puts them into the error.
     panic::set_hook(Box::new(|panic| log::write(types::Level::Error, &panic.to_string())));
-    let saved = job.checkpoint.map(|saved| Saved {
-        schema: saved.schema,
-        state: saved.state,
-    });
+    let saved = job.checkpoint.map(|saved| Saved { schema: saved.schema, state: saved.state });
     let job = Job {
         id: job.id,
         queue: job.queue,
@@ -93,27 +90,18 @@ impl Server for Imports {
             detail: event.detail,
             amount: event.amount.map(|amount| match amount {
                 Amount::Percent(percent) => progress::Amount::Percent(percent),
-                Amount::Count {
-                    current,
-                    total,
-                    unit,
-                    weight,
-                } => progress::Amount::Count(progress::Count {
-                    current,
-                    total,
-                    unit,
-                    weight,
-                }),
+                Amount::Count { current, total, unit, weight } => {
+                    progress::Amount::Count(progress::Count { current, total, unit, weight })
+                }
             }),
         });
     }
 
     fn checkpoint(&mut self, schema: u32, state: Vec<u8>) -> Result<()> {
         checkpoint::save(schema, &state).map_err(|refusal| match refusal {
-            checkpoint::Refusal::TooLarge(limit) => Error::fatal(format_args!(
-                "the state has {} bytes, and a checkpoint may have {limit}",
-                state.len()
-            )),
+            checkpoint::Refusal::TooLarge(limit) => {
+                Error::fatal(format_args!("the state has {} bytes, and a checkpoint may have {limit}", state.len()))
+            }
             checkpoint::Refusal::Unavailable(reason) => {
                 Error::new(format_args!("the checkpoint was not saved: {reason}"))
             }
@@ -153,9 +141,9 @@ impl Server for Imports {
             scope: child.scope,
         };
         spawn::start(&child).map_err(|refusal| match refusal {
-            spawn::Refusal::TooMany(limit) => Error::fatal(format_args!(
-                "more than {limit} children wait for a checkpoint; save one in between"
-            )),
+            spawn::Refusal::TooMany(limit) => {
+                Error::fatal(format_args!("more than {limit} children wait for a checkpoint; save one in between"))
+            }
             spawn::Refusal::TooLarge(limit) => Error::fatal(format_args!(
                 "the children that wait for a checkpoint have more than {limit} bytes; save one in between"
             )),

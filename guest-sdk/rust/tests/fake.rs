@@ -64,10 +64,7 @@ fn state_of_another_schema_is_refused() {
     let mut fake = Fake::new();
     fake.run(old, &()).expect_err("it crashes");
     let error = fake.run(new, &()).expect_err("it does not read schema 1");
-    assert_eq!(
-        error.message(),
-        "the saved state has schema 1, and this handler reads 2"
-    );
+    assert_eq!(error.message(), "the saved state has schema 1, and this handler reads 2");
 }
 
 #[test]
@@ -77,11 +74,7 @@ fn children_commit_with_a_checkpoint_or_the_result_and_never_twice() {
             ctx.spawn(Child::new("first", &1)?)?;
             ctx.checkpoint(&1)?;
         }
-        let ordinal = ctx.spawn(
-            Child::new("second", &2)?
-                .delay(Duration::from_secs(1))
-                .tag("kind", "late"),
-        )?;
+        let ordinal = ctx.spawn(Child::new("second", &2)?.delay(Duration::from_secs(1)).tag("kind", "late"))?;
         if fail { Err(Error::new("crash")) } else { Ok(ordinal) }
     }
     let mut fake = Fake::new();
@@ -132,11 +125,8 @@ mod two_queues {
 
     #[test]
     fn the_queue_chooses_the_handler() {
-        let run = |queue: &str, payload: &str| {
-            Fake::new()
-                .queue(queue)
-                .run_raw(windlass::raw(windlass_dispatch), payload)
-        };
+        let run =
+            |queue: &str, payload: &str| Fake::new().queue(queue).run_raw(windlass::raw(windlass_dispatch), payload);
         assert_eq!(run("shout", "\"hey\""), Ok(b"\"HEY\"".to_vec()));
         assert_eq!(run("backwards", "abc"), Ok(b"cba".to_vec()));
         let error = run("other", "").expect_err("nobody serves it");

@@ -70,11 +70,7 @@ impl Standing {
     fn record(&mut self, attempt: u32, step: u64) {
         match self.attempts.last_mut() {
             Some(share) if share.attempt == attempt => share.last_step = step,
-            _ => self.attempts.push(Share {
-                attempt,
-                first_step: step,
-                last_step: step,
-            }),
+            _ => self.attempts.push(Share { attempt, first_step: step, last_step: step }),
         }
     }
 }
@@ -129,10 +125,7 @@ fn source(order: &Order) -> Result<Source<'_>> {
     const MAX_MB: u64 = 1 << 20;
     match (&order.text, order.generate_mb) {
         (Some(text), None) => Ok(Source::Given(text.as_bytes())),
-        (None, Some(mb)) if mb <= MAX_MB => Ok(Source::Generated {
-            bytes: mb << 20,
-            seed: order.seed,
-        }),
+        (None, Some(mb)) if mb <= MAX_MB => Ok(Source::Generated { bytes: mb << 20, seed: order.seed }),
         (None, Some(_)) => Err(Error::fatal(format_args!("generate_mb can be {MAX_MB} at most"))),
         (None, None) => Err(Error::fatal("nothing to hash: give `text` or `generate_mb`")),
         (Some(_), Some(_)) => Err(Error::fatal("give either `text` or `generate_mb`, not both")),

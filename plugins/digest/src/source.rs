@@ -46,12 +46,8 @@ fn generate(seed: u64, number: u64, block: &mut Vec<u8>) {
     while block.len() < BLOCK as usize {
         random = mix(random);
         let letters = random.to_le_bytes();
-        block.extend(
-            letters[..1 + (random >> 61) as usize]
-                .iter()
-                .map(|byte| b'a' + byte % 26),
-        );
-        block.push(if random % 12 == 0 { b'\n' } else { b' ' });
+        block.extend(letters[..1 + (random >> 61) as usize].iter().map(|byte| b'a' + byte % 26));
+        block.push(if random.is_multiple_of(12) { b'\n' } else { b' ' });
     }
     block.truncate(BLOCK as usize);
 }

@@ -48,18 +48,12 @@ impl Tally {
 
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| DIGITS[digit as usize] as char)
-        .collect()
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[digit as usize] as char).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).map(|digit| digit as u8))
-        .collect::<Option<_>>()?;
+    let digits: Vec<u8> =
+        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     let (pairs, []) = digits.as_chunks::<2>() else {
         return None;
     };
@@ -95,10 +89,7 @@ mod tests {
     #[test]
     fn a_damaged_state_is_an_error() {
         for hash in ["zz", "abc", "00"] {
-            let tally = Tally {
-                hash: hash.to_owned(),
-                ..Tally::default()
-            };
+            let tally = Tally { hash: hash.to_owned(), ..Tally::default() };
             assert!(tally.sha256().expect_err("it is damaged").is_fatal());
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Progress, QueueName, Time};
+use crate::{JobId, Progress, QueueName, Reason, Time};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -18,7 +18,7 @@ pub enum EventKind {
     Enqueued,
     /// Its time has come (scheduled, retrying), or it was handed back or retried: it waits in line again.
     Pending {
-        reason: String,
+        reason: Reason,
     },
     Started {
         attempt: u32,
@@ -38,18 +38,18 @@ pub enum EventKind {
         next_attempt_at: Time,
     },
     Held {
-        reason: String,
+        reason: Reason,
     },
     Approved,
     Rejected,
     Dead {
         attempt: u32,
-        reason: String,
+        reason: Reason,
     },
     /// Somebody asked; the attempt is still running.
     Cancelling,
     Cancelled {
-        reason: String,
+        reason: Reason,
     },
     Moved {
         from: QueueName,

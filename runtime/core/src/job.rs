@@ -129,7 +129,7 @@ impl Job {
     }
 
     /// Moves the job, and writes the move into its timeline.
-    pub fn enter(&mut self, state: State, now: Time, reason: impl Into<String>) {
+    pub fn enter(&mut self, state: State, now: Time, reason: impl Into<Reason>) {
         self.state = state;
         self.since = now;
         self.updated_at = now;
@@ -153,6 +153,8 @@ pub struct Run {
     /// The last sign of life: progress, checkpoint, log or heartbeat.
     pub heartbeat_at: Time,
     pub stop: Option<Stop>,
+    /// When the clock looks at it next. A heartbeat does not move this: the clock looks, and sets it anew.
+    pub watch_at: Option<Time>,
 }
 
 /// Who runs an attempt.
@@ -213,6 +215,9 @@ pub struct AttemptError {
     pub usage: Usage,
 }
 
+/// A reason that is mostly one of our own few sentences: those cost no memory.
+pub type Reason = std::borrow::Cow<'static, str>;
+
 /// What an attempt took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
@@ -236,7 +241,7 @@ pub struct Step {
     pub state: State,
     pub attempt: u32,
     /// Why, in a word or a short sentence.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl Timeline {

@@ -53,10 +53,7 @@ pub struct Cancel {
 impl Cancel {
     /// A request to stop within `grace` from now.
     pub fn within(reason: CancelReason, grace: Duration) -> Self {
-        Cancel {
-            reason,
-            deadline: Instant::now() + grace,
-        }
+        Cancel { reason, deadline: Instant::now() + grace }
     }
 }
 

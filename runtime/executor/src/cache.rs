@@ -30,22 +30,12 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn open(folder: &Path, key_file: &Path, engine: &Engine) -> Result<Self, Error> {
-        fs::create_dir_all(folder).map_err(|source| Error::Cache {
-            path: folder.to_owned(),
-            source,
-        })?;
-        let key = key(folder, key_file).map_err(|reason| Error::Key {
-            path: key_file.to_owned(),
-            reason,
-        })?;
+        fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
+        let key = key(folder, key_file).map_err(|reason| Error::Key { path: key_file.to_owned(), reason })?;
         let mut hash = Sha256Hasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hash);
         let engine = hex(&hash.0.finalize()[..8]);
-        Ok(Cache {
-            folder: folder.to_owned(),
-            key,
-            engine,
-        })
+        Ok(Cache { folder: folder.to_owned(), key, engine })
     }
 
     /// The code of the component with this digest, if it is here and ours.
@@ -78,13 +68,10 @@ impl Cache {
     /// Keeps the code. Without it the next start is slower, so a failure is only worth a warning.
     pub(crate) fn store(&self, digest: &str, component: &Component) {
         let name = self.name(digest);
-        let written = component
-            .serialize()
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| {
-                let code = self.code(&name, &bytes).finalize().into_bytes();
-                self.write(&name, &code, &bytes).map_err(|error| error.to_string())
-            });
+        let written = component.serialize().map_err(|error| error.to_string()).and_then(|bytes| {
+            let code = self.code(&name, &bytes).finalize().into_bytes();
+            self.write(&name, &code, &bytes).map_err(|error| error.to_string())
+        });
         if let Err(error) = written {
             tracing::warn!(%name, %error, "cannot keep compiled code");
         }
@@ -125,10 +112,7 @@ fn key(folder: &Path, key_file: &Path) -> Result<[u8; KEY_BYTES], String> {
     }
     match fs::read(key_file) {
         Ok(bytes) => bytes.try_into().map_err(|bytes: Vec<u8>| {
-            format!(
-                "it has {} bytes instead of {KEY_BYTES}; delete it to get a new one",
-                bytes.len()
-            )
+            format!("it has {} bytes instead of {KEY_BYTES}; delete it to get a new one", bytes.len())
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             new_key(parent, key_file).map_err(|error| error.to_string())

@@ -41,9 +41,9 @@ impl Grants {
     pub(crate) fn secret(&self, name: &str) -> SecretAnswer<'_> {
         match self.secrets.get(name) {
             Some(Some(secret)) => SecretAnswer::Given(secret),
-            Some(None) => SecretAnswer::Missing(format!(
-                "the secret `{name}` is granted to this plugin, but it is not set"
-            )),
+            Some(None) => {
+                SecretAnswer::Missing(format!("the secret `{name}` is granted to this plugin, but it is not set"))
+            }
             None => SecretAnswer::Denied(format!(
                 "this plugin may not read the secret `{name}`; list it under the plugin's secrets and grant it"
             )),
@@ -52,10 +52,7 @@ impl Grants {
 
     /// The WASI world this guest lives in.
     pub(crate) fn wasi(&self, logbook: &Arc<Logbook>) -> WasiCtx {
-        let pipe = |stream| LogPipe {
-            stream,
-            logbook: Arc::clone(logbook),
-        };
+        let pipe = |stream| LogPipe { stream, logbook: Arc::clone(logbook) };
         WasiCtxBuilder::new()
             .stdout(pipe(Stream::Stdout))
             .stderr(pipe(Stream::Stderr))
@@ -64,5 +61,24 @@ impl Grants {
             .allow_udp(false)
             .allow_ip_name_lookup(false)
             .build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_given_only_when_it_is_granted_and_set() {
+        let secrets = [("token".to_owned(), Some(Secret::new("s3cret"))), ("unset".to_owned(), None)];
+        let grants = Grants::new(BTreeMap::new(), BTreeMap::from(secrets));
+        assert!(matches!(grants.secret("token"), SecretAnswer::Given(secret) if secret.reveal() == "s3cret"));
+        assert!(matches!(grants.secret("unset"), SecretAnswer::Missing(how) if how.contains("not set")));
+        assert!(matches!(grants.secret("other"), SecretAnswer::Denied(how) if how.contains("grant it")));
+    }
+
+    #[test]
+    fn a_secret_does_not_show_itself() {
+        assert_eq!(format!("{:?}", Secret::new("s3cret")), "Secret(…)");
     }
 }

@@ -13,6 +13,7 @@ use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
 
+use crate::bindings::exports::windlass::job::run::{Failure, Job, Output};
 use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
 use crate::cache::{Cache, hex};
 use crate::error::{Error, Rejected};
@@ -51,53 +52,28 @@ impl Compiler {
             .build()
             .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
         let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
-        let bench = Arc::new(Bench {
-            engine: engine.clone(),
-            linker,
-            cache,
-            max_bytes,
-            shares,
-        });
-        Ok(Compiler {
-            bench,
-            threads,
-            one_at_a_time: Semaphore::new(1),
-        })
+        let bench = Arc::new(Bench { engine: engine.clone(), linker, cache, max_bytes, shares });
+        Ok(Compiler { bench, threads, one_at_a_time: Semaphore::new(1) })
     }
 
     pub(crate) async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
         check_header(&bytes)?;
         let limit = self.bench.max_bytes;
         if bytes.len() > limit {
-            return Err(Rejected::TooLarge {
-                size: bytes.len(),
-                limit,
-            });
+            return Err(Rejected::TooLarge { size: bytes.len(), limit });
         }
-        let internal = |reason: &str| Rejected::Internal {
-            reason: reason.to_owned(),
-        };
-        let _turn = self
-            .one_at_a_time
-            .acquire()
-            .await
-            .map_err(|_| internal("the executor is shutting down"))?;
+        let internal = |reason: &str| Rejected::Internal { reason: reason.to_owned() };
+        let _turn = self.one_at_a_time.acquire().await.map_err(|_| internal("the executor is shutting down"))?;
         let (answer, answered) = oneshot::channel();
         let bench = Arc::clone(&self.bench);
         self.threads.spawn(move || {
             // A compiler that panics on somebody's bytes must not take the server along.
             let made = catch_unwind(AssertUnwindSafe(|| bench.make(&bytes)));
-            let made = made.unwrap_or_else(|_| {
-                Err(Rejected::Internal {
-                    reason: "the compiler panicked".to_owned(),
-                })
-            });
+            let made = made.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler panicked".to_owned() }));
             // Whoever asked may have gone; the cache has the code for the next one.
             let _ = answer.send(made);
         });
-        answered
-            .await
-            .unwrap_or_else(|_| Err(internal("the executor is shutting down")))
+        answered.await.unwrap_or_else(|_| Err(internal("the executor is shutting down")))
     }
 }
 
@@ -109,9 +85,8 @@ impl Bench {
         let component = match cached {
             Some(component) => component,
             None => {
-                let component = Component::from_binary(&self.engine, bytes).map_err(|error| Rejected::Invalid {
-                    reason: format!("{error:#}"),
-                })?;
+                let component = Component::from_binary(&self.engine, bytes)
+                    .map_err(|error| Rejected::Invalid { reason: format!("{error:#}") })?;
                 if let Some(cache) = &self.cache {
                     cache.store(&digest, &component);
                 }
@@ -122,21 +97,14 @@ impl Bench {
         let imports = check_imports(&self.engine, &component)?;
         let shares = shares(&component);
         if shares > self.shares {
-            return Err(Rejected::TooManyParts {
-                needed: shares,
-                available: self.shares,
-            });
+            return Err(Rejected::TooManyParts { needed: shares, available: self.shares });
         }
         let pre = self
             .linker
             .instantiate_pre(&component)
-            .map_err(|error| Rejected::ImportMismatch {
-                reason: format!("{error:#}"),
-            })?;
-        let pre = HandlerPre::new(pre).map_err(|error| Rejected::WrongType {
-            export: RUN.to_owned(),
-            reason: format!("{error:#}"),
-        })?;
+            .map_err(|error| Rejected::ImportMismatch { reason: format!("{error:#}") })?;
+        let pre = HandlerPre::new(pre)
+            .map_err(|error| Rejected::WrongType { export: RUN.to_owned(), reason: format!("{error:#}") })?;
         Ok(Plugin::new(digest, bytes.len(), imports, from_cache, shares, pre))
     }
 }
@@ -151,11 +119,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 
 /// The first eight bytes tell what kind of file this is.
 fn check_header(bytes: &[u8]) -> Result<(), Rejected> {
-    let not_wasm = |found: &str| {
-        Err(Rejected::NotWasm {
-            found: found.to_owned(),
-        })
-    };
+    let not_wasm = |found: &str| Err(Rejected::NotWasm { found: found.to_owned() });
     match bytes {
         [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
         [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(Rejected::CoreModule),
@@ -172,50 +136,39 @@ fn check_header(bytes: &[u8]) -> Result<(), Rejected> {
     }
 }
 
+/// It must export `run`, of our version and with our types. Wasmtime's bindings would find out at the first attempt only.
 fn check_export(engine: &Engine, component: &Component) -> Result<(), Rejected> {
-    let exports: Vec<String> = component
-        .component_type()
-        .exports(engine)
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    if component.get_export_index(None, RUN).is_some() {
-        return Ok(());
+    let Some(interface) = component.get_export_index(None, RUN) else {
+        return Err(not_exported(engine, component));
+    };
+    let wrong_type = |reason: String| Rejected::WrongType { export: RUN.to_owned(), reason };
+    match component.get_export(Some(&interface), "run") {
+        Some((ComponentItem::ComponentFunc(run), _)) => run
+            .typecheck::<(&Job,), (Result<Output, Failure>,)>(&component.component_type().instance_type())
+            .map_err(|error| wrong_type(format!("{error:#}"))),
+        _ => Err(wrong_type("it has no function `run`".to_owned())),
     }
+}
+
+fn not_exported(engine: &Engine, component: &Component) -> Rejected {
+    let component = component.component_type();
+    let exports: Vec<&str> = component.exports(engine).map(|(name, _)| name).collect();
     let (run, _) = RUN.split_once('@').unwrap_or((RUN, VERSION));
-    let other_version = exports
-        .iter()
-        .find_map(|name| name.strip_prefix(run)?.strip_prefix('@'));
+    let other_version = exports.iter().find_map(|name| name.strip_prefix(run)?.strip_prefix('@'));
     if let Some(version) = other_version {
-        return Err(Rejected::WrongVersion {
+        return Rejected::WrongVersion {
             found: format!("{PACKAGE}@{version}"),
             spoken: format!("{PACKAGE}@{VERSION}"),
-        });
+        };
     }
-    let found = if exports.is_empty() {
-        "nothing".to_owned()
-    } else {
-        exports
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    Err(Rejected::MissingExport {
-        wanted: RUN.to_owned(),
-        found,
-    })
+    let found = exports.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let found = if found.is_empty() { "nothing".to_owned() } else { found };
+    Rejected::MissingExport { wanted: RUN.to_owned(), found }
 }
 
 /// The packages that `linker` offers. Whether a function in them fits is for wasmtime to say.
-const OFFERED: [&str; 7] = [
-    "windlass:job/",
-    "wasi:cli/",
-    "wasi:clocks/",
-    "wasi:filesystem/",
-    "wasi:io/",
-    "wasi:random/",
-    "wasi:sockets/",
-];
+const OFFERED: [&str; 7] =
+    ["windlass:job/", "wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
 
 fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, Rejected> {
     let mut imports = Vec::new();
@@ -229,11 +182,7 @@ fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, 
             _ => foreign.push(name.to_owned()),
         }
     }
-    if foreign.is_empty() {
-        Ok(imports)
-    } else {
-        Err(Rejected::ForeignImport { imports: foreign })
-    }
+    if foreign.is_empty() { Ok(imports) } else { Err(Rejected::ForeignImport { imports: foreign }) }
 }
 
 /// What one instance takes from the pool. Memories and tables are mapped in advance and can run out; core instances are only

@@ -23,17 +23,9 @@ pub enum Outcome {
     /// The handler returned a result. It may have done so after it was asked to stop.
     Completed { result: Bytes },
     /// The handler failed: by its own word, by a trap, or against a limit.
-    Failed {
-        error: String,
-        backtrace: Option<String>,
-        retry: Retry,
-    },
+    Failed { error: String, backtrace: Option<String>, retry: Retry },
     /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.
-    Stopped {
-        reason: CancelReason,
-        error: String,
-        cooperative: bool,
-    },
+    Stopped { reason: CancelReason, error: String, cooperative: bool },
     /// The host said at a checkpoint that the attempt is over; see `HostError::Ended`. Nothing is left to record.
     Superseded,
 }

@@ -81,29 +81,13 @@ impl Executor {
             Some(cache) => Some(Cache::open(&cache.folder, &cache.key_file, &engine)?),
             None => None,
         };
-        let compiler = Compiler::new(
-            &engine,
-            cache,
-            config.compile_threads,
-            config.max_component_bytes,
-            config.places,
-        )?;
+        let compiler =
+            Compiler::new(&engine, cache, config.compile_threads, config.max_component_bytes, config.places)?;
         let guests = guests(config.guest_threads.max(1)).map_err(Error::Thread)?;
         let ticker = Ticker::start(engine.clone())?;
         let shares = Arc::new(Semaphore::new(config.places as usize));
-        let floor = Floor {
-            engine,
-            beat: ticker.beat(),
-            shares,
-        };
-        Ok(Executor {
-            inner: Arc::new(Inner {
-                floor,
-                compiler,
-                guests: Some(guests),
-                _ticker: ticker,
-            }),
-        })
+        let floor = Floor { engine, beat: ticker.beat(), shares };
+        Ok(Executor { inner: Arc::new(Inner { floor, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 
     /// Checks and compiles a component, or takes its code from the cache. Runs beside attempts, behind everything else.

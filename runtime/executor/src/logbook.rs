@@ -34,12 +34,7 @@ struct Line {
 
 impl Logbook {
     pub(crate) fn new(host: Arc<dyn Host>, life: Arc<Life>, limit: usize) -> Self {
-        Logbook {
-            host,
-            life,
-            limit,
-            pages: Mutex::default(),
-        }
+        Logbook { host, life, limit, pages: Mutex::default() }
     }
 
     /// One message from the `log` import. It may have several lines and stays one entry.
@@ -47,20 +42,8 @@ impl Logbook {
         self.life.sign();
         let mut pages = self.pages();
         let cut = message.len() > LOG_LINE_BYTES;
-        let message = if cut {
-            message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned()
-        } else {
-            message
-        };
-        self.put(
-            &mut pages,
-            LogLine {
-                stream,
-                level,
-                message,
-                cut,
-            },
-        );
+        let message = if cut { message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned() } else { message };
+        self.put(&mut pages, LogLine { stream, level, message, cut });
     }
 
     /// Bytes written to standard output or error.
@@ -102,15 +85,7 @@ impl Logbook {
         let line = std::mem::take(pages.line(stream));
         let bytes = line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes);
         let message = String::from_utf8_lossy(bytes).into_owned();
-        self.put(
-            pages,
-            LogLine {
-                stream,
-                level: Level::Info,
-                message,
-                cut: line.too_long,
-            },
-        );
+        self.put(pages, LogLine { stream, level: Level::Info, message, cut: line.too_long });
     }
 
     fn put(&self, pages: &mut Pages, line: LogLine) {
@@ -125,12 +100,7 @@ impl Logbook {
         if size > self.limit - pages.written {
             pages.full = true;
             let message = format!("the log is cut here: an attempt may write {} bytes", self.limit);
-            self.host.log(LogLine {
-                stream: Stream::Log,
-                level: Level::Warn,
-                message,
-                cut: true,
-            });
+            self.host.log(LogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
             return;
         }
         pages.written += size;
@@ -155,9 +125,7 @@ impl Pages {
         self.last_words.push_str(words);
         self.last_words.push('\n');
         if self.last_words.len() > LAST_WORDS_BYTES {
-            let from = self
-                .last_words
-                .ceil_char_boundary(self.last_words.len() - LAST_WORDS_BYTES);
+            let from = self.last_words.ceil_char_boundary(self.last_words.len() - LAST_WORDS_BYTES);
             self.last_words.drain(..from);
         }
     }
@@ -197,15 +165,10 @@ mod tests {
 
     fn written(limit: usize, write: impl FnOnce(&Logbook)) -> Vec<LogLine> {
         let lines = Arc::new(Lines::default());
-        let logbook = Logbook::new(
-            Arc::clone(&lines) as Arc<dyn Host>,
-            Arc::new(Life::begin(Instant::now())),
-            limit,
-        );
+        let logbook = Logbook::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Life::begin(Instant::now())), limit);
         write(&logbook);
         logbook.finish();
-        let lines = lines.0.lock().expect("no panic").clone();
-        lines
+        lines.0.lock().expect("no panic").clone()
     }
 
     fn texts(lines: &[LogLine]) -> Vec<&str> {

@@ -51,10 +51,7 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn begin(now: Instant) -> Self {
-        Life {
-            began: now,
-            last_ms: AtomicU64::new(0),
-        }
+        Life { began: now, last_ms: AtomicU64::new(0) }
     }
 
     pub(crate) fn sign(&self) {
@@ -80,13 +77,7 @@ pub(crate) struct MemoryMeter {
 
 impl MemoryMeter {
     pub(crate) fn new(limit: usize) -> Self {
-        MemoryMeter {
-            limit,
-            used: 0,
-            peak: 0,
-            allowed: 0,
-            refused: false,
-        }
+        MemoryMeter { limit, used: 0, peak: 0, allowed: 0, refused: false }
     }
 
     pub(crate) fn peak(&self) -> usize {
@@ -148,10 +139,7 @@ impl ResourceLimiter for MemoryMeter {
             self.allowed = 0;
             return Ok(false);
         }
-        Ok(self.grow(
-            current.saturating_mul(ELEMENT_BYTES),
-            desired.saturating_mul(ELEMENT_BYTES),
-        ))
+        Ok(self.grow(current.saturating_mul(ELEMENT_BYTES), desired.saturating_mul(ELEMENT_BYTES)))
     }
 
     fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -178,12 +166,8 @@ mod tests {
     fn a_growth_that_fails_later_is_given_back_once() {
         let mut meter = MemoryMeter::new(100);
         assert!(meter.memory_growing(0, 80, None).expect("no error"));
-        meter
-            .memory_grow_failed(wasmtime::Error::msg("no room"))
-            .expect("no error");
-        meter
-            .memory_grow_failed(wasmtime::Error::msg("no room"))
-            .expect("no error");
+        meter.memory_grow_failed(wasmtime::Error::msg("no room")).expect("no error");
+        meter.memory_grow_failed(wasmtime::Error::msg("no room")).expect("no error");
         assert!(meter.memory_growing(0, 100, None).expect("no error"));
     }
 

@@ -30,16 +30,7 @@ impl Plugin {
         shares: u32,
         pre: HandlerPre<State>,
     ) -> Self {
-        Plugin {
-            inner: Arc::new(Inner {
-                digest,
-                size,
-                imports,
-                from_cache,
-                shares,
-                pre,
-            }),
-        }
+        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, pre }) }
     }
 
     /// The sha-256 of the component's bytes, in hex.

@@ -50,10 +50,7 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
     };
 
     let began = Instant::now();
-    let time_up = attempt
-        .limits
-        .attempt_timeout
-        .and_then(|timeout| began.checked_add(timeout));
+    let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
     let stop = Stop::new(attempt.cancel.clone(), time_up);
     let life = Arc::new(Life::begin(began));
     let cpu = Arc::new(CpuMeter::default());
@@ -67,10 +64,7 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         cpu: Arc::clone(&cpu),
         children_committed: attempt.children_committed,
     };
-    let mut store = store(
-        &floor.engine,
-        State::new(parts, Grants::new(attempt.config, attempt.secrets)),
-    );
+    let mut store = store(&floor.engine, State::new(parts, Grants::new(attempt.config, attempt.secrets)));
 
     let ended = {
         let mut guest = pin!(call(&plugin, &mut store, &job));
@@ -102,11 +96,7 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         host_calls: state.host_calls,
         log_bytes: state.logbook.written(),
     };
-    Ended {
-        outcome,
-        children,
-        usage,
-    }
+    Ended { outcome, children, usage }
 }
 
 /// A fresh instance, and its one call.
@@ -139,10 +129,10 @@ fn job(attempt: &Attempt) -> types::Job {
         payload: attempt.payload.to_vec(),
         attempt: attempt.attempt,
         max_attempts: attempt.max_attempts,
-        checkpoint: attempt.checkpoint.as_ref().map(|saved| types::SavedState {
-            schema: saved.schema,
-            state: saved.bytes.to_vec(),
-        }),
+        checkpoint: attempt
+            .checkpoint
+            .as_ref()
+            .map(|saved| types::SavedState { schema: saved.schema, state: saved.bytes.to_vec() }),
         tags: attempt.tags.clone(),
         scope: attempt.scope.clone(),
         created_at_ms: attempt.created_at_ms,
@@ -157,23 +147,13 @@ fn job(attempt: &Attempt) -> types::Job {
 fn returned_outcome(returned: Returned, stop: &Stop, state: &State) -> Outcome {
     match returned {
         Ok(Ok(result)) if result.len() > state.limits.result_bytes => Outcome::Failed {
-            error: format!(
-                "the result has {} bytes, and the limit is {}",
-                result.len(),
-                state.limits.result_bytes
-            ),
+            error: format!("the result has {} bytes, and the limit is {}", result.len(), state.limits.result_bytes),
             backtrace: None,
             retry: Retry::Backoff,
         },
-        Ok(Ok(result)) => Outcome::Completed {
-            result: Bytes::from(result),
-        },
+        Ok(Ok(result)) => Outcome::Completed { result: Bytes::from(result) },
         Ok(Err(failure)) => match stop.obeyed(Instant::now()) {
-            Some(reason) => Outcome::Stopped {
-                reason,
-                error: cut(failure.message, ERROR_BYTES),
-                cooperative: true,
-            },
+            Some(reason) => Outcome::Stopped { reason, error: cut(failure.message, ERROR_BYTES), cooperative: true },
             None => failed(failure),
         },
         Err(error) => trap::outcome(&error, state),
@@ -201,20 +181,14 @@ fn stopped_dead(dead: Dead, limits: &Limits) -> Outcome {
             );
             (CancelReason::Timeout, error)
         }
-        Dead::Cancelled(reason) => (
-            reason,
-            format!("stopped, because {reason}; the handler did not stop by itself in time"),
-        ),
-        Dead::Silent(stall) => (
-            CancelReason::Timeout,
-            format!("the attempt stalled: no progress, checkpoint or log for {stall:?}"),
-        ),
+        Dead::Cancelled(reason) => {
+            (reason, format!("stopped, because {reason}; the handler did not stop by itself in time"))
+        }
+        Dead::Silent(stall) => {
+            (CancelReason::Timeout, format!("the attempt stalled: no progress, checkpoint or log for {stall:?}"))
+        }
     };
-    Outcome::Stopped {
-        reason,
-        error,
-        cooperative: false,
-    }
+    Outcome::Stopped { reason, error, cooperative: false }
 }
 
 /// Stopped while it waited for its place: no guest has run.
@@ -224,11 +198,7 @@ pub(crate) fn never_started(dead: Dead) -> Ended {
         Dead::Silent(_) => CancelReason::Timeout,
     };
     Ended {
-        outcome: Outcome::Stopped {
-            reason,
-            error: format!("not started, because {reason}"),
-            cooperative: true,
-        },
+        outcome: Outcome::Stopped { reason, error: format!("not started, because {reason}"), cooperative: true },
         children: Vec::new(),
         usage: Usage::default(),
     }

@@ -40,14 +40,7 @@ pub(crate) struct Parts {
 
 impl State {
     pub(crate) fn new(parts: Parts, grants: Grants) -> Self {
-        let Parts {
-            host,
-            limits,
-            stop,
-            life,
-            cpu,
-            children_committed,
-        } = parts;
+        let Parts { host, limits, stop, life, cpu, children_committed } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -79,10 +72,7 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: &mut self.wasi,
-            table: &mut self.resources,
-        }
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
     }
 }
 

@@ -32,11 +32,7 @@ pub(crate) enum Dead {
 
 impl Stop {
     pub(crate) fn new(cancel: watch::Receiver<Option<Cancel>>, time_up: Option<Instant>) -> Self {
-        Stop {
-            cancel,
-            time_up,
-            told: Arc::new(AtomicBool::new(false)),
-        }
+        Stop { cancel, time_up, told: Arc::new(AtomicBool::new(false)) }
     }
 
     /// The request as it stands. A request from outside goes before the attempt's own timeout, but cannot outlast it.
@@ -48,10 +44,7 @@ impl Stop {
         });
         let timed_out = || {
             let over = self.time_up.is_some_and(|time_up| now >= time_up);
-            last_moment.filter(|_| over).map(|deadline| Cancel {
-                reason: CancelReason::Timeout,
-                deadline,
-            })
+            last_moment.filter(|_| over).map(|deadline| Cancel { reason: CancelReason::Timeout, deadline })
         };
         asked.or_else(timed_out)
     }
@@ -67,11 +60,7 @@ impl Stop {
 
     /// The request that the guest has been told of.
     pub(crate) fn obeyed(&self, now: Instant) -> Option<CancelReason> {
-        if self.told.load(Ordering::Relaxed) {
-            self.request(now).map(|request| request.reason)
-        } else {
-            None
-        }
+        if self.told.load(Ordering::Relaxed) { self.request(now).map(|request| request.reason) } else { None }
     }
 
     /// Returns when the attempt must be stopped dead.
@@ -121,40 +110,23 @@ mod tests {
         let stop = Stop::new(cancel, Some(now + SECOND));
         assert_eq!(stop.request(now), None);
         let request = stop.request(now + SECOND).expect("its time is up");
-        assert_eq!(
-            request,
-            Cancel {
-                reason: CancelReason::Timeout,
-                deadline: now + SECOND + TIMEOUT_GRACE
-            }
-        );
+        assert_eq!(request, Cancel { reason: CancelReason::Timeout, deadline: now + SECOND + TIMEOUT_GRACE });
     }
 
     #[test]
     fn a_request_cannot_outlast_the_timeout() {
         let now = Instant::now();
-        let (_sender, cancel) = watch::channel(Some(Cancel {
-            reason: CancelReason::User,
-            deadline: now + 1_000 * SECOND,
-        }));
+        let (_sender, cancel) =
+            watch::channel(Some(Cancel { reason: CancelReason::User, deadline: now + 1_000 * SECOND }));
         let stop = Stop::new(cancel, Some(now + SECOND));
         let request = stop.request(now).expect("somebody asked");
-        assert_eq!(
-            request,
-            Cancel {
-                reason: CancelReason::User,
-                deadline: now + SECOND + TIMEOUT_GRACE
-            }
-        );
+        assert_eq!(request, Cancel { reason: CancelReason::User, deadline: now + SECOND + TIMEOUT_GRACE });
     }
 
     #[test]
     fn a_guest_that_never_asked_did_not_obey() {
         let now = Instant::now();
-        let (_sender, cancel) = watch::channel(Some(Cancel {
-            reason: CancelReason::Swap,
-            deadline: now,
-        }));
+        let (_sender, cancel) = watch::channel(Some(Cancel { reason: CancelReason::Swap, deadline: now }));
         let stop = Stop::new(cancel, None);
         assert_eq!(stop.obeyed(now), None);
         stop.ask(now);

@@ -18,8 +18,5 @@ pub(crate) fn lower_priority() {
 /// The processor time that the calling thread has used so far.
 pub(crate) fn cpu_clock() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().unwrap_or(0),
-        time.tv_nsec.try_into().unwrap_or(0),
-    )
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

@@ -50,10 +50,7 @@ impl Ticker {
             .spawn(move || tick(&engine, &ticking))
             .map_err(Error::Thread)?;
         shared.thread.get_or_init(|| thread.thread().clone());
-        Ok(Ticker {
-            beat: Beat(shared),
-            thread: Some(thread),
-        })
+        Ok(Ticker { beat: Beat(shared), thread: Some(thread) })
     }
 
     pub(crate) fn beat(&self) -> Beat {
@@ -134,10 +131,7 @@ mod tests {
         let beat = ticker.beat();
         let waited = Instant::now();
         while !beat.0.parked.load(Ordering::SeqCst) {
-            assert!(
-                waited.elapsed() < Duration::from_secs(30),
-                "the idle ticker never parked"
-            );
+            assert!(waited.elapsed() < Duration::from_secs(30), "the idle ticker never parked");
             thread::yield_now();
         }
         let on_cpu = beat.enter();

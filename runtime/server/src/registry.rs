@@ -49,8 +49,6 @@ pub struct Uploaded {
 pub enum Error {
     #[error(transparent)]
     Rejected(#[from] Rejected),
-    #[error("queue `{queue}` is served by plugin `{plugin}`, and one queue has one plugin; choose another with ?queues=")]
-    QueueTaken { queue: QueueName, plugin: String },
     #[error(transparent)]
     Store(#[from] windlass_store::Error),
 }
@@ -79,7 +77,9 @@ impl Registry {
         let registry = Registry { inner: Arc::new(Inner { store, executor, clock, changing: Mutex::new(()), loaded }) };
         registry.write(|loaded| loaded.served_by = routes(&plugins));
         for plugin in &plugins {
-            let Some(version) = plugin.active_version() else { continue };
+            let Some(version) = plugin.active_version() else {
+                continue;
+            };
             match registry.compile_stored(&plugin.name, version).await {
                 Ok(code) => {
                     info!("plugin {} ({}) serves {}", plugin.name, short(version), queues(plugin));
@@ -100,12 +100,7 @@ impl Registry {
         let _changing = self.inner.changing.lock().await;
         let plugins = self.inner.store.plugins().await?;
         let known = plugins.iter().find(|plugin| plugin.name == *name);
-        let queues = queues
-            .or_else(|| known.map(|plugin| plugin.queues.clone()))
-            .unwrap_or_else(|| vec![name.clone()]);
-        if let Some(taken) = conflict(&plugins, &name, &queues) {
-            return Err(taken);
-        }
+        let queues = queues.or_else(|| known.map(|plugin| plugin.queues.clone())).unwrap_or_else(|| vec![name.clone()]);
         let now = self.inner.clock.now();
         let mut plugin = known.cloned().unwrap_or_else(|| Plugin {
             name: name.to_string(),
@@ -124,7 +119,8 @@ impl Registry {
         plugin.active = Some(blob.sha256);
         plugin.updated_at = now;
 
-        // The code is in place before the store can hand out a job for it, and goes again if the store refuses.
+        // The code is in place before the store can hand out a job for it, and goes again if the store refuses: one of the
+        // queues may be another plugin's.
         self.write(|loaded| loaded.code.insert(blob.sha256, code));
         let stored = self.inner.store.change_plugin(PluginChange::Put(plugin.clone())).await;
         let mut plugins = plugins;
@@ -164,8 +160,12 @@ impl Registry {
         let (name, digest) = (plugin.to_owned(), version.to_owned());
         let stored = match self.plugin(plugin).await {
             Ok(stored) => stored,
-            Err(windlass_store::Error::Refused(_)) => return Err(Missing::Version { plugin: name, version: digest }),
-            Err(why) => return Err(Missing::Store { plugin: name, version: digest, why }),
+            Err(windlass_store::Error::Refused(_)) => {
+                return Err(Missing::Version { plugin: name, version: digest });
+            }
+            Err(why) => {
+                return Err(Missing::Store { plugin: name, version: digest, why });
+            }
         };
         match stored.versions.iter().find(|stored| stored.digest() == version) {
             Some(version) => self.compile_stored(plugin, version).await,
@@ -177,7 +177,9 @@ impl Registry {
         let (plugin, digest) = (plugin.to_owned(), version.digest());
         let bytes = match self.inner.store.read_blob(version.component).await {
             Ok(bytes) => bytes,
-            Err(why) => return Err(Missing::Store { plugin, version: digest, why }),
+            Err(why) => {
+                return Err(Missing::Store { plugin, version: digest, why });
+            }
         };
         self.inner.executor.compile(bytes).await.map_err(|why| Missing::Rejected { plugin, version: digest, why })
     }
@@ -191,17 +193,10 @@ impl Registry {
     }
 }
 
-/// The first of `queues` that another plugin serves.
-fn conflict(plugins: &[Plugin], name: &str, queues: &[QueueName]) -> Option<Error> {
-    let routes = routes(plugins);
-    queues.iter().find_map(|queue| {
-        let plugin = routes.get(queue).filter(|plugin| *plugin != name)?;
-        Some(Error::QueueTaken { queue: queue.clone(), plugin: plugin.clone() })
-    })
-}
-
+/// Which plugin serves which queue.
 fn routes(plugins: &[Plugin]) -> HashMap<QueueName, String> {
-    let pairs = plugins.iter().flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone())));
+    let pairs =
+        plugins.iter().flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone())));
     pairs.collect()
 }
 
@@ -228,28 +223,7 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{Blob, Time};
-
-    fn plugin(name: &str, queues: &[&str]) -> Plugin {
-        Plugin {
-            name: name.to_owned(),
-            queues: queues.iter().map(|queue| queue.parse().expect("a queue name")).collect(),
-            versions: Vec::new(),
-            active: None,
-            created_at: Time::ZERO,
-            updated_at: Time::ZERO,
-        }
-    }
-
-    #[test]
-    fn a_queue_of_another_plugin_is_taken_and_an_own_one_is_not() {
-        let plugins = [plugin("mailer", &["emails", "letters"]), plugin("digest", &["sums"])];
-        let wanted = |name: &str| vec![name.parse::<QueueName>().expect("a queue name")];
-        let taken = conflict(&plugins, "digest", &wanted("letters")).expect("taken");
-        assert!(taken.to_string().contains("mailer"), "{taken}");
-        assert!(conflict(&plugins, "digest", &wanted("sums")).is_none());
-        assert!(conflict(&plugins, "other", &wanted("free")).is_none());
-    }
+    use windlass_core::Blob;
 
     #[test]
     fn a_digest_survives_its_text_form() {

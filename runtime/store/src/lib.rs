@@ -4,6 +4,7 @@
 //! single-writer engine on fjall. Every change goes through `windlass_core::decide`, and nothing is answered, published
 //! or dispatched before the batch that records it has been committed.
 
+pub mod bench;
 pub mod embedded;
 mod error;
 pub mod limits;

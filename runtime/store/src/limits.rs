@@ -18,6 +18,10 @@ pub const CACHED_JOBS: usize = 32 * 1024;
 pub const WINDOW: usize = 256;
 /// Lanes with a window in memory, per queue and priority.
 pub const HOT_LANES: usize = 4_096;
+/// How far the cursor of a lane may move before it is written again: what a restart steps over at most.
+pub const CURSOR_STEP: u64 = 1_024;
+/// Limiters of keys kept in memory.
+pub const KEY_LIMITERS: usize = 32 * 1024;
 /// Timers in memory.
 pub const TIMERS: usize = 4_096;
 /// Timers fired between two commits, so that a million due jobs do not stall an enqueue.
@@ -41,3 +45,35 @@ pub const WITNESS_EVERY: Duration = Duration::from_secs(1);
 pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
 /// How often a store that could not write looks whether it can again.
 pub const REOPEN_EVERY: Duration = Duration::from_secs(1);
+
+/// The limits a simulator makes tiny, so that a few dozen jobs reach every edge that millions would.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    pub cached_jobs: usize,
+    pub window: usize,
+    pub hot_lanes: usize,
+    pub cursor_step: u64,
+    pub timers: usize,
+    pub timers_per_group: usize,
+    pub sweep: usize,
+    pub events: u64,
+    pub event_reserve: u64,
+    pub log_lines: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            cached_jobs: CACHED_JOBS,
+            window: WINDOW,
+            hot_lanes: HOT_LANES,
+            cursor_step: CURSOR_STEP,
+            timers: TIMERS,
+            timers_per_group: TIMERS_PER_GROUP,
+            sweep: SWEEP,
+            events: EVENTS,
+            event_reserve: EVENT_RESERVE,
+            log_lines: LOG_LINES,
+        }
+    }
+}

@@ -1,1 +1,25 @@
-//! 
+//! The harness of the end-to-end tests: starts the real binary on a free port, speaks HTTP to it, kills it and starts it again.
+//!
+//! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; without them, those in `target/`
+//! are taken. What a server said on its standard error is shown when the test that owns it fails.
+
+mod client;
+mod server;
+mod wait;
+
+pub use client::{Answer, Client};
+pub use server::{Data, Refused, Server, windlass};
+pub use wait::{DEADLINE, eventually};
+
+use std::path::{Path, PathBuf};
+
+/// The bytes of a plugin that `make plugins` has built.
+pub fn plugin(name: &str) -> Vec<u8> {
+    let folder = std::env::var_os("WINDLASS_PLUGINS").map_or_else(|| target().join("plugins"), PathBuf::from);
+    let path = folder.join(format!("{name}.wasm"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; `make plugins` builds it", path.display()))
+}
+
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
+}

@@ -12,7 +12,7 @@ pub(super) fn cancel(case: Case, mut known: Known<'_>, reason: String) -> Result
     match known.job.state {
         State::Scheduled | State::Pending | State::Retrying | State::Held | State::Blocked => {
             let mut draft = Draft::new();
-            end(&mut draft, &mut known, State::Cancelled, case.now, &reason);
+            end(&mut draft, &mut known, State::Cancelled, case.now, reason);
             Ok(draft.now(known.job))
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, case.now)),
@@ -88,7 +88,7 @@ pub(super) fn requeue(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     Ok(draft.now(known.job))
 }
 
-fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &str) {
+fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
     job.expire_at = None;
     job.first_started_at = None;
     job.completed_at = None;
@@ -190,8 +190,8 @@ pub(super) fn hold(case: Case, mut known: Known<'_>, reason: String) -> Result<D
             let job = &mut known.job;
             job.scheduled_at = None;
             job.hold_reason = Some(reason.clone());
-            job.enter(State::Held, case.now, reason.as_str());
-            draft.event(job, case.now, EventKind::Held { reason });
+            job.enter(State::Held, case.now, reason.clone());
+            draft.event(job, case.now, EventKind::Held { reason: reason.into() });
             Ok(draft.now(known.job))
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Hold { reason }, case.now)),
@@ -225,7 +225,7 @@ pub(super) fn reject(case: Case, mut known: Known<'_>, reason: String) -> Result
         &mut known,
         State::Dead,
         case.now,
-        &bounded(reason, bounds::REASON_BYTES),
+        bounded(reason, bounds::REASON_BYTES),
     );
     Ok(draft.now(known.job))
 }

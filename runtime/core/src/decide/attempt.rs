@@ -1,5 +1,6 @@
 //! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
 
+use super::clock::next_watch;
 use super::{Case, Draft, Known, after_stop, bounded, end, make_pending, make_retrying};
 use crate::{
     AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Decision, EventKind, Failure, Job, Progress, Refusal,
@@ -28,8 +29,12 @@ pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Deci
         started_at: now,
         lease_expires_at,
         heartbeat_at: now,
-        stop: None,
+        stop: None, watch_at: None
     });
+    let watch_at = next_watch(&job, Time::ZERO);
+    if let Some(run) = job.run.as_mut() {
+        run.watch_at = watch_at;
+    }
     job.enter(State::Active, now, "started");
     let mut draft = Draft::new();
     draft.event(&job, now, EventKind::Started { attempt: job.attempt });
@@ -145,11 +150,7 @@ pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: St
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
-    make_pending(
-        &mut draft,
-        &mut known.job,
-        case.now,
-        &bounded(reason, bounds::REASON_BYTES),
+    make_pending(&mut draft, &mut known.job, case.now, bounded(reason, bounds::REASON_BYTES),
     );
     Ok(draft.now(known.job))
 }

@@ -32,12 +32,12 @@ pub(super) fn expire(case: Case, mut known: Known<'_>) -> Result<Decision, Refus
 }
 
 /// When the clock should next look at a running attempt. A local one is watched by the executor itself.
-pub fn next_watch(job: &Job) -> Option<Time> {
+pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
     let run = job.run.as_ref()?;
-    let lease = run.lease_expires_at?;
+    let lease = run.lease_expires_at?.max(alive_from + job.policy.lease);
     let limits = [
         job.policy.attempt_timeout.map(|limit| run.started_at + limit),
-        job.policy.stall_timeout.map(|limit| run.heartbeat_at + limit),
+        job.policy.stall_timeout.map(|limit| run.heartbeat_at.max(alive_from) + limit),
         job.policy
             .max_duration
             .and_then(|limit| job.first_started_at.map(|first| first + limit)),
@@ -46,17 +46,22 @@ pub fn next_watch(job: &Job) -> Option<Time> {
 }
 
 /// Looks at an external attempt: has its lease lapsed, or a limit passed?
-pub(super) fn watch(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Result<Decision, Refusal> {
     let now = case.now;
     let Some(run) = known.job.run.clone() else {
         return Ok(Draft::unchanged(Reply::Unchanged));
     };
-    if next_watch(&known.job).is_none_or(|at| at > now) {
-        return Ok(Draft::unchanged(Reply::Unchanged));
+    let Some(next) = next_watch(&known.job, alive_from) else { return Ok(Draft::unchanged(Reply::Unchanged)) };
+    if next > now {
+        // A heartbeat has come since: look again then.
+        if let Some(run) = known.job.run.as_mut() {
+            run.watch_at = Some(next);
+        }
+        return Ok(Draft::new().done(known.job, Reply::Unchanged));
     }
     let mut draft = Draft::new();
     let job = &mut known.job;
-    let lapsed = run.lease_expires_at.is_some_and(|at| at <= now);
+    let lapsed = run.lease_expires_at.is_some_and(|at| at.max(alive_from + job.policy.lease) <= now);
     let overran = job
         .policy
         .attempt_timeout

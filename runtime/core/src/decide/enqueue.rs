@@ -86,7 +86,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
     draft.event(&job, now, EventKind::Enqueued);
     let state = if let Some(reason) = new.hold_reason {
         let reason = bounded(reason, bounds::REASON_BYTES);
-        draft.event(&job, now, EventKind::Held { reason: reason.clone() });
+        draft.event(&job, now, EventKind::Held { reason: reason.clone().into() });
         job.hold_reason = Some(reason);
         State::Held
     } else if job.scheduled_at.is_some() {

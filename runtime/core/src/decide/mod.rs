@@ -12,7 +12,7 @@ mod enqueue;
 use core::time::Duration;
 
 use crate::{
-    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Refusal,
+    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Reason, Refusal,
     Reply, State, Time, Until, retry,
 };
 
@@ -46,7 +46,7 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Delete => act::delete(case, known(facts)?),
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
-        Command::Watch => clock::watch(case, known(facts)?),
+        Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
         Command::Crash => clock::crash(case, known(facts)?),
     }
 }
@@ -148,15 +148,16 @@ fn standing(job: &Job) -> Reply {
 }
 
 /// The job waits in line from now.
-fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: &str) {
+fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+    let reason = reason.into();
     job.run = None;
     job.scheduled_at = None;
-    job.enter(State::Pending, now, reason);
+    job.enter(State::Pending, now, reason.clone());
     draft.event(
         job,
         now,
         EventKind::Pending {
-            reason: reason.to_owned(),
+            reason,
         },
     );
 }
@@ -179,7 +180,7 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
     }
     let next_attempt_at = now + delay;
     job.scheduled_at = Some(next_attempt_at);
-    job.enter(State::Retrying, now, error);
+    job.enter(State::Retrying, now, error.to_owned());
     draft.event(
         job,
         now,
@@ -192,11 +193,12 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
 }
 
 /// The job ends here: its lock goes (or keeps the job for its period), and so does its place in time.
-fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason: &str) {
+fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason: impl Into<Reason>) {
+    let reason = reason.into();
     let job = &mut known.job;
     job.run = None;
     job.scheduled_at = None;
-    job.enter(state, now, reason);
+    job.enter(state, now, reason.clone());
     match state {
         State::Completed => job.completed_at = Some(now),
         _ => job.failed_at = Some(now),
@@ -218,11 +220,11 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
     let kind = match state {
         State::Completed => EventKind::Completed { attempt },
         State::Cancelled => EventKind::Cancelled {
-            reason: reason.to_owned(),
+            reason,
         },
         _ => EventKind::Dead {
             attempt,
-            reason: reason.to_owned(),
+            reason,
         },
     };
     draft.event(job, now, kind);
@@ -249,13 +251,13 @@ fn remove(known: &Known<'_>, now: Time) -> Decision {
 /// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
 fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time) -> Decision {
     match then {
-        AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, &reason),
+        AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, reason),
         AfterStop::Expire => end(&mut draft, &mut known, State::Dead, now, "expired"),
         AfterStop::Hold { reason } => {
             known.job.run = None;
             known.job.hold_reason = Some(reason.clone());
-            known.job.enter(State::Held, now, reason.as_str());
-            draft.event(&known.job, now, EventKind::Held { reason });
+            known.job.enter(State::Held, now, reason.clone());
+            draft.event(&known.job, now, EventKind::Held { reason: reason.into() });
         }
         AfterStop::Delete => {
             let mut gone = remove(&known, now);

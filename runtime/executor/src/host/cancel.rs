@@ -12,12 +12,7 @@ impl wit::Host for State {
         let now = Instant::now();
         Ok(self.stop.ask(now).map(|request| wit::Request {
             reason: request.reason.into(),
-            time_left_ms: request
-                .deadline
-                .saturating_duration_since(now)
-                .as_millis()
-                .try_into()
-                .unwrap_or(u64::MAX),
+            time_left_ms: request.deadline.saturating_duration_since(now).as_millis().try_into().unwrap_or(u64::MAX),
         }))
     }
 }

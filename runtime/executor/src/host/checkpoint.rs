@@ -26,10 +26,7 @@ impl wit::Host for State {
         if state.len() > limit {
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
-        let checkpoint = Checkpoint {
-            schema,
-            bytes: Bytes::from(state),
-        };
+        let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
         let stored = self.host.checkpoint(checkpoint, self.children.uncommitted()).await;
         self.alive();
         match stored {

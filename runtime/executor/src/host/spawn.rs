@@ -42,11 +42,7 @@ pub(crate) struct Children {
 
 impl Children {
     pub(crate) fn starting_at(next: u32) -> Self {
-        Children {
-            waiting: Vec::new(),
-            bytes: 0,
-            next,
-        }
+        Children { waiting: Vec::new(), bytes: 0, next }
     }
 
     /// What a checkpoint takes along. They stay here until it has succeeded.
@@ -66,9 +62,7 @@ impl Children {
 
     fn add(&mut self, child: wit::Child, limits: &Limits) -> Result<u32, wit::Refusal> {
         if child.queue.is_empty() {
-            return Err(wit::Refusal::Invalid(
-                "the child has no queue; name the queue it should go to".to_owned(),
-            ));
+            return Err(wit::Refusal::Invalid("the child has no queue; name the queue it should go to".to_owned()));
         }
         if self.waiting.len() >= limits.children {
             return Err(wit::Refusal::TooMany(limits.children as u64));
@@ -102,11 +96,7 @@ impl Children {
 /// What a child holds of the host's memory. A tag counts for more than its text, or a million empty ones would be free.
 fn size(child: &wit::Child) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let tags: usize = child
-        .tags
-        .iter()
-        .map(|(name, value)| name.len() + value.len() + 64)
-        .sum();
+    let tags: usize = child.tags.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
     child.queue.len() + child.payload.len() + text(&child.unique_key) + text(&child.scope) + tags + 256
 }
 

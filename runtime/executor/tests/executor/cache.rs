@@ -12,33 +12,19 @@ fn executor(folder: &Path) -> Executor {
 }
 
 fn executor_with_key(folder: &Path, key: &str) -> Executor {
-    let cache = CacheConfig {
-        folder: folder.join("cache"),
-        key_file: folder.join(key),
-    };
-    Executor::new(Config {
-        places: 4,
-        cache: Some(cache),
-        ..Config::default()
-    })
-    .expect("an executor")
+    let cache = CacheConfig { folder: folder.join("cache"), key_file: folder.join(key) };
+    Executor::new(Config { places: 4, cache: Some(cache), ..Config::default() }).expect("an executor")
 }
 
 fn only_file(folder: &Path) -> PathBuf {
-    let files: Vec<_> = fs::read_dir(folder.join("cache"))
-        .expect("a folder")
-        .map(|file| file.expect("a file").path())
-        .collect();
+    let files: Vec<_> =
+        fs::read_dir(folder.join("cache")).expect("a folder").map(|file| file.expect("a file").path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files[0].clone()
 }
 
 async fn from_cache(executor: &Executor) -> bool {
-    executor
-        .compile(hostile("noop"))
-        .await
-        .expect("a good component")
-        .from_cache()
+    executor.compile(hostile("noop")).await.expect("a good component").from_cache()
 }
 
 #[tokio::test]
@@ -93,16 +79,7 @@ async fn code_of_another_component_is_not_loaded_under_this_name() {
 #[tokio::test]
 async fn a_key_inside_the_folder_it_protects_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let cache = CacheConfig {
-        folder: folder.path().to_owned(),
-        key_file: folder.path().join("key"),
-    };
-    let error = Executor::new(Config {
-        places: 4,
-        cache: Some(cache),
-        ..Config::default()
-    })
-    .err()
-    .expect("refused");
+    let cache = CacheConfig { folder: folder.path().to_owned(), key_file: folder.path().join("key") };
+    let error = Executor::new(Config { places: 4, cache: Some(cache), ..Config::default() }).err().expect("refused");
     assert_says(&error.to_string(), "keep it outside");
 }

@@ -26,20 +26,12 @@ async fn a_handler_runs_and_its_progress_checkpoints_and_usage_are_seen() {
 
     let result = result(&ended.outcome);
     assert_eq!(result["steps"], 4);
-    assert_eq!(
-        result["attempts"],
-        json!([{"attempt": 1, "first_step": 1, "last_step": 4}])
-    );
+    assert_eq!(result["attempts"], json!([{"attempt": 1, "first_step": 1, "last_step": 4}]));
 
     let progress = host.progress.lock().expect("no panic").clone();
     assert_eq!(progress.len(), 4);
     assert_eq!(progress[3].phase.as_deref(), Some("hash"));
-    let amount = Amount::Count {
-        current: 1 << 20,
-        total: Some(1 << 20),
-        unit: Some("bytes".to_owned()),
-        weight: None,
-    };
+    let amount = Amount::Count { current: 1 << 20, total: Some(1 << 20), unit: Some("bytes".to_owned()), weight: None };
     assert_eq!(progress[3].amount, Some(amount));
     assert_eq!(host.saves(), 4);
 
@@ -63,20 +55,9 @@ async fn the_next_attempt_goes_on_from_the_checkpoint_of_the_one_before() {
     ]);
     let ended = start_with(&digest, STEPS, Arc::clone(&host), |_| {}).ended().await;
     assert_says(error(&ended), "the disk is full");
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Failed {
-            retry: Retry::Backoff,
-            ..
-        }
-    ));
+    assert!(matches!(ended.outcome, Outcome::Failed { retry: Retry::Backoff, .. }));
 
-    let saved = host
-        .checkpoints
-        .lock()
-        .expect("no panic")
-        .last()
-        .map(|(checkpoint, _)| checkpoint.clone());
+    let saved = host.checkpoints.lock().expect("no panic").last().map(|(checkpoint, _)| checkpoint.clone());
     let running = start(&digest, STEPS, |attempt| {
         attempt.attempt = 2;
         attempt.checkpoint = saved;
@@ -89,10 +70,7 @@ async fn the_next_attempt_goes_on_from_the_checkpoint_of_the_one_before() {
         json!([{"attempt": 1, "first_step": 1, "last_step": 2}, {"attempt": 2, "first_step": 3, "last_step": 4}])
     );
     let log = host.log.lock().expect("no panic").clone();
-    assert_eq!(
-        (log[0].stream, log[0].message.as_str()),
-        (Stream::Stdout, "going on after step 2 of 4")
-    );
+    assert_eq!((log[0].stream, log[0].message.as_str()), (Stream::Stdout, "going on after step 2 of 4"));
 }
 
 #[tokio::test]
@@ -102,11 +80,7 @@ async fn an_attempt_that_is_over_at_its_checkpoint_ends_there() {
     host.answers.lock().expect("no panic").push(Err(HostError::Ended));
     let ended = start_with(&digest, STEPS, Arc::clone(&host), |_| {}).ended().await;
     assert_eq!(ended.outcome, Outcome::Superseded);
-    assert_eq!(
-        host.progress.lock().expect("no panic").len(),
-        1,
-        "it ended at its first checkpoint"
-    );
+    assert_eq!(host.progress.lock().expect("no panic").len(), 1, "it ended at its first checkpoint");
 }
 
 #[tokio::test]
@@ -129,9 +103,7 @@ async fn a_failure_says_whether_to_try_again() {
 async fn unicode_and_large_payloads_pass() {
     let digest = compiled(built("digest")).await;
     let text = "zwölf Boxkämpfer 🥊\n".repeat(200_000);
-    let ended = start(&digest, &json!({ "text": text }).to_string(), |_| {})
-        .ended()
-        .await;
+    let ended = start(&digest, &json!({ "text": text }).to_string(), |_| {}).ended().await;
     assert_eq!(result(&ended.outcome)["lines"], 200_000);
     assert_eq!(result(&ended.outcome)["bytes"], text.len());
 }

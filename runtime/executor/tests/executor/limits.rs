@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_executor::{Outcome, Retry};
+use windlass_executor::{Child, Outcome, Retry};
 
 use crate::support::{assert_says, compiled, error, hostile, neighbour_is_well, start};
 
@@ -15,17 +15,8 @@ async fn runs_out_of_memory(guest: &str) {
     let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB);
     neighbour_is_well().await;
     let ended = running.ended().await;
-    assert_eq!(
-        error(&ended),
-        "the handler ran out of memory: an attempt may use 8388608 bytes"
-    );
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Failed {
-            retry: Retry::Backoff,
-            ..
-        }
-    ));
+    assert_eq!(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
+    assert!(matches!(ended.outcome, Outcome::Failed { retry: Retry::Backoff, .. }));
     assert!(ended.usage.peak_memory <= 8 * MIB as u64, "{:?}", ended.usage);
     assert!(ended.usage.peak_memory > 6 * MIB as u64, "{:?}", ended.usage);
 }
@@ -43,21 +34,14 @@ async fn several_memories_get_no_more_than_one() {
 #[tokio::test]
 async fn a_guest_that_starts_larger_than_its_limit_is_told_so() {
     let guest = compiled(hostile("giant-result")).await;
-    let ended = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB)
-        .ended()
-        .await;
-    assert_says(
-        error(&ended),
-        "the handler ran out of memory: an attempt may use 8388608 bytes",
-    );
+    let ended = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB).ended().await;
+    assert_says(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
 }
 
 #[tokio::test]
 async fn processor_time_has_an_end() {
     let guest = compiled(hostile("endless-loop")).await;
-    let running = start(&guest, "{}", |attempt| {
-        attempt.limits.cpu_time = Some(Duration::from_millis(30))
-    });
+    let running = start(&guest, "{}", |attempt| attempt.limits.cpu_time = Some(Duration::from_millis(30)));
     neighbour_is_well().await;
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler used up its processor time of 30ms");
@@ -86,9 +70,7 @@ async fn a_checkpoint_that_is_too_large_is_refused_in_words() {
     let guest = compiled(hostile("giant-checkpoint")).await;
     let running = start(&guest, "{}", |_| {});
     let host = Arc::clone(&running.host);
-    let Outcome::Completed { result } = running.ended().await.outcome else {
-        panic!("it did not complete")
-    };
+    let Outcome::Completed { result } = running.ended().await.outcome else { panic!("it did not complete") };
     assert_eq!((result[0], result[8]), (1, 0), "an error, too-large");
     assert_eq!(result[16..24], (16 * MIB as u64).to_le_bytes());
     assert_eq!(host.saves(), 0);
@@ -99,20 +81,31 @@ async fn a_result_that_is_too_large_is_an_error() {
     let guest = compiled(hostile("giant-result")).await;
     let running = start(&guest, "{}", |_| {});
     neighbour_is_well().await;
-    assert_says(error(&running.ended().await), "fuel");
+    let ended = running.ended().await;
+    assert_eq!(error(&ended), "the handler handed over too much at once: 34603008 bytes is the most for one call");
 
     let small = compiled(hostile("noop")).await;
-    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 3)
-        .ended()
-        .await;
+    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 3).ended().await;
     assert_eq!(error(&ended), "the result has 4 bytes, and the limit is 3");
-    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 4)
-        .ended()
-        .await;
-    assert_eq!(
-        ended.outcome,
-        Outcome::Completed {
-            result: Bytes::from_static(b"null")
-        }
-    );
+    let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 4).ended().await;
+    assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
+}
+
+#[tokio::test]
+async fn children_go_with_the_checkpoint_or_the_result_and_are_limited() {
+    let guest = compiled(hostile("spawn-bomb")).await;
+    let running = start(&guest, "{}", |attempt| {
+        attempt.children_committed = 5;
+        attempt.limits.children = 10;
+    });
+    neighbour_is_well().await;
+    let host = Arc::clone(&running.host);
+    let ended = running.ended().await;
+    assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::new() });
+
+    let ordinals = |children: &[Child]| children.iter().map(|child| child.ordinal).collect::<Vec<_>>();
+    let saved = host.checkpoints.lock().expect("no panic")[0].1.clone();
+    assert_eq!(ordinals(&saved), [5, 6]);
+    assert_eq!((saved[0].queue.as_str(), &saved[0].payload[..]), ("more", &b"more"[..]));
+    assert_eq!(ordinals(&ended.children), (7..17).collect::<Vec<_>>());
 }

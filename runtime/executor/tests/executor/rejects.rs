@@ -16,11 +16,7 @@ fn check(rejected: Result<windlass_executor::Plugin, windlass_executor::Rejected
 
 #[tokio::test]
 async fn bytes_that_are_not_wasm() {
-    check(
-        EXECUTOR.compile(Bytes::from_static(b"hello")).await,
-        "NOT_WASM",
-        &["not WebAssembly", "Upload a component"],
-    );
+    check(EXECUTOR.compile(Bytes::from_static(b"hello")).await, "NOT_WASM", &["not WebAssembly", "Upload a component"]);
     check(EXECUTOR.compile(Bytes::new()).await, "NOT_WASM", &["empty"]);
 }
 
@@ -37,27 +33,15 @@ async fn a_core_module() {
 async fn a_component_that_is_cut_off() {
     let whole = hostile("noop");
     for length in [9, whole.len() / 2, whole.len() - 1] {
-        check(
-            EXECUTOR.compile(whole.slice(..length)).await,
-            "INVALID_COMPONENT",
-            &["not valid"],
-        );
+        check(EXECUTOR.compile(whole.slice(..length)).await, "INVALID_COMPONENT", &["not valid"]);
     }
 }
 
 #[tokio::test]
 async fn a_component_that_is_too_large() {
-    let small = Executor::new(Config {
-        max_component_bytes: 100,
-        places: 4,
-        ..Config::default()
-    })
-    .expect("an executor");
-    check(
-        small.compile(hostile("noop")).await,
-        "COMPONENT_TOO_LARGE",
-        &["the limit is 100"],
-    );
+    let small =
+        Executor::new(Config { max_component_bytes: 100, places: 4, ..Config::default() }).expect("an executor");
+    check(small.compile(hostile("noop")).await, "COMPONENT_TOO_LARGE", &["the limit is 100"]);
 }
 
 #[tokio::test]
@@ -65,11 +49,7 @@ async fn a_component_without_run() {
     check(
         EXECUTOR.compile(assembled("no-run")).await,
         "MISSING_EXPORT",
-        &[
-            "does not export `windlass:job/run@0.1.0`",
-            "it exports `go`",
-            "world `handler`",
-        ],
+        &["does not export `windlass:job/run@0.1.0`", "it exports `go`", "world `handler`"],
     );
 }
 
@@ -84,11 +64,7 @@ async fn a_component_for_another_version() {
 
 #[tokio::test]
 async fn a_component_whose_run_has_another_type() {
-    check(
-        EXECUTOR.compile(assembled("wrong-type")).await,
-        "WRONG_EXPORT_TYPE",
-        &["`windlass:job/run@0.1.0`"],
-    );
+    check(EXECUTOR.compile(assembled("wrong-type")).await, "WRONG_EXPORT_TYPE", &["`windlass:job/run@0.1.0`"]);
 }
 
 #[tokio::test]
@@ -96,9 +72,6 @@ async fn a_component_that_imports_what_nobody_offers() {
     check(
         EXECUTOR.compile(hostile("foreign-import")).await,
         "FOREIGN_IMPORT",
-        &[
-            "imports `acme:warehouse/stock@1.0.0`",
-            "may import windlass:job and WASI 0.2",
-        ],
+        &["imports `acme:warehouse/stock@1.0.0`", "may import windlass:job and WASI 0.2"],
     );
 }

@@ -27,19 +27,9 @@ async fn a_handler_that_listens_stops_by_itself_and_keeps_its_work() {
 #[tokio::test]
 async fn a_timeout_asks_first() {
     let digest = compiled(built("digest")).await;
-    let ended = start(&digest, LONG, |attempt| {
-        attempt.limits.attempt_timeout = Some(Duration::from_millis(50))
-    })
-    .ended()
-    .await;
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Stopped {
-            reason: CancelReason::Timeout,
-            cooperative: true,
-            ..
-        }
-    ));
+    let ended =
+        start(&digest, LONG, |attempt| attempt.limits.attempt_timeout = Some(Duration::from_millis(50))).ended().await;
+    assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Timeout, cooperative: true, .. }));
 }
 
 async fn is_stopped_by_force(guest: &str) {
@@ -48,14 +38,7 @@ async fn is_stopped_by_force(guest: &str) {
     neighbour_is_well().await;
     running.stop(CancelReason::User, Duration::from_millis(20));
     let ended = running.ended().await;
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Stopped {
-            reason: CancelReason::User,
-            cooperative: false,
-            ..
-        }
-    ));
+    assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, cooperative: false, .. }));
     assert_says(error(&ended), "the job was cancelled");
     neighbour_is_well().await;
 }
@@ -79,19 +62,10 @@ async fn a_guest_in_an_endless_loop_of_host_calls_is_stopped_by_force() {
 async fn a_guest_that_falls_silent_is_stopped() {
     for guest in ["endless-loop", "sleep-forever"] {
         let guest = compiled(hostile(guest)).await;
-        let running = start(&guest, "{}", |attempt| {
-            attempt.limits.stall_timeout = Some(Duration::from_millis(50))
-        });
+        let running = start(&guest, "{}", |attempt| attempt.limits.stall_timeout = Some(Duration::from_millis(50)));
         neighbour_is_well().await;
         let ended = running.ended().await;
-        assert!(matches!(
-            ended.outcome,
-            Outcome::Stopped {
-                reason: CancelReason::Timeout,
-                cooperative: false,
-                ..
-            }
-        ));
+        assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Timeout, cooperative: false, .. }));
         assert_says(error(&ended), "no progress, checkpoint or log for 50ms");
     }
 }
@@ -99,19 +73,10 @@ async fn a_guest_that_falls_silent_is_stopped() {
 #[tokio::test]
 async fn a_guest_that_computes_longer_than_its_timeout_is_stopped() {
     let guest = compiled(hostile("endless-loop")).await;
-    let running = start(&guest, "{}", |attempt| {
-        attempt.limits.attempt_timeout = Some(Duration::from_millis(20))
-    });
+    let running = start(&guest, "{}", |attempt| attempt.limits.attempt_timeout = Some(Duration::from_millis(20)));
     neighbour_is_well().await;
     let ended = running.ended().await;
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Stopped {
-            reason: CancelReason::Timeout,
-            cooperative: false,
-            ..
-        }
-    ));
+    assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Timeout, cooperative: false, .. }));
     assert_says(error(&ended), "longer than its timeout of 20ms");
 }
 
@@ -119,18 +84,10 @@ async fn a_guest_that_computes_longer_than_its_timeout_is_stopped() {
 async fn an_attempt_that_was_cancelled_before_it_started_never_runs() {
     let guest = compiled(hostile("endless-loop")).await;
     let running = start(&guest, "{}", |attempt| {
-        let (_, cancel) = tokio::sync::watch::channel(Some(windlass_executor::Cancel::within(
-            CancelReason::User,
-            Duration::ZERO,
-        )));
+        let (_, cancel) =
+            tokio::sync::watch::channel(Some(windlass_executor::Cancel::within(CancelReason::User, Duration::ZERO)));
         attempt.cancel = cancel;
     });
     let ended = running.ended().await;
-    assert!(matches!(
-        ended.outcome,
-        Outcome::Stopped {
-            reason: CancelReason::User,
-            ..
-        }
-    ));
+    assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, .. }));
 }

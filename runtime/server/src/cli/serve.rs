@@ -64,9 +64,12 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Log lines go to standard error; `RUST_LOG` chooses which.
+/// What is logged unless `RUST_LOG` says otherwise: our own words, and of the libraries only what needs attention.
+const LOGGED: &str = "warn,windlass_server=info,windlass_store=info,windlass_executor=info";
+
+/// Log lines go to standard error.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -141,7 +141,9 @@ async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, 
             debug!(job = %job.id, "a late word was not taken: {refused}");
         }
         Error::Refused(_) => {
-            let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else { return };
+            let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
+                return;
+            };
             if let Err(error) = insist(|| floor.store.ask(job.id, failed.clone(), Vec::new())).await {
                 error!(job = %job.id, "the end of an attempt was not stored: {error}");
             }

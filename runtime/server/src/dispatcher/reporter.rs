@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
-use windlass_core::{Checkpoint, Command, JobId, Name, NewJob, Priority, Progress, Refusal, Token, Unique, Until, Within, Word};
+use windlass_core::{
+    Checkpoint, Command, JobId, Name, NewJob, Priority, Progress, Refusal, Token, Unique, Until, Within, Word,
+};
 use windlass_executor::{self as executor, Amount, Child, Host, HostError, Stream};
 use windlass_store::{Clock, Error, LogLine, Store};
 
@@ -205,4 +207,120 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
         executor::Priority::Normal => Priority::Normal,
     });
     Ok(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use tokio::time::timeout;
+    use windlass_core::EventKind;
+    use windlass_executor::Level;
+    use windlass_store::{Assignment, By, Claim, Durability, Options};
+
+    use super::*;
+
+    /// A reporter for a job that is active in a real store.
+    async fn reporter(dir: &tempfile::TempDir) -> Reporter {
+        let clock = Arc::new(SystemClock::start());
+        let options = Options { dir: dir.path().to_owned(), durability: Durability::Os };
+        let store = Store::open(options, Arc::clone(&clock) as Arc<dyn Clock>).expect("a fresh folder");
+        let queue: Name = "q".parse().expect("a name");
+        let job = NewJob { queue: Some(queue.clone()), ..NewJob::default() };
+        store.enqueue(vec![job]).await.expect("it is stored");
+        let by = By::Worker { worker_id: String::new(), hostname: String::new() };
+        let claim = Claim { by, queues: vec![queue], count: 1, wait: Duration::from_secs(10) };
+        let claimed = store.claim(claim).await.expect("it is claimed");
+        let Some(Assignment { job, token }) = claimed.into_iter().next() else { panic!("no job") };
+        Reporter::new(store, clock, job.id, token, job.attempt)
+    }
+
+    fn count(current: u64) -> executor::Progress {
+        let amount = Some(Amount::Count { current, total: None, unit: None, weight: None });
+        executor::Progress { phase: None, message: None, level: Level::Info, detail: None, amount }
+    }
+
+    fn child(ordinal: u32, queue: &str) -> Child {
+        Child {
+            ordinal,
+            queue: queue.to_owned(),
+            payload: Bytes::from_static(b"{}"),
+            priority: None,
+            delay: None,
+            max_attempts: Some(7),
+            unique_key: None,
+            unique_period: None,
+            tags: Vec::new(),
+            scope: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_reports_costs_few_commands_and_its_last_word_arrives() {
+        const REPORTS: u64 = 100_000;
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let mut events = reporter.store.watch();
+        let flood = async {
+            for n in 1..=REPORTS {
+                reporter.progress(count(n));
+                if n % 100 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            reporter.finish();
+        };
+        tokio::join!(flood, reporter.forward());
+        let mut told = 0;
+        loop {
+            let event =
+                timeout(Duration::from_secs(10), events.recv()).await.expect("the last report").expect("an event");
+            let EventKind::Progress(progress) = &event.event.kind else { continue };
+            told += 1;
+            if progress.current == Some(REPORTS) {
+                break;
+            }
+        }
+        assert!(told < REPORTS / 100, "{told} commands");
+    }
+
+    #[tokio::test]
+    async fn children_are_stored_with_the_checkpoint_and_not_twice() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let state = executor::Checkpoint { schema: 3, bytes: Bytes::from_static(b"[1]") };
+        for _ in 0..2 {
+            reporter.checkpoint(state.clone(), vec![child(0, "kids")]).await.expect("it is stored");
+        }
+        let id = JobId::child(reporter.job, 0);
+        let kid = reporter.store.job(id).await.expect("a read").expect("the child");
+        assert_eq!((kid.parent, kid.policy.max_retries), (Some(reporter.job), 7));
+        let list = windlass_store::JobList { queue: Some(kid.queue), limit: 10, ..Default::default() };
+        assert_eq!(reporter.store.jobs(list).await.expect("a list").len(), 1);
+        let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
+        assert_eq!(parent.checkpoint_schema, 3);
+    }
+
+    #[tokio::test]
+    async fn a_child_that_cannot_be_stored_is_told_to_the_guest() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
+        let refused = reporter.checkpoint(state, vec![child(0, "no such queue!")]).await;
+        assert!(matches!(&refused, Err(HostError::Unavailable(why)) if why.contains("queue")), "{refused:?}");
+        let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
+        assert!(parent.checkpoint.is_none(), "the state waits for its children");
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_of_an_attempt_that_is_over_ends_the_guest() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let word = Word::Of(reporter.token);
+        let back = Command::HandBack { word, reason: "test".to_owned() };
+        reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
+        let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
+        assert_eq!(reporter.checkpoint(state, Vec::new()).await, Err(HostError::Ended));
+    }
 }

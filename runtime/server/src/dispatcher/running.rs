@@ -36,7 +36,9 @@ impl Running {
     /// Asks one attempt to stop; false when it is not here.
     pub(super) fn stop(&self, job: JobId, token: Token, cancel: Cancel) -> bool {
         let attempts = self.lock();
-        let Some(sender) = attempts.alive.get(&(job, token)) else { return false };
+        let Some(sender) = attempts.alive.get(&(job, token)) else {
+            return false;
+        };
         ask(sender, cancel);
         true
     }

@@ -106,7 +106,9 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     let job = to_new_job(&api, &body, job, "").await?;
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
-    let Some(stored) = stored.into_iter().next() else { return Err(Error::internal("one job in, none out")) };
+    let Some(stored) = stored.into_iter().next() else {
+        return Err(Error::internal("one job in, none out"));
+    };
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(answer(stored, queue))).into_response())
 }

@@ -120,6 +120,10 @@ impl From<Refusal> for Error {
                 let more = More::UniqueJob(holder);
                 Error { more, ..Error::new(StatusCode::CONFLICT, "UNIQUE_CONFLICT", message) }
             }
+            Refusal::Taken { .. } => {
+                let message = format!("{message}, and a queue has one plugin; choose other queues with ?queues=a,b");
+                Error::new(StatusCode::CONFLICT, "QUEUE_TAKEN", message)
+            }
             Refusal::Exists { .. } => Error::new(StatusCode::CONFLICT, "ALREADY_EXISTS", message),
         }
     }
@@ -147,8 +151,9 @@ impl From<windlass_store::Error> for Error {
                 more: More::RetryAfter(retry_after),
                 ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", error.to_string())
             },
+            // Whether it was stored may not be known, so this cannot be a 503, after which clients send it again.
             Store::Unavailable { .. } => {
-                Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
+                Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_UNAVAILABLE", error.to_string())
             }
             Store::Damaged { .. } => Error::internal(error),
             Store::Closed => Error::stopping(),
@@ -171,7 +176,6 @@ impl From<registry::Error> for Error {
     fn from(error: registry::Error) -> Error {
         match error {
             registry::Error::Rejected(rejected) => rejected.into(),
-            registry::Error::QueueTaken { .. } => Error::new(StatusCode::CONFLICT, "QUEUE_TAKEN", error.to_string()),
             registry::Error::Store(error) => error.into(),
         }
     }

@@ -67,10 +67,7 @@ pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
 
 async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let queues = queues(api, &fetch.queues)?;
-    let by = By::Worker {
-        worker_id: name("worker_id", fetch.worker_id)?,
-        hostname: name("hostname", fetch.hostname)?,
-    };
+    let by = By::Worker { worker_id: name("worker_id", fetch.worker_id)?, hostname: name("hostname", fetch.hostname)? };
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing.
     let claimed = tokio::select! {
@@ -92,7 +89,8 @@ fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {
     for name in names {
         let queue = Name::parse("queues", name)?;
         if let Some(plugin) = api.registry.served_by(&queue) {
-            let why = format!("queue {queue} is served by plugin {plugin}, which runs its jobs here; fetch from another");
+            let why =
+                format!("queue {queue} is served by plugin {plugin}, which runs its jobs here; fetch from another");
             return Err(Error::served_by_plugin(why));
         }
         queues.push(queue);

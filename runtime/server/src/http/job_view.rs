@@ -332,7 +332,7 @@ impl From<AttemptError> for ErrorView {
 
 impl From<&Step> for StepView {
     fn from(step: &Step) -> StepView {
-        let reason = step.reason.clone();
+        let reason = step.reason.to_string();
         StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason }
     }
 }

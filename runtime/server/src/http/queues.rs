@@ -155,7 +155,10 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
     };
     let window = wanted.window_ms.map(std::time::Duration::from_millis);
     let Some(per) = wanted.period.map(|period| period.0).or(window) else {
-        return Err(Error::field("period", "is missing; say how long a period is, such as \"1m\", or send `window_ms`"));
+        return Err(Error::field(
+            "period",
+            "is missing; say how long a period is, such as \"1m\", or send `window_ms`",
+        ));
     };
     let rate = Rate { count, per };
     rate.check("rate")?;

@@ -59,7 +59,9 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
     }
     let mut asks = Vec::with_capacity(acks.len());
     for ack in acks {
-        let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else { continue };
+        let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else {
+            continue;
+        };
         let result = keep(&api, &body, ack.result).await?;
         asks.push((id, Command::Complete { word, result, usage: Usage::default() }));
     }

@@ -1,7 +1,7 @@
 //! Carries a decision into memory and into the batch. Counts, limits, places in line and watches follow from the
 //! change of the job; nothing else touches them.
 
-use windlass_core::{Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, Reply, State, Until, bounds};
+use windlass_core::{Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, QueueName, Reply, State, Until, bounds};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
@@ -40,9 +40,9 @@ impl<D: Disk> Engine<D> {
         let is = (job.queue.clone(), job.state);
         if was.as_ref() != Some(&is) {
             if let Some((queue, state)) = &was {
-                self.count_out(queue, *state, old.as_ref());
+                self.count_out(queue, *state, old.as_ref())?;
             }
-            self.count_in(&job, was.is_none());
+            self.count_in(&job, was.is_none())?;
         }
         let stays_in_line = old.as_ref().is_some_and(|old| {
             old.state == State::Pending && old.queue == job.queue && old.priority == job.priority
@@ -55,11 +55,7 @@ impl<D: Disk> Engine<D> {
         if !self.soft_change(old.as_ref(), &job) {
             self.hard = true;
         }
-        let newly_active = job.state == State::Active && was.is_none_or(|(_, state)| state != State::Active);
         self.jobs.insert(job);
-        if newly_active {
-            self.watch(id);
-        }
         Ok(())
     }
 
@@ -78,7 +74,7 @@ impl<D: Disk> Engine<D> {
     fn remove_job(&mut self, id: JobId) -> Result<(), DiskError> {
         let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
         self.note_before(id, Some(&old));
-        self.count_out(&old.queue.clone(), old.state, Some(&old));
+        self.count_out(&old.queue.clone(), old.state, Some(&old))?;
         for (kind, body) in [
             (BodyKind::Payload, old.payload),
             (BodyKind::Checkpoint, old.checkpoint),
@@ -133,9 +129,9 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn count_in(&mut self, job: &Job, is_new: bool) {
+    fn count_in(&mut self, job: &Job, is_new: bool) -> Result<(), DiskError> {
         let now = self.now;
-        let Some(queue) = self.queues.get_mut(&job.queue) else { return };
+        let Some(queue) = self.queues.get_mut(&job.queue) else { return Ok(()) };
         queue.dirty = true;
         let counts = &mut queue.row.counts;
         counts.enter(job.state);
@@ -149,12 +145,10 @@ impl<D: Disk> Engine<D> {
                 let key_rate = settings.key_rate;
                 let id = queue.row.id;
                 if let Some(limit_key) = &job.limit_key {
-                    let limiter = self.key_limiters.entry((id, limit_key.clone())).or_default();
-                    limiter.start(key_rate, now);
-                    if key_rate.is_some() {
-                        self.batch.put(Space::Limiters, keys::limiter(id, limit_key), record::encode(limiter));
-                    }
+                    self.key_limiter(id, limit_key)?.start(key_rate, now);
+                    self.dirty_limiters.insert((id, limit_key.clone()));
                 }
+                return Ok(());
             }
             State::Completed => {
                 counts.completed += 1;
@@ -172,42 +166,33 @@ impl<D: Disk> Engine<D> {
             let keep = queue.row.settings.retention.of(job.state).unwrap_or_default();
             self.sweeps.ended(id, job.state, now, keep, count);
         }
+        Ok(())
     }
 
-    fn count_out(&mut self, name: &windlass_core::QueueName, state: State, job: Option<&Job>) {
-        let Some(queue) = self.queues.get_mut(name) else { return };
+    fn count_out(&mut self, name: &QueueName, state: State, job: Option<&Job>) -> Result<(), DiskError> {
+        let Some(queue) = self.queues.get_mut(name) else { return Ok(()) };
         queue.dirty = true;
         queue.row.counts.leave(state);
         if state != State::Active {
-            return;
+            return Ok(());
         }
         queue.limiter.end();
         let id = queue.row.id;
-        let limit_key = job.and_then(|job| job.limit_key.clone());
-        if let Some(limit_key) = limit_key {
-            let key_rate = queue.row.settings.key_rate;
-            if let Some(limiter) = self.key_limiters.get_mut(&(id, limit_key.clone())) {
-                limiter.end();
-                if limiter.is_idle(key_rate, self.now) {
-                    self.key_limiters.remove(&(id, limit_key.clone()));
-                    if key_rate.is_some() {
-                        self.batch.delete(Space::Limiters, keys::limiter(id, &limit_key));
-                    }
-                }
-            }
+        if let Some(limit_key) = job.and_then(|job| job.limit_key.as_deref()) {
             for ring in queue.line.rings() {
-                ring.unpark(&limit_key);
+                ring.unpark(limit_key);
             }
+            self.key_limiter(id, limit_key)?.end();
+            self.dirty_limiters.insert((id, limit_key.to_owned()));
         }
         // A place is free.
         if !self.awake.contains(name) {
             self.awake.insert(name.clone());
         }
-        if let Some(job) = job
-            && let Some(run) = &job.run
-        {
-            self.local.remove(&(job.id, run.token));
+        if let Some(run) = job.and_then(|job| job.run.as_ref()) {
+            self.local.remove(&(job.map_or(JobId(0), |job| job.id), run.token));
         }
+        Ok(())
     }
 
     fn put_body(&mut self, id: JobId, kind: BodyKind, body: Option<Body>) {

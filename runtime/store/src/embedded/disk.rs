@@ -17,6 +17,8 @@ pub enum Space {
     Lanes,
     /// All other jobs by queue, state and time.
     States,
+    /// Jobs that run in this process: what a crash has killed.
+    Locals,
     /// What is due when.
     Timers,
     Queues,
@@ -33,13 +35,14 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 16] = [
+    pub const ALL: [Space; 17] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
         Space::Ready,
         Space::Lanes,
         Space::States,
+        Space::Locals,
         Space::Timers,
         Space::Queues,
         Space::Limiters,
@@ -60,6 +63,7 @@ impl Space {
             Space::Ready => "ready",
             Space::Lanes => "lanes",
             Space::States => "states",
+            Space::Locals => "locals",
             Space::Timers => "timers",
             Space::Queues => "queues",
             Space::Limiters => "limiters",

@@ -6,6 +6,7 @@
 //!
 //! Memory follows the disk, never the other way: after a failed commit the whole engine is thrown away and rebuilt.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,8 +15,8 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, State,
-    Time, Token, decide, next_watch, retry,
+    Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, Time,
+    Token, decide, retry,
 };
 
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -60,6 +61,7 @@ pub struct QueueState {
 
 pub struct Engine<D> {
     pub(super) disk: D,
+    pub(super) tuning: limits::Tuning,
     pub(super) meta: Meta,
     pub(super) batch: Batch,
     pub(super) queues: HashMap<QueueName, QueueState>,
@@ -71,12 +73,13 @@ pub struct Engine<D> {
     /// Errors added since the last commit, by their claim.
     pub(super) new_errors: FxHashMap<JobId, Vec<u32>>,
     pub(super) locks: HashMap<Vec<u8>, Option<Lock>>,
+    /// Starts and running attempts of each key: the ones used lately.
     pub(super) key_limiters: HashMap<(u32, String), Limiter>,
+    /// Those that changed since the last commit.
+    pub(super) dirty_limiters: HashSet<(u32, String)>,
     pub(super) timers: Timers,
     /// Timers added (true) and removed since the last commit, other than those that follow from a job.
     pub(super) timer_changes: Vec<(Vec<u8>, bool)>,
-    /// When to look at a running external attempt.
-    pub(super) watches: BTreeSet<(Time, JobId)>,
     /// Lanes that wait for a rate window: (when, queue, key).
     pub(super) parked: BTreeSet<(Time, u32, String)>,
     pub(super) waiting: Waiting,
@@ -106,6 +109,8 @@ pub struct Engine<D> {
     pub(super) local: HashSet<(JobId, Token)>,
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
+    /// When this engine began: silence of workers counts from here.
+    pub(super) started_at: Time,
     pub now: Time,
 }
 
@@ -136,8 +141,8 @@ impl JobCache {
     }
 
     /// Between two groups only: what is dirty must not be dropped.
-    fn age(&mut self) {
-        if self.young.len() > limits::CACHED_JOBS / 2 {
+    fn age(&mut self, most: usize) {
+        if self.young.len() > most / 2 {
             self.old = std::mem::take(&mut self.young);
         }
     }
@@ -162,19 +167,23 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
+    /// The next group is the last: it commits whatever waits.
+    pub fn finish(&mut self) {
+        self.hard = true;
+    }
+
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
         if self.sweeps.is_busy() || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
         let timer = self.timers.next(&self.disk)?;
-        let watch = self.watches.first().map(|(at, _)| *at);
         let parked = self.parked.first().map(|(at, ..)| *at);
         let closed = self.queues.values().filter_map(|queue| queue.closed_until).min();
         let soft = self.soft_since.map(|since| since + limits::SOFT_DELAY);
         let sweep = self.sweeps.next();
         let waiting = self.waiting.next_deadline();
-        Ok([timer, watch, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
+        Ok([timer, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
     }
 
     /// Carries out one command on one job.
@@ -251,6 +260,20 @@ impl<D: Disk> Engine<D> {
         }
     }
 
+    /// The limiter of a key, from memory or disk.
+    pub(super) fn key_limiter(&mut self, queue: u32, limit_key: &str) -> Result<&mut Limiter, DiskError> {
+        match self.key_limiters.entry((queue, limit_key.to_owned())) {
+            Entry::Occupied(held) => Ok(held.into_mut()),
+            Entry::Vacant(vacant) => {
+                let limiter = match self.disk.get(Space::Limiters, &keys::limiter(queue, limit_key))? {
+                    Some(bytes) => record::decode(Space::Limiters, &bytes)?,
+                    None => Limiter::default(),
+                };
+                Ok(vacant.insert(limiter))
+            }
+        }
+    }
+
     /// The queue, made if it is new.
     pub(super) fn ensure_queue(&mut self, name: &QueueName) {
         if self.queues.contains_key(name) {
@@ -267,7 +290,7 @@ impl<D: Disk> Engine<D> {
         self.queue_names.insert(row.id, name.clone());
         let state = QueueState {
             row,
-            line: Line::default(),
+            line: Line::new(self.tuning),
             limiter: Limiter::default(),
             closed_until: None,
             dirty: true,
@@ -314,7 +337,7 @@ impl<D: Disk> Engine<D> {
                 }
             }
         }
-        self.jobs.age();
+        self.jobs.age(self.tuning.cached_jobs);
         self.hard = false;
         self.soft_since = None;
         Ok(())
@@ -364,6 +387,20 @@ impl<D: Disk> Engine<D> {
                 None => self.batch.delete(Space::Locks, key.clone()),
             }
         }
+        for (id, limit_key) in std::mem::take(&mut self.dirty_limiters) {
+            let queue = self.queue_names.get(&id).and_then(|name| self.queues.get(name));
+            let rate = queue.and_then(|queue| queue.row.settings.key_rate);
+            let key = keys::limiter(id, &limit_key);
+            match self.key_limiters.get_mut(&(id, limit_key)) {
+                Some(limiter) if !limiter.is_idle(rate, self.now) => {
+                    self.batch.put(Space::Limiters, key, record::encode(limiter));
+                }
+                _ => self.batch.delete(Space::Limiters, key),
+            }
+        }
+        if self.key_limiters.len() > limits::KEY_LIMITERS {
+            self.key_limiters.clear();
+        }
         let next_ready = self.meta.next_ready;
         for queue in self.queues.values_mut() {
             if queue.line_touched {
@@ -407,9 +444,18 @@ impl<D: Disk> Engine<D> {
         self.hard = true;
     }
 
-    /// The disk has failed: everybody who waits hears of it.
-    pub fn abandon(&mut self, error: &Error) {
+    /// The disk has failed: everybody who waits hears of it. Answers with the attempts of this process that go on; a
+    /// claim that nobody was told of is none of them.
+    pub fn abandon(&mut self, error: &Error) -> HashSet<(JobId, Token)> {
+        for lost in std::mem::take(&mut self.waiting.lost) {
+            self.local.remove(&(lost.job.id, lost.token));
+        }
         for outgoing in std::mem::take(&mut self.outbox) {
+            if let Outgoing::Assigned(_, untold) = &outgoing {
+                for assignment in untold {
+                    self.local.remove(&(assignment.job.id, assignment.token));
+                }
+            }
             outgoing.fail(error.clone());
         }
         for answer in self.waiting.drain() {
@@ -418,22 +464,6 @@ impl<D: Disk> Engine<D> {
         for answer in self.sweeps.answers() {
             let _ = answer.send(Err(error.clone()));
         }
-    }
-
-    /// Puts a running external attempt under watch.
-    pub(super) fn watch(&mut self, id: JobId) {
-        if let Some(at) = self.jobs.get(id).and_then(next_watch) {
-            self.watches.insert((at, id));
-        }
-    }
-
-    pub(super) fn active_jobs(&self) -> Result<Vec<JobId>, DiskError> {
-        let mut ids = Vec::new();
-        for queue in self.queues.values() {
-            self.disk.each(Space::States, &keys::states(queue.row.id, State::Active), &mut |key, _| {
-                ids.extend(keys::last_job(key));
-            })?;
-        }
-        Ok(ids)
+        std::mem::take(&mut self.local)
     }
 }

@@ -38,7 +38,7 @@ impl<D: Disk> Engine<D> {
             Request::Log { job, lines } => self.add_log(job, lines)?,
             Request::Configure { queue, change, answer } => {
                 let value = self.configure(queue, change);
-                self.outbox.push(Outgoing::Settings(answer, value));
+                self.outbox.push(Outgoing::Settings(answer, Box::new(value)));
             }
             Request::Clear { queue, answer } => self.begin_clear(queue, answer)?,
             Request::RemoveQueue { queue, answer } => self.begin_remove_queue(queue, answer)?,
@@ -50,11 +50,7 @@ impl<D: Disk> Engine<D> {
                 let value = self.change_schedule(change)?;
                 self.outbox.push(Outgoing::Done(answer, value));
             }
-            Request::Close { answer } => {
-                // What waits to ride along must not be left behind.
-                self.hard = true;
-                self.outbox.push(Outgoing::Closed(answer));
-            }
+            Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),
         }
         Ok(())
     }

@@ -29,6 +29,14 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
     if let (true, Some(at)) = (job.is_ended(), job.keep_until) {
         timer(at, TimerFor::Retire(job.id));
     }
+    if let Some(run) = &job.run {
+        if let Some(at) = run.watch_at {
+            timer(at, TimerFor::Watch(job.id));
+        }
+        if run.runner.is_local() {
+            out.push(((Space::Locals, keys::job(job.id)), vec![FORMAT]));
+        }
+    }
     for (kind, body) in [
         (BodyKind::Payload, job.payload),
         (BodyKind::Checkpoint, job.checkpoint),

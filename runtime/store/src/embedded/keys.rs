@@ -86,6 +86,8 @@ pub enum TimerFor {
     /// A unique lock that outlives its job.
     Unlock(Vec<u8>),
     Schedule(String),
+    /// A running external attempt wants looking at.
+    Watch(JobId),
 }
 
 pub fn timer(at: Time, what: &TimerFor) -> Vec<u8> {
@@ -97,6 +99,7 @@ pub fn timer(at: Time, what: &TimerFor) -> Vec<u8> {
         TimerFor::Retire(id) => (2, &id.to_bytes()),
         TimerFor::Unlock(lock) => (3, lock),
         TimerFor::Schedule(name) => (4, name.as_bytes()),
+        TimerFor::Watch(id) => (5, &id.to_bytes()),
     };
     key.push(kind);
     key.extend(rest);
@@ -113,6 +116,7 @@ pub fn read_timer(key: &[u8]) -> Option<(Time, TimerFor)> {
         2 => TimerFor::Retire(id()?),
         3 => TimerFor::Unlock(rest.to_vec()),
         4 => TimerFor::Schedule(String::from_utf8(rest.to_vec()).ok()?),
+        5 => TimerFor::Watch(id()?),
         _ => return None,
     };
     Some((Time(u64::from_be_bytes(*at)), what))
@@ -160,6 +164,7 @@ mod tests {
             TimerFor::Retire(id),
             TimerFor::Unlock(vec![1, 2, 3]),
             TimerFor::Schedule("nightly".into()),
+            TimerFor::Watch(id),
         ] {
             assert_eq!(read_timer(&timer(Time(12), &what)), Some((Time(12), what)));
         }

@@ -76,7 +76,7 @@ pub enum Outgoing {
     Assigned(Answer<Vec<Assignment>>, Vec<Assignment>),
     Reply(Answer<Reply>, Result<Reply, Error>),
     Replies(Answer<Vec<Result<Reply, Error>>>, Vec<Result<Reply, Error>>),
-    Settings(Answer<Settings>, Result<Settings, Error>),
+    Settings(Answer<Settings>, Box<Result<Settings, Error>>),
     Count(Answer<u64>, Result<u64, Error>),
     Done(Answer<()>, Result<(), Error>),
     Closed(oneshot::Sender<()>),
@@ -94,7 +94,7 @@ impl Outgoing {
             }
             Outgoing::Reply(answer, value) => drop(answer.send(value)),
             Outgoing::Replies(answer, value) => drop(answer.send(Ok(value))),
-            Outgoing::Settings(answer, value) => drop(answer.send(value)),
+            Outgoing::Settings(answer, value) => drop(answer.send(*value)),
             Outgoing::Count(answer, value) => drop(answer.send(value)),
             Outgoing::Done(answer, value) => drop(answer.send(value)),
             Outgoing::Closed(answer) => drop(answer.send(())),

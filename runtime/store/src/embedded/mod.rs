@@ -9,16 +9,20 @@ pub mod disk;
 pub mod engine;
 mod fjall_disk;
 mod handle;
-mod index;
+#[doc(hidden)]
+pub mod index;
 mod keeper;
-mod keys;
+#[doc(hidden)]
+pub mod keys;
 pub mod message;
 mod open;
 mod read;
-mod ready;
+#[doc(hidden)]
+pub mod ready;
 pub mod record;
 pub mod recover;
-mod stream;
+#[doc(hidden)]
+pub mod stream;
 mod sweep;
 mod tick;
 mod timers;
@@ -38,6 +42,8 @@ use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply
 use self::blobs::Blobs;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
+pub use self::fjall_disk::FjallDisk;
+pub use self::worker::Tally;
 use crate::{
     Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits,
 };
@@ -55,6 +61,7 @@ struct Inner {
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
+    pulse: Arc<worker::Pulse>,
     /// Ends with the store: the keeper thread watches it.
     _alive: Arc<()>,
 }
@@ -71,6 +78,11 @@ impl Embedded {
             TrySendError::Full(_) => Error::Overloaded { retry_after: limits::RETRY_AFTER },
             TrySendError::Disconnected(_) => Error::Closed,
         })
+    }
+
+    /// What has been committed so far, and how quickly.
+    pub fn commits(&self) -> &worker::Tally {
+        &self.inner.pulse.commits
     }
 
     async fn call<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {

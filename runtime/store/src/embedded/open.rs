@@ -4,7 +4,7 @@
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock, mpsc::sync_channel};
 
 use tokio::sync::{broadcast, mpsc};
@@ -49,7 +49,7 @@ impl Embedded {
             what: error.to_string(),
             advice: ADVICE.into(),
         };
-        let mut engine = Engine::recover(acknowledged, alive, clock.now(), seed).map_err(unreadable)?;
+        let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed).map_err(unreadable)?;
         engine.group(Vec::new(), clock.now()).map_err(unreadable)?;
 
         let life = Arc::new(());
@@ -63,10 +63,13 @@ impl Embedded {
         };
         spawn("windlass-keeper", move || keeper.run()).map_err(folder)?;
         let worker =
-            Worker { options, clock: clock.clone(), requests: receiver, shared: shared.clone(), witness, pulse, seed };
+            Worker { options, clock: clock.clone(), requests: receiver, shared: shared.clone(), witness, pulse: pulse.clone(), seed };
         spawn("windlass-engine", move || {
-            worker.run(engine);
+            let waiting = worker.run(engine);
             drop(lock);
+            for answer in waiting {
+                let _ = answer.send(());
+            }
         })
         .map_err(folder)?;
         let inner = Inner {
@@ -77,9 +80,9 @@ impl Embedded {
             orders: Mutex::new(Some(orders_receiver)),
             tickets: AtomicU64::new(0),
             clock,
+            pulse,
             _alive: life,
         };
-        inner.tickets.store(0, Ordering::Relaxed);
         Ok(Embedded { inner: Arc::new(inner) })
     }
 }

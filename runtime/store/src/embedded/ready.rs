@@ -15,7 +15,7 @@ use windlass_core::{JobId, Priority, Time};
 
 use super::disk::{Batch, Disk, DiskError, Space, after_prefix};
 use super::keys;
-use crate::limits;
+use crate::limits::Tuning;
 
 /// One place in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ impl Place {
 
 /// The lanes of one (queue, priority, target).
 pub struct Ring {
+    tuning: Tuning,
     prefix: Vec<u8>,
     queue: u32,
     priority: Priority,
@@ -92,14 +93,13 @@ impl Lane {
     }
 }
 
-/// How far a cursor may move before it is written again: what a restart steps over at most.
-const CURSOR_STEP: u64 = 1_024;
 /// Jobs a lane may start per turn of the lanes in memory, before others are read.
 const TURNS_PER_LANE: usize = 8;
 
 impl Ring {
-    pub fn new(queue: u32, priority: Priority, target: &str) -> Ring {
+    pub fn new(queue: u32, priority: Priority, target: &str, tuning: Tuning) -> Ring {
         Ring {
+            tuning,
             prefix: keys::ring(queue, priority, target),
             queue,
             priority,
@@ -118,7 +118,7 @@ impl Ring {
     pub fn push(&mut self, disk: &impl Disk, batch: &mut Batch, limit_key: &str, place: Place) -> Result<(), DiskError> {
         self.load(disk)?;
         if !self.lanes.contains_key(limit_key) {
-            if !self.cold && self.lanes.len() >= limits::HOT_LANES {
+            if !self.cold && self.lanes.len() >= self.tuning.hot_lanes {
                 self.drop_empty(batch);
             }
             let key = self.lane_key(limit_key);
@@ -126,7 +126,7 @@ impl Ring {
                 return Ok(());
             }
             batch.put(Space::Lanes, key, cursor_value(place.seq));
-            if self.cold || self.lanes.len() >= limits::HOT_LANES {
+            if self.cold || self.lanes.len() >= self.tuning.hot_lanes {
                 // It waits on disk for the lanes in memory to have had their turns.
                 self.cold = true;
                 return Ok(());
@@ -134,7 +134,7 @@ impl Ring {
             self.lanes.insert(limit_key.to_owned(), Lane { stored_cursor: Some(place.seq), ..Lane::default() });
         }
         let Some(lane) = self.lanes.get_mut(limit_key) else { return Ok(()) };
-        if lane.rest.is_none() && lane.window.len() < limits::WINDOW {
+        if lane.rest.is_none() && lane.window.len() < self.tuning.window {
             lane.window.push_back(place);
         } else {
             lane.rest.get_or_insert(place.seq);
@@ -153,12 +153,11 @@ impl Ring {
         self.load(disk)?;
         while let Some(limit_key) = self.turn.front().cloned() {
             self.fill(disk, &limit_key)?;
-            match self.lanes.get_mut(&limit_key) {
-                Some(lane) => match lane.window.front() {
+            if let Some(lane) = self.lanes.get_mut(&limit_key) {
+                match lane.window.front() {
                     Some(place) => return Ok(Some((limit_key, *place))),
                     None => lane.in_turn = false,
-                },
-                None => {}
+                }
             }
             self.turn.pop_front();
         }
@@ -220,7 +219,7 @@ impl Ring {
         for limit_key in &self.touched {
             let Some(lane) = self.lanes.get_mut(limit_key) else { continue };
             let cursor = lane.cursor(next_seq);
-            if lane.stored_cursor.is_none_or(|stored| cursor >= stored + CURSOR_STEP) {
+            if lane.stored_cursor.is_none_or(|stored| cursor >= stored + self.tuning.cursor_step) {
                 lane.stored_cursor = Some(cursor);
                 let key = keys::lane(self.queue, self.priority, &self.target, limit_key);
                 batch.put(Space::Lanes, key, cursor_value(cursor));
@@ -266,16 +265,16 @@ impl Ring {
         self.loaded = true;
         let until = after_prefix(&self.prefix);
         let from = if self.next_lanes.is_empty() { self.prefix.clone() } else { self.next_lanes.clone() };
-        let mut page = disk.scan(Space::Lanes, &from, &until, limits::HOT_LANES)?;
-        self.cold = page.len() == limits::HOT_LANES || from != self.prefix;
+        let mut page = disk.scan(Space::Lanes, &from, &until, self.tuning.hot_lanes)?;
+        self.cold = page.len() == self.tuning.hot_lanes || from != self.prefix;
         self.next_lanes.clear();
-        if page.len() == limits::HOT_LANES {
+        if page.len() == self.tuning.hot_lanes {
             if let Some((last, _)) = page.last() {
                 self.next_lanes = last.to_vec();
                 self.next_lanes.push(0);
             }
         } else if page.is_empty() && from != self.prefix {
-            page = disk.scan(Space::Lanes, &self.prefix, &until, limits::HOT_LANES)?;
+            page = disk.scan(Space::Lanes, &self.prefix, &until, self.tuning.hot_lanes)?;
         }
         for (key, value) in page {
             let Some(limit_key) = read_limit_key(&self.prefix, &key) else { continue };
@@ -295,19 +294,19 @@ impl Ring {
         let prefix = self.lane_key(limit_key);
         let Some(lane) = self.lanes.get_mut(limit_key) else { return Ok(()) };
         let (true, Some(from)) = (lane.window.is_empty(), lane.rest) else { return Ok(()) };
-        let page = disk.scan(Space::Ready, &keys::ready(&prefix, from), &after_prefix(&prefix), limits::WINDOW)?;
+        let page = disk.scan(Space::Ready, &keys::ready(&prefix, from), &after_prefix(&prefix), self.tuning.window)?;
         for (key, value) in &page {
             lane.window.push_back(Place::decode(key, value)?);
         }
         lane.rest = None;
         let last = lane.window.back().map_or(from, |place| place.seq + 1);
-        if page.len() == limits::WINDOW {
+        if page.len() == self.tuning.window {
             lane.rest = Some(last);
             return Ok(());
         }
         // The disk has no more: what was added since the last commit follows.
         let mut fresh = std::mem::take(&mut lane.fresh).into_iter().filter(|place| place.seq >= last);
-        while lane.window.len() < limits::WINDOW {
+        while lane.window.len() < self.tuning.window {
             match fresh.next() {
                 Some(place) => lane.window.push_back(place),
                 None => break,
@@ -351,15 +350,19 @@ fn read_cursor(value: &[u8]) -> Result<u64, DiskError> {
 }
 
 /// The rings of one queue.
-#[derive(Default)]
 pub struct Line {
+    tuning: Tuning,
     rings: BTreeMap<(u8, String), Ring>,
 }
 
 impl Line {
+    pub fn new(tuning: Tuning) -> Line {
+        Line { tuning, rings: BTreeMap::new() }
+    }
+
     pub fn ring(&mut self, queue: u32, priority: Priority, target: &str) -> &mut Ring {
         let key = (priority.rank(), target.to_owned());
-        self.rings.entry(key).or_insert_with(|| Ring::new(queue, priority, target))
+        self.rings.entry(key).or_insert_with(|| Ring::new(queue, priority, target, self.tuning))
     }
 
     /// Whether some jobs wait for one worker alone.

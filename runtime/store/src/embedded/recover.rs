@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, Runner, State, Time, Token, Word};
+use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
 
 use super::disk::{Batch, Disk, DiskError, Space};
 use super::engine::{Engine, JobCache, META_KEY, Meta, QueueState};
@@ -16,6 +16,7 @@ use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
 use crate::EventRecord;
+use crate::limits::Tuning;
 
 /// What a restart inside the living process keeps.
 pub struct Alive {
@@ -29,7 +30,7 @@ pub struct Alive {
 
 impl<D: Disk> Engine<D> {
     /// Reads what an engine needs to know, and puts right what a crash left: local attempts that died, leases.
-    pub fn recover(disk: D, alive: Alive, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
+    pub fn recover(disk: D, alive: Alive, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
         let meta: Option<Meta> = match disk.get(Space::Meta, META_KEY)? {
             Some(bytes) => Some(record::decode(Space::Meta, &bytes)?),
             None => None,
@@ -44,7 +45,7 @@ impl<D: Disk> Engine<D> {
             };
             limiter.running = u32::try_from(queue.counts.of(State::Active)).unwrap_or(u32::MAX);
             let name = queue.name.clone();
-            let line = Line::default();
+            let line = Line::new(tuning);
             let state =
                 QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
             queues.insert(name, state);
@@ -58,9 +59,10 @@ impl<D: Disk> Engine<D> {
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
-            timers: Timers::new(meta.timers_from),
+            timers: Timers::new(meta.timers_from, tuning),
             // Numbers above the last commit may have been shown to watchers already.
             next_event: meta.events_reserved.max(1),
+            tuning,
             meta,
             disk,
             batch: Batch::default(),
@@ -71,8 +73,8 @@ impl<D: Disk> Engine<D> {
             new_errors: Default::default(),
             locks: HashMap::new(),
             key_limiters: HashMap::new(),
+            dirty_limiters: HashSet::new(),
             timer_changes: Vec::new(),
-            watches: Default::default(),
             parked: Default::default(),
             waiting: Waiting::default(),
             awake: Default::default(),
@@ -94,10 +96,11 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             hub: alive.hub,
             orders: alive.orders,
+            started_at: now,
             now,
         };
         engine.route();
-        engine.settle_active(&alive.local, alive.new_process)?;
+        engine.settle_local(&alive.local, alive.new_process)?;
         for queue in engine.queues.values() {
             for state in [State::Completed, State::Dead, State::Cancelled] {
                 if queue.row.counts.of(state) > 0 {
@@ -108,52 +111,21 @@ impl<D: Disk> Engine<D> {
         Ok(engine)
     }
 
-    /// Every job that was running: its limits are counted, its lease begins anew, or its death is taken note of.
-    fn settle_active(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
-        for id in self.active_jobs()? {
-            let Some(job) = self.load(id)?.cloned() else { continue };
-            let Some(run) = &job.run else { continue };
-            if let (Some(limit_key), Some(queue)) = (&job.limit_key, self.queues.get(&job.queue)) {
-                let key = (queue.row.id, limit_key.clone());
-                if !self.key_limiters.contains_key(&key) {
-                    let stored = self.disk.get(Space::Limiters, &keys::limiter(key.0, limit_key))?;
-                    let mut limiter: Limiter = match stored {
-                        Some(bytes) => record::decode(Space::Limiters, &bytes)?,
-                        None => Limiter::default(),
-                    };
-                    limiter.running = 0;
-                    self.key_limiters.insert(key.clone(), limiter);
-                }
-                if let Some(limiter) = self.key_limiters.get_mut(&key) {
-                    limiter.running += 1;
-                }
-            }
-            match &run.runner {
-                Runner::External { .. } => {
-                    let mut job = job;
-                    let lease = job.policy.lease;
-                    if let Some(run) = job.run.as_mut() {
-                        run.lease_expires_at = Some(self.now + lease);
-                        run.heartbeat_at = self.now;
-                    }
-                    self.apply(windlass_core::Decision {
-                        changes: vec![windlass_core::Change::Job(Box::new(job))],
-                        effects: Vec::new(),
-                        reply: windlass_core::Reply::Unchanged,
-                    })?;
-                    self.watch(id);
-                }
-                Runner::Local { .. } if new_process => drop(self.ask(id, Command::Crash)?),
-                Runner::Local { .. } => {
-                    if live.contains(&(id, run.token)) {
-                        self.local.insert((id, run.token));
-                    } else {
-                        // Claimed in a commit whose caller never heard of it.
-                        let word = Word::Of(run.token);
-                        let reason = "the claim was never delivered".to_owned();
-                        self.ask(id, Command::HandBack { word, reason })?.ok();
-                    }
-                }
+    /// The attempts that ran in this process: alive still, dead with an earlier process, or never heard of. Those of
+    /// external workers are the clock's to look at.
+    fn settle_local(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
+        let mut ids = Vec::new();
+        self.disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
+        for id in ids {
+            let Some(token) = self.load(id)?.and_then(|job| job.run.as_ref()).map(|run| run.token) else { continue };
+            if new_process {
+                self.ask(id, Command::Crash)?.ok();
+            } else if live.contains(&(id, token)) {
+                self.local.insert((id, token));
+            } else {
+                // Claimed in a commit whose caller never heard of it.
+                let reason = "the claim was never delivered".to_owned();
+                self.ask(id, Command::HandBack { word: Word::Of(token), reason })?.ok();
             }
         }
         Ok(())

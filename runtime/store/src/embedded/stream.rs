@@ -26,7 +26,7 @@ impl<D: Disk> Engine<D> {
             }
         }
         while let Some((last, count, at)) = self.event_chunks.front().copied() {
-            let too_many = self.events_stored - u64::from(count) >= limits::EVENTS;
+            let too_many = self.events_stored - u64::from(count) >= self.tuning.events;
             let too_old = self.now.since(at) > limits::EVENT_AGE;
             if !too_many && !too_old {
                 break;
@@ -37,8 +37,8 @@ impl<D: Disk> Engine<D> {
             self.batch.delete(Space::Events, keys::event(last));
         }
         // Numbers shown ahead of their commit must not be given again after a crash.
-        if self.next_event + limits::EVENT_RESERVE / 2 > self.meta.events_reserved {
-            self.meta.events_reserved = self.next_event + limits::EVENT_RESERVE;
+        if self.next_event + self.tuning.event_reserve / 2 > self.meta.events_reserved {
+            self.meta.events_reserved = self.next_event + self.tuning.event_reserve;
         }
     }
 
@@ -62,13 +62,13 @@ impl<D: Disk> Engine<D> {
                 Some(next) => *next,
                 None => self.last_line(id)?.map_or(0, |last| last + 1),
             };
-            let room = limits::LOG_LINES.saturating_sub(next) as usize;
+            let room = self.tuning.log_lines.saturating_sub(next) as usize;
             lines.truncate(room);
             let Some(last) = (next + lines.len() as u64).checked_sub(1).filter(|_| !lines.is_empty()) else { continue };
             self.batch.put(Space::Logs, keys::log(id, last), record::encode(&(next, lines)));
             self.log_next.insert(id, last + 1);
         }
-        if self.log_next.len() > limits::CACHED_JOBS {
+        if self.log_next.len() > self.tuning.cached_jobs {
             self.log_next.clear();
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::keys;
 use super::message::{Answer, Outgoing};
 use super::ready::Place;
-use crate::{Error, limits};
+use crate::Error;
 
 #[derive(Default)]
 pub struct Sweeps {
@@ -84,8 +84,8 @@ impl<D: Disk> Engine<D> {
         let mut surplus = keep.count.map_or(0, |most| queue.row.counts.of(state).saturating_sub(most));
         let prefix = keys::states(id, state);
         let cursor = self.sweeps.cursors.remove(&(id, state)).unwrap_or_else(|| prefix.clone());
-        let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), limits::SWEEP)?;
-        let full = page.len() == limits::SWEEP;
+        let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), self.tuning.sweep)?;
+        let full = page.len() == self.tuning.sweep;
         let mut next = cursor;
         for (key, _) in page {
             let (Some(job), Some(since)) = (keys::last_job(&key), since_of(&key)) else { continue };
@@ -164,8 +164,8 @@ impl<D: Disk> Engine<D> {
             self.end_clear(clear);
             return Ok(());
         };
-        let page = self.disk.scan(space, &from, &until, limits::SWEEP)?;
-        if let Some((last, _)) = page.last().filter(|_| page.len() == limits::SWEEP) {
+        let page = self.disk.scan(space, &from, &until, self.tuning.sweep)?;
+        if let Some((last, _)) = page.last().filter(|_| page.len() == self.tuning.sweep) {
             let mut next = last.to_vec();
             next.push(0);
             clear.spaces.push_front((space, next, until));

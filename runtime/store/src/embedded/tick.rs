@@ -7,18 +7,16 @@ use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::keys::{self, TimerFor};
 use super::record;
-use crate::limits;
 
 impl<D: Disk> Engine<D> {
     pub(super) fn tick(&mut self) -> Result<(), DiskError> {
         self.fire_timers()?;
-        self.fire_watches()?;
         self.open_limits();
         Ok(())
     }
 
     fn fire_timers(&mut self) -> Result<(), DiskError> {
-        for _ in 0..limits::TIMERS_PER_GROUP {
+        for _ in 0..self.tuning.timers_per_group {
             let Some((key, what)) = self.timers.due(&self.disk, self.now)? else { return Ok(()) };
             self.delete_timer(key);
             match what {
@@ -27,6 +25,7 @@ impl<D: Disk> Engine<D> {
                 TimerFor::Retire(id) => self.retire(id)?,
                 TimerFor::Unlock(lock) => self.unlock(lock)?,
                 TimerFor::Schedule(name) => self.run_schedule(&name)?,
+                TimerFor::Watch(id) => drop(self.ask(id, Command::Watch { alive_from: self.started_at })?),
             }
         }
         Ok(())
@@ -46,18 +45,6 @@ impl<D: Disk> Engine<D> {
         let now = self.now;
         if self.load_lock(&key)?.is_some_and(|lock| !lock.holds(now)) {
             self.locks.insert(key, None);
-        }
-        Ok(())
-    }
-
-    fn fire_watches(&mut self) -> Result<(), DiskError> {
-        for _ in 0..limits::TIMERS_PER_GROUP {
-            let Some((at, id)) = self.watches.first().copied().filter(|(at, _)| *at <= self.now) else { return Ok(()) };
-            self.watches.remove(&(at, id));
-            self.ask(id, Command::Watch)?.ok();
-            // It may have been extended, or started again meanwhile.
-            self.load(id)?;
-            self.watch(id);
         }
         Ok(())
     }

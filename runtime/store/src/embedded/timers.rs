@@ -7,9 +7,10 @@ use windlass_core::Time;
 
 use super::disk::{Disk, DiskError, Space};
 use super::keys::{self, TimerFor};
-use crate::limits;
+use crate::limits::Tuning;
 
 pub struct Timers {
+    tuning: Tuning,
     /// The earliest timers, in order. Every stored timer before `horizon` is in here.
     head: BTreeSet<Vec<u8>>,
     /// Where the next page starts; none when all that is stored is in memory.
@@ -19,8 +20,8 @@ pub struct Timers {
 }
 
 impl Timers {
-    pub fn new(floor: Time) -> Timers {
-        Timers { head: BTreeSet::new(), horizon: Some(floor.millis().to_be_bytes().to_vec()), floor }
+    pub fn new(floor: Time, tuning: Tuning) -> Timers {
+        Timers { tuning, head: BTreeSet::new(), horizon: Some(floor.millis().to_be_bytes().to_vec()), floor }
     }
 
     pub fn floor(&self) -> Time {
@@ -33,9 +34,9 @@ impl Timers {
             return;
         }
         self.head.insert(key);
-        if self.head.len() > 2 * limits::TIMERS {
+        if self.head.len() > 2 * self.tuning.timers {
             // Keep the earliest; the rest is read again when its time comes near.
-            let later = self.head.iter().nth(limits::TIMERS).cloned();
+            let later = self.head.iter().nth(self.tuning.timers).cloned();
             if let Some(later) = later {
                 self.head.split_off(&later);
                 self.horizon = Some(later);
@@ -72,8 +73,8 @@ impl Timers {
     fn fill(&mut self, disk: &impl Disk) -> Result<(), DiskError> {
         while self.head.is_empty() {
             let Some(from) = self.horizon.take() else { return Ok(()) };
-            let page = disk.scan(Space::Timers, &from, &[u8::MAX; 16], limits::TIMERS)?;
-            if page.len() == limits::TIMERS
+            let page = disk.scan(Space::Timers, &from, &[u8::MAX; 16], self.tuning.timers)?;
+            if page.len() == self.tuning.timers
                 && let Some((last, _)) = page.last()
             {
                 let mut next = last.to_vec();

@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::limits::Admission;
 use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Time, Token, Word};
 
-use super::disk::{Disk, DiskError, Space};
+use super::disk::{Disk, DiskError};
 use super::engine::Engine;
 use super::message::{Answer, Outgoing};
-use super::{keys, record};
 use crate::{Assignment, By, Claim};
 
 struct Waiter {
@@ -293,16 +292,7 @@ impl<D: Disk> Engine<D> {
         if limit_key.is_empty() || (concurrency.is_none() && rate.is_none()) {
             return Ok(Admission::Go);
         }
-        let id = (queue.row.id, limit_key.to_owned());
-        if rate.is_some() && !self.key_limiters.contains_key(&id) {
-            // Its starts may be remembered from before it was idle.
-            if let Some(bytes) = self.disk.get(Space::Limiters, &keys::limiter(id.0, limit_key))? {
-                let mut limiter: windlass_core::limits::Limiter = record::decode(Space::Limiters, &bytes)?;
-                limiter.running = 0;
-                self.key_limiters.insert(id.clone(), limiter);
-            }
-        }
-        let now = self.now;
-        Ok(self.key_limiters.get_mut(&id).map_or(Admission::Go, |limiter| limiter.admit(concurrency, rate, now)))
+        let (id, now) = (queue.row.id, self.now);
+        Ok(self.key_limiter(id, limit_key)?.admit(concurrency, rate, now))
     }
 }

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use windlass_core::{JobId, Time, Token};
 
 use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
@@ -38,23 +39,55 @@ pub struct Pulse {
     pub acknowledged: AtomicU64,
     /// The engine's time when it began its group, plus one; zero when it is idle.
     pub busy_since: AtomicU64,
+    /// What has been committed, for whoever measures.
+    pub commits: Tally,
+}
+
+/// How many commits there were, how large, and how long they took.
+#[derive(Default)]
+pub struct Tally {
+    pub count: AtomicU64,
+    pub writes: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Commits that took longer than `SLOW`.
+    pub slow: AtomicU64,
+    /// Commits by the power of two of their microseconds.
+    pub took: [AtomicU64; 32],
+}
+
+/// Longer than this is worth a look at the disk.
+pub const SLOW: Duration = Duration::from_millis(100);
+
+impl Tally {
+    fn add(&self, writes: usize, bytes: usize, took: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.writes.fetch_add(writes as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if took > SLOW {
+            self.slow.fetch_add(1, Ordering::Relaxed);
+        }
+        let power = (u128::BITS - took.as_micros().leading_zeros()).min(31) as usize;
+        self.took[power].fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// How the engine's work ended.
 enum End {
-    Closed,
+    /// Somebody asked for it, and waits to hear that all is put away.
+    Closed(Vec<oneshot::Sender<()>>),
     /// The disk failed; these attempts of ours go on.
     Failed(DiskError, HashSet<(JobId, Token)>),
 }
 
 impl Worker {
-    pub fn run(self, mut engine: Engine<Acknowledged>) {
+    /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
+    pub fn run(self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
         let (hub, orders) = (engine.hub.clone(), engine.orders.clone());
         loop {
             match self.serve(&mut engine) {
-                End::Closed => {
+                End::Closed(waiting) => {
                     self.put_shared(None);
-                    return;
+                    return waiting;
                 }
                 End::Failed(error, local) => {
                     tracing::error!("the store cannot write: {error}; trying again every second");
@@ -67,8 +100,8 @@ impl Worker {
                         new_process: false,
                     };
                     match self.reopen(&error, || alive(&local)) {
-                        Some(fresh) => engine = fresh,
-                        None => return,
+                        Ok(fresh) => engine = fresh,
+                        Err(waiting) => return waiting,
                     }
                     tracing::info!("the store takes writes again");
                 }
@@ -79,12 +112,16 @@ impl Worker {
     /// Groups, until closed or failed.
     fn serve(&self, engine: &mut Engine<Acknowledged>) -> End {
         loop {
-            let requests = match self.gather(engine) {
+            let mut requests = match self.gather(engine) {
                 Ok(Some(requests)) => requests,
-                Ok(None) => return End::Closed,
+                Ok(None) => return End::Closed(Vec::new()),
                 Err(error) => return self.fail(engine, error),
             };
-            let closing = requests.iter().any(|request| matches!(request, Request::Close { .. }));
+            let closing = take_close(&mut requests);
+            if !closing.is_empty() {
+                // What waits to ride along must not be left behind.
+                engine.finish();
+            }
             let now = self.clock.now();
             self.pulse.busy_since.store(now.millis() + 1, Ordering::Relaxed);
             let done = engine.group(requests, now);
@@ -92,8 +129,8 @@ impl Worker {
             if let Err(error) = done {
                 return self.fail(engine, error);
             }
-            if closing {
-                return End::Closed;
+            if !closing.is_empty() {
+                return End::Closed(closing);
             }
         }
     }
@@ -130,27 +167,28 @@ impl Worker {
 
     fn fail(&self, engine: &mut Engine<Acknowledged>, error: DiskError) -> End {
         let why = format!("{error}; whether this was stored is not known");
-        engine.abandon(&Error::Unavailable { why });
-        End::Failed(error, std::mem::take(&mut engine.local))
+        let local = engine.abandon(&Error::Unavailable { why });
+        End::Failed(error, local)
     }
 
-    /// Tries until the folder opens and takes a write. None when the store is closed meanwhile.
-    fn reopen(&self, error: &DiskError, alive: impl Fn() -> Alive) -> Option<Engine<Acknowledged>> {
+    /// Tries until the folder opens and takes a write; or the store is closed meanwhile.
+    fn reopen(
+        &self,
+        error: &DiskError,
+        alive: impl Fn() -> Alive,
+    ) -> Result<Engine<Acknowledged>, Vec<oneshot::Sender<()>>> {
         loop {
             let end = self.clock.now() + limits::REOPEN_EVERY;
             while let Some(span) = wait_until(self.clock.now(), end) {
                 match self.requests.recv_timeout(span) {
-                    Ok(Request::Close { answer }) => {
-                        let _ = answer.send(());
-                        return None;
-                    }
+                    Ok(Request::Close { answer }) => return Err(vec![answer]),
                     Ok(request) => request.refuse(Error::Unavailable { why: format!("{error}; nothing was done") }),
                     Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Disconnected) => return Err(Vec::new()),
                 }
             }
             match self.try_reopen(&alive) {
-                Ok(engine) => return Some(engine),
+                Ok(engine) => return Ok(engine),
                 Err(error) => tracing::warn!("still cannot write: {error}"),
             }
         }
@@ -160,7 +198,7 @@ impl Worker {
         let disk = FjallDisk::open(&super::store_dir(&self.options.dir), self.options.durability)
             .map_err(|error| DiskError::Io(super::fjall_disk::explain(&error)))?;
         let acknowledged = Acknowledged::new(disk.clone(), self.witness.clone(), self.pulse.clone());
-        let mut engine = Engine::recover(acknowledged, alive(), self.clock.now(), self.seed)?;
+        let mut engine = Engine::recover(acknowledged, alive(), limits::Tuning::default(), self.clock.now(), self.seed)?;
         // Its first commit shows whether there is room again.
         engine.group(Vec::new(), self.clock.now())?;
         self.put_shared(Some(disk));
@@ -171,6 +209,18 @@ impl Worker {
         let mut shared = self.shared.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         *shared = disk;
     }
+}
+
+/// Takes the wishes to close out of the group.
+fn take_close(requests: &mut Vec<Request>) -> Vec<oneshot::Sender<()>> {
+    let (closing, others): (Vec<_>, Vec<_>) =
+        std::mem::take(requests).into_iter().partition(|request| matches!(request, Request::Close { .. }));
+    *requests = others;
+    let answers = closing.into_iter().filter_map(|request| match request {
+        Request::Close { answer } => Some(answer),
+        _ => None,
+    });
+    answers.collect()
 }
 
 /// fjall, with the witness told of every commit before anybody else is.
@@ -196,7 +246,11 @@ impl Disk for Acknowledged {
     }
 
     fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+        let writes = batch.writes.len();
+        let bytes = batch.writes.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        let began = Instant::now();
         self.disk.commit(batch, number)?;
+        self.pulse.commits.add(writes, bytes, began.elapsed());
         self.witness.write(number).map_err(|error| DiskError::Io(error.to_string()))?;
         self.pulse.acknowledged.store(number, Ordering::Relaxed);
         Ok(())

@@ -24,7 +24,9 @@ const UNITS: [(&str, u64); 9] = [
 impl Span {
     pub fn parse(text: &str) -> Result<Span, String> {
         let wrong = || {
-            format!("{text:?} is not a duration; write one such as \"500ms\", \"90s\" or \"1h30m\", or a number of seconds")
+            format!(
+                "{text:?} is not a duration; write one such as \"500ms\", \"90s\" or \"1h30m\", or a number of seconds"
+            )
         };
         if text.trim_start().starts_with('-') {
             return Err(format!("{text:?} is negative; a duration is zero or more"));
@@ -59,7 +61,9 @@ fn scaled(number: &str, scale: u64) -> Option<u128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() };
+    let digits = |text: &str| {
+        if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() }
+    };
     let mut nanos = u128::from(digits(whole)?) * u128::from(scale);
     let fraction = &fraction[..fraction.len().min(15)];
     nanos += u128::from(digits(fraction)?) * u128::from(scale) / 10u128.pow(fraction.len() as u32);
@@ -142,9 +146,21 @@ mod tests {
 
     #[test]
     fn what_is_no_span_is_refused_with_an_example() {
-        for wrong in ["-1", "\"-5s\"", "\"\"", "\"5\"", "\"5 bananas\"", "\"s\"", "\".s\"", "\"1..5s\"", "1.5", "true", "[]",
-            "\"99999999999999999999w\"", "\"18446744073709551615w\""]
-        {
+        for wrong in [
+            "-1",
+            "\"-5s\"",
+            "\"\"",
+            "\"5\"",
+            "\"5 bananas\"",
+            "\"s\"",
+            "\".s\"",
+            "\"1..5s\"",
+            "1.5",
+            "true",
+            "[]",
+            "\"99999999999999999999w\"",
+            "\"18446744073709551615w\"",
+        ] {
             let error = serde_json::from_str::<Span>(wrong).expect_err(wrong).to_string();
             assert!(error.contains("90s") || error.contains("negative"), "{wrong}: {error}");
         }

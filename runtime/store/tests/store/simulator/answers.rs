@@ -1,0 +1,185 @@
+//! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
+
+use windlass_core::{Command, JobId, NewJob, Refusal, Reply, State, Word};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::record;
+use windlass_store::{Assignment, Error};
+
+use super::commands::Asked;
+use super::model::allowed;
+use super::world::World;
+
+impl World {
+    pub fn take_answers(&mut self, asked: Vec<Asked>) {
+        for asked in asked {
+            match asked {
+                Asked::Enqueue { jobs, mut answer } => match answer.try_recv().expect("an answer") {
+                    Ok(stored) => {
+                        assert_eq!(stored.len(), jobs.len());
+                        for (job, stored) in jobs.iter().zip(stored) {
+                            self.check_stored(job, stored.id, stored.duplicate);
+                        }
+                    }
+                    Err(error) => panic!("{jobs:?} are refused: {error}"),
+                },
+                Asked::Claim { claim, deadline, answer } => self.waiting.push((claim, deadline, answer)),
+                Asked::Ask { job, command, children, mut answer } => {
+                    let answer = answer.try_recv().expect("an answer");
+                    self.check_reply(job, &command, &answer);
+                    if matches!(&answer, Ok(reply) if *reply != Reply::Unchanged) {
+                        self.check_children(job, &children);
+                    }
+                }
+                Asked::Each { asks, mut answer } => {
+                    let answers = answer.try_recv().expect("an answer").expect("each has its own");
+                    for ((job, command), answer) in asks.iter().zip(answers) {
+                        self.check_reply(*job, command, &answer);
+                    }
+                }
+                Asked::Configure { queue, settings, mut answer } => {
+                    let told = answer.try_recv().expect("an answer").expect("good settings");
+                    assert_eq!(told, *settings);
+                    assert_eq!(self.model.queues[&queue].settings, *settings, "acknowledged settings are stored");
+                }
+                Asked::Clear { queue, answer } | Asked::RemoveQueue { queue, answer } => {
+                    self.sweeping.push((queue, answer));
+                }
+                Asked::Plugin { mut answer, .. } | Asked::Schedule { mut answer, .. } => {
+                    match answer.try_recv().expect("an answer") {
+                        Ok(()) | Err(Error::Refused(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                Asked::Log => {}
+            }
+        }
+        self.take_assignments();
+    }
+
+    fn check_stored(&self, job: &NewJob, id: JobId, duplicate: bool) {
+        if duplicate {
+            assert!(job.unique.is_some() || job.id.is_some(), "{job:?} is no duplicate");
+            return;
+        }
+        // It may have been removed again within the group.
+        let gone = !self.model.jobs.contains_key(&id) && self.model.seen.contains_key(&id);
+        let label = job.batch_id.as_ref().expect("every job has a label");
+        assert!(gone || self.model.stored.get(label) == Some(&id), "{id} was acknowledged and is not stored");
+    }
+
+    /// Children are stored with what they come with.
+    fn check_children(&self, parent: JobId, children: &[NewJob]) {
+        for child in children {
+            let id = child.id.expect("a child's id is derived");
+            let known = self.model.jobs.contains_key(&id) || self.model.seen.contains_key(&id) || child.unique.is_some();
+            assert!(known, "child {id} of {parent} was acknowledged and is not stored");
+        }
+    }
+
+    fn check_reply(&self, id: JobId, command: &Command, answer: &Result<Reply, Error>) {
+        let now = self.model.jobs.get(&id).map(|job| job.state);
+        let states: Vec<State> = self.model.seen.get(&id).cloned().unwrap_or_else(|| now.into_iter().collect());
+        match answer {
+            Ok(reply) => {
+                let could = states.iter().any(|state| allowed(command, *state));
+                assert!(could, "{command:?} of {id} was taken ({reply:?}), though it was only {states:?}");
+                if let (Reply::Now { state, .. }, false) = (reply, states.is_empty()) {
+                    assert!(states.contains(state), "{command:?} of {id} answered {reply:?}, and it was only {states:?}");
+                }
+            }
+            Err(Error::Refused(Refusal::WrongState { state, .. })) => {
+                assert!(states.contains(state), "{id} was never {state:?}, only {states:?}");
+                assert!(!allowed(command, *state), "{command:?} of {id} can be done when {state:?}");
+            }
+            Err(Error::Refused(Refusal::NotActive { .. })) => {
+                // With the token of the attempt that lives, and nothing else going on, it must be taken.
+                let calm = states == [State::Active] && self.model.seen.get(&id).is_none();
+                let own = self.model.jobs.get(&id).and_then(|job| job.token);
+                let said = match command {
+                    Command::Complete { word, .. }
+                    | Command::Fail { word, .. }
+                    | Command::HandBack { word, .. }
+                    | Command::Beat { word, .. } => *word,
+                    other => panic!("{other:?} is no word of an attempt"),
+                };
+                let right = matches!((said, own), (Word::Of(said), Some(own)) if said == own);
+                assert!(!(calm && right), "{command:?} of {id} comes from its living attempt");
+            }
+            Err(Error::Refused(Refusal::NotFound { .. })) => {
+                let gone = now.is_none() || states.len() > 1;
+                assert!(gone, "{id} is there: {states:?}");
+            }
+            Err(Error::Refused(Refusal::Locked { .. })) => {
+                let comes_back = matches!(command, Command::Retry | Command::Requeue | Command::Move { .. });
+                assert!(comes_back, "{command:?} needs no lock");
+            }
+            Err(error) => panic!("{command:?} of {id}: {error}"),
+        }
+    }
+
+    /// Takes what waiting callers have been given.
+    pub fn take_assignments(&mut self) {
+        let mut still = Vec::new();
+        for (claim, deadline, mut answer) in std::mem::take(&mut self.waiting) {
+            match answer.try_recv() {
+                Ok(Ok(got)) => {
+                    assert!(got.len() <= claim.count, "more than {claim:?} wanted");
+                    assert!(!got.is_empty() || deadline <= self.now, "{claim:?} had time until {deadline}");
+                    for Assignment { job, token } in got {
+                        self.model.delivered.insert((job.id, token.fence));
+                        self.held.push((job.id, token));
+                    }
+                }
+                Ok(Err(error)) => panic!("{claim:?}: {error}"),
+                Err(_) => {
+                    assert!(deadline > self.now, "{claim:?} should have been answered at {deadline}");
+                    still.push((claim, deadline, answer));
+                }
+            }
+        }
+        self.waiting = still;
+        if self.held.len() > 60 {
+            self.held.drain(..20);
+        }
+        self.sweeping.retain_mut(|(_, answer)| answer.try_recv().is_err());
+        let sweeping = &self.sweeping;
+        self.model.clearing.retain(|name| sweeping.iter().any(|(queue, _)| queue == name));
+    }
+
+    /// Once the engine rests, nobody waits for something that could start.
+    pub fn check_waiting(&self) {
+        assert!(self.sweeping.is_empty(), "a queue is being cleared for ever");
+        let plugins: Vec<windlass_core::Plugin> = self
+            .disk
+            .all(Space::Plugins)
+            .iter()
+            .map(|(_, value)| record::decode(Space::Plugins, value).expect("a plugin reads"))
+            .collect();
+        let served = |queue: &str| {
+            plugins.iter().any(|plugin| {
+                plugin.active.is_some() && plugin.queues.iter().any(|served| served.as_str() == queue)
+            })
+        };
+        for (claim, ..) in &self.waiting {
+            let startable = self.model.startable(claim, &served, self.now);
+            assert!(startable.is_none(), "{claim:?} waits, and {startable:?} could start: {:?}", startable.map(|id| &self.model.jobs[&id]));
+        }
+    }
+}
+
+/// The commit failed: nobody may have been told that anything was done.
+pub fn assert_unheard(asked: Asked) {
+    fn check<T>(mut answer: super::commands::Receiver<T>) {
+        assert!(!matches!(answer.try_recv(), Ok(Ok(_))), "it was acknowledged, and never committed");
+    }
+    match asked {
+        Asked::Enqueue { answer, .. } => check(answer),
+        Asked::Claim { answer, .. } => check(answer),
+        Asked::Ask { answer, .. } => check(answer),
+        Asked::Each { answer, .. } => check(answer),
+        Asked::Configure { answer, .. } => check(answer),
+        Asked::Clear { answer, .. } | Asked::RemoveQueue { answer, .. } => check(answer),
+        Asked::Plugin { answer, .. } | Asked::Schedule { answer, .. } => check(answer),
+        Asked::Log => {}
+    }
+}

@@ -1,0 +1,236 @@
+//! What must hold on disk after every step: each job in exactly the places its record implies, counts equal to a
+//! recount, locks and lanes and timers exact, nothing left of what is gone; and all of it as the model says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::schedule::Schedule;
+use windlass_core::{BodyKind, BodyRef, Job, JobId, Lock, Queue, State, Time, Until};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::engine::{META_KEY, Meta};
+use windlass_store::embedded::keys::{self, TimerFor};
+use windlass_store::embedded::{index, record};
+
+use super::disk::SimDisk;
+use super::model::{Model, ModelJob, stops_for_good};
+
+/// All that is stored, decoded.
+pub struct Stored {
+    pub jobs: BTreeMap<JobId, Job>,
+    pub queues: BTreeMap<String, Queue>,
+    pub locks: BTreeMap<Vec<u8>, Lock>,
+    pub schedules: Vec<Schedule>,
+    pub meta: Meta,
+}
+
+impl Stored {
+    pub fn read(disk: &SimDisk) -> Stored {
+        let jobs = rows::<Job>(disk, Space::Jobs).into_iter().map(|(_, job)| (job.id, job)).collect();
+        let queues = rows::<Queue>(disk, Space::Queues).into_iter().map(|(_, queue)| (queue.name.to_string(), queue));
+        Stored {
+            jobs,
+            queues: queues.collect(),
+            locks: rows(disk, Space::Locks).into_iter().collect(),
+            schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
+            meta: rows(disk, Space::Meta)
+                .into_iter()
+                .find_map(|(key, meta)| (key == META_KEY).then_some(meta))
+                .unwrap_or_default(),
+        }
+    }
+
+    fn queue_of(&self, job: &Job) -> u32 {
+        self.queues.get(job.queue.as_str()).unwrap_or_else(|| panic!("{} is in no queue", job.id)).id
+    }
+}
+
+fn rows<T: serde::de::DeserializeOwned>(disk: &SimDisk, space: Space) -> Vec<(Vec<u8>, T)> {
+    let decode = |value: &[u8]| record::decode(space, value).unwrap_or_else(|error| panic!("{error}"));
+    disk.all(space).into_iter().map(|(key, value)| (key, decode(&value))).collect()
+}
+
+/// Everything that must hold whenever a commit has been made.
+pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
+    as_the_model_says(stored, model);
+    places(disk, stored);
+    timers(disk, stored);
+    bodies(disk, stored);
+    counts(stored);
+    lanes(disk, stored);
+    locks(stored, model, now);
+    nothing_left_over(disk, stored);
+}
+
+fn as_the_model_says(stored: &Stored, model: &Model) {
+    let lost: Vec<_> = model.jobs.iter().filter(|(id, _)| !stored.jobs.contains_key(id)).collect();
+    assert!(lost.is_empty(), "jobs that are lost: {lost:?}");
+    for (id, job) in &stored.jobs {
+        let known = model.jobs.get(id).unwrap_or_else(|| panic!("nobody heard of {job:?}"));
+        let ModelJob { queue, priority, state, starts, .. } = known;
+        assert_eq!((&job.queue, job.priority, job.state), (queue, *priority, *state), "{job:?} should be {known:?}");
+        assert_eq!(job.fence, *starts, "claims are counted: {job:?} should be {known:?}");
+        assert_eq!(job.run.is_some(), job.state == State::Active, "an attempt lives while its job is active: {job:?}");
+        if let Some(run) = &job.run {
+            assert_eq!(run.token.fence, job.fence, "the token is the latest claim's: {job:?}");
+        }
+        assert!(job.failures <= job.policy.max_retries + job.granted, "more failures than runs: {job:?}");
+    }
+}
+
+/// `Ready` or `States`, never both and never neither; and which job holds which blob.
+fn places(disk: &SimDisk, stored: &Stored) {
+    for space in [Space::Ready, Space::States, Space::Blobs] {
+        let mut expected = BTreeMap::new();
+        for job in stored.jobs.values() {
+            for ((entry, key), value) in index::entries(job, stored.queue_of(job)) {
+                if entry == space {
+                    expected.insert(key, value);
+                }
+            }
+        }
+        let found: BTreeMap<Vec<u8>, Vec<u8>> =
+            disk.all(space).into_iter().map(|(key, value)| (key, value.to_vec())).collect();
+        assert_eq!(found, expected, "the entries in {space:?}");
+    }
+}
+
+fn timers(disk: &SimDisk, stored: &Stored) {
+    let mut expected = BTreeSet::new();
+    let mut fired = BTreeSet::new();
+    for job in stored.jobs.values() {
+        for ((space, key), _) in index::entries(job, stored.queue_of(job)) {
+            if space == Space::Timers {
+                expected.insert(key);
+            }
+        }
+        let stopping = job.run.as_ref().and_then(|run| run.stop.as_ref());
+        if let (Some(at), Some(stop)) = (job.expire_at, stopping)
+            && stops_for_good(&stop.then)
+        {
+            // Its expiry has had its effect: the attempt has been asked to stop.
+            fired.insert(keys::timer(at, &TimerFor::Expire(job.id)));
+        }
+    }
+    for (key, lock) in &stored.locks {
+        if lock.until == Until::Period {
+            expected.insert(keys::timer(lock.expires_at, &TimerFor::Unlock(key.clone())));
+        }
+    }
+    for schedule in &stored.schedules {
+        if let Some(at) = schedule.next_run {
+            expected.insert(keys::timer(at, &TimerFor::Schedule(schedule.name.clone())));
+        }
+    }
+    let found: BTreeSet<Vec<u8>> = disk.all(Space::Timers).into_iter().map(|(key, _)| key).collect();
+    let name = |key: &Vec<u8>| keys::read_timer(key);
+    for key in found.symmetric_difference(&expected).filter(|key| !fired.contains(*key)) {
+        panic!("the timer {:?} is {}", name(key), if found.contains(key) { "nobody's" } else { "missing" });
+    }
+    for key in &found {
+        let (at, what) = name(key).expect("a timer's key");
+        assert!(at >= stored.meta.timers_from, "{what:?} at {at} lies before {}", stored.meta.timers_from);
+    }
+}
+
+fn bodies(disk: &SimDisk, stored: &Stored) {
+    let mut expected = BTreeMap::new();
+    for job in stored.jobs.values() {
+        let bodies = [
+            (BodyKind::Payload, job.payload),
+            (BodyKind::Checkpoint, job.checkpoint),
+            (BodyKind::Result, job.result),
+        ];
+        for (kind, body) in bodies {
+            if let BodyRef::Inline { len } = body {
+                expected.insert(keys::body(job.id, kind), len as usize);
+            }
+        }
+    }
+    // Each begins with the byte of its format.
+    let found: BTreeMap<Vec<u8>, usize> =
+        disk.all(Space::Bodies).into_iter().map(|(key, value)| (key, value.len() - 1)).collect();
+    assert_eq!(found, expected, "bodies and their lengths");
+}
+
+fn counts(stored: &Stored) {
+    for queue in stored.queues.values() {
+        for state in State::ALL {
+            let counted = stored.jobs.values().filter(|job| job.queue == queue.name && job.state == state).count();
+            assert_eq!(queue.counts.of(state), counted as u64, "{} jobs of {}", state.word(), queue.name);
+        }
+    }
+}
+
+/// Every place in line has a lane that leads to it.
+fn lanes(disk: &SimDisk, stored: &Stored) {
+    let cursors: BTreeMap<Vec<u8>, Vec<u8>> =
+        disk.all(Space::Lanes).into_iter().map(|(key, value)| (key, value.to_vec())).collect();
+    for job in stored.jobs.values().filter(|job| job.state == State::Pending) {
+        let lane = index::lane_of(job, stored.queue_of(job));
+        let cursor = cursors.get(&lane).unwrap_or_else(|| panic!("no lane leads to {job:?}"));
+        let cursor = cursor.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)).expect("a cursor");
+        assert!(cursor <= job.ready_seq, "the lane's cursor {cursor} has passed {job:?}");
+    }
+}
+
+fn locks(stored: &Stored, model: &Model, now: Time) {
+    for (key, lock) in &model.locks {
+        if lock.expires_at > now {
+            let found = stored.locks.get(&keys::lock(key)).unwrap_or_else(|| panic!("the lock {key:?} {lock:?} is gone"));
+            assert_eq!((found.job, found.expires_at), (lock.job, lock.expires_at), "the lock {key:?}");
+        }
+    }
+    let known: BTreeMap<Vec<u8>, _> = model.locks.iter().map(|(key, lock)| (keys::lock(key), lock)).collect();
+    for (key, lock) in &stored.locks {
+        let holder = known.get(key).map(|lock| lock.job);
+        assert_eq!(holder, Some(lock.job), "a lock that nobody should hold: {lock:?}");
+    }
+}
+
+fn nothing_left_over(disk: &SimDisk, stored: &Stored) {
+    for space in [Space::Errors, Space::Logs, Space::Bodies] {
+        for (key, _) in disk.all(space) {
+            let id = JobId::from_bytes(*key.first_chunk::<16>().expect("a job's id"));
+            assert!(stored.jobs.contains_key(&id), "{space:?} of {id}, which is gone");
+        }
+    }
+    let queues: BTreeSet<u32> = stored.queues.values().map(|queue| queue.id).collect();
+    for space in [Space::Lanes, Space::Limiters] {
+        for (key, _) in disk.all(space) {
+            let id = u32::from_be_bytes(*key.first_chunk::<4>().expect("a queue's id"));
+            assert!(queues.contains(&id), "{space:?} of queue {id}, which is gone");
+        }
+    }
+}
+
+/// What must hold once the engine has nothing more to do at this moment: everything due has happened.
+pub fn at_rest(stored: &Stored, now: Time) {
+    for job in stored.jobs.values() {
+        let late = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        let waiting = matches!(job.state, State::Scheduled | State::Retrying);
+        assert!(!(waiting && late(job.scheduled_at)), "its time has come: {job:?}");
+        let stopping = job.run.as_ref().is_some_and(|run| run.stop.is_some());
+        assert!(job.is_ended() || stopping || !late(job.expire_at), "it should have expired: {job:?}");
+        assert!(!(job.is_ended() && late(job.keep_until)), "it should have been removed: {job:?}");
+        let lease = job.run.as_ref().and_then(|run| run.lease_expires_at);
+        assert!(!late(lease), "its lease has lapsed: {job:?}");
+        let queue = &stored.queues[job.queue.as_str()];
+        if let (Some(keep), None) = (queue.settings.retention.of(job.state), job.keep_until) {
+            assert!(now.since(job.since) < keep.age, "it is past its keeping: {job:?}");
+        }
+    }
+    for queue in stored.queues.values() {
+        for state in State::ALL {
+            let Some(most) = queue.settings.retention.of(state).and_then(|keep| keep.count) else { continue };
+            let here = |job: &&Job| job.queue == queue.name && job.state == state;
+            let kept = stored.jobs.values().filter(here).filter(|job| job.keep_until.is_some()).count() as u64;
+            let count = queue.counts.of(state);
+            assert!(count <= most + kept, "{count} {} jobs are kept in {}, of {most}", state.word(), queue.name);
+        }
+    }
+    for lock in stored.locks.values().filter(|lock| lock.until == Until::Period) {
+        assert!(lock.holds(now), "its period is over: {lock:?}");
+    }
+    for schedule in &stored.schedules {
+        assert!(schedule.next_run.is_none_or(|at| at > now), "it should have run: {schedule:?}");
+    }
+}

@@ -1,0 +1,369 @@
+//! What the callers of the simulated store ask: random wishes over a small universe, so that they meet each other.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use windlass_core::limits::Rate;
+use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::{
+    Blob, Body, BackoffKind, Checkpoint, Command, Failure, JobId, Keep, NewJob, Plugin, PolicyChoice, Priority, Progress,
+    QueueName, Reply, Retry, Settings, Time, Token, Unique, Until, Usage, Version, Within, Word,
+};
+use windlass_store::embedded::message::Request;
+use windlass_store::{Assignment, By, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+
+use super::world::World;
+use crate::rng::Rng;
+
+pub type Receiver<T> = oneshot::Receiver<Result<T, Error>>;
+
+/// A wish that is on its way, and where its answer will be.
+pub enum Asked {
+    Enqueue { jobs: Vec<NewJob>, answer: Receiver<Vec<Enqueued>> },
+    Claim { claim: Claim, deadline: Time, answer: Receiver<Vec<Assignment>> },
+    Ask { job: JobId, command: Command, children: Vec<NewJob>, answer: Receiver<Reply> },
+    Each { asks: Vec<(JobId, Command)>, answer: Receiver<Vec<Result<Reply, Error>>> },
+    Log,
+    Configure { queue: QueueName, settings: Box<Settings>, answer: Receiver<Settings> },
+    Clear { queue: QueueName, answer: Receiver<u64> },
+    RemoveQueue { queue: QueueName, answer: Receiver<u64> },
+    Plugin { change: PluginChange, answer: Receiver<()> },
+    Schedule { change: ScheduleChange, answer: Receiver<()> },
+}
+
+pub const QUEUES: [&str; 4] = ["mail", "images", "reports", "sync"];
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "ab"];
+pub const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
+const UNIQUE: [&str; 3] = ["one", "two", "three"];
+pub const SCHEDULES: [&str; 2] = ["often", "hourly"];
+
+pub fn queue(rng: &mut Rng) -> QueueName {
+    rng.pick(&QUEUES).expect("there are queues").parse().expect("a queue's name")
+}
+
+fn seconds(rng: &mut Rng, most: u64) -> Duration {
+    Duration::from_millis(1 + rng.below(most * 1_000))
+}
+
+impl World {
+    /// A few wishes for one group.
+    pub fn wishes(&mut self) -> Vec<(Request, Asked)> {
+        if self.rng.chance(8) {
+            // Settings change what everything after them means: they come alone, so that the model knows the order.
+            return vec![self.setting()];
+        }
+        let count = self.rng.below(5);
+        (0..count).map(|_| self.wish()).collect()
+    }
+
+    fn wish(&mut self) -> (Request, Asked) {
+        match self.rng.below(100) {
+            0..30 => self.enqueue(),
+            30..55 => self.claim(),
+            55..78 => self.word(),
+            78..96 => self.act(),
+            96..98 => self.each(),
+            _ => self.log(),
+        }
+    }
+
+    fn setting(&mut self) -> (Request, Asked) {
+        match self.rng.below(100) {
+            0..50 => self.configure(),
+            50..62 => {
+                let (sender, answer) = oneshot::channel();
+                let queue = queue(&mut self.rng);
+                (Request::Clear { queue: queue.clone(), answer: sender }, Asked::Clear { queue, answer })
+            }
+            62..72 => {
+                let (sender, answer) = oneshot::channel();
+                let queue = queue(&mut self.rng);
+                (Request::RemoveQueue { queue: queue.clone(), answer: sender }, Asked::RemoveQueue { queue, answer })
+            }
+            72..86 => self.plugin(),
+            _ => self.schedule(),
+        }
+    }
+
+    fn enqueue(&mut self) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        let count = if self.rng.chance(70) { 1 } else { 2 + self.rng.below(4) };
+        let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+        (Request::Enqueue { jobs: jobs.clone(), answer: sender }, Asked::Enqueue { jobs, answer })
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        self.made += 1;
+        let label = format!("n{}", self.made);
+        let rng = &mut self.rng;
+        let scope = rng.maybe(40, |rng| format!("user:{}", rng.below(2)));
+        let unique = rng.maybe(35, |rng| Unique {
+            key: (*rng.pick(&UNIQUE).expect("there are keys")).to_owned(),
+            within: if scope.is_some() && rng.chance(40) { Within::Scope } else { Within::Queue },
+            until: if rng.chance(50) { Until::End } else { Until::Period },
+            period: seconds(rng, 60),
+        });
+        let policy = PolicyChoice {
+            priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
+            max_retries: rng.maybe(40, |rng| rng.below(4) as u32),
+            backoff: rng.maybe(50, |rng| {
+                if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }
+            }),
+            base_delay: rng.maybe(30, |rng| seconds(rng, 10)),
+            max_delay: None,
+            attempt_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
+            stall_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
+            max_duration: rng.maybe(10, |rng| seconds(rng, 100)),
+            expire_after: rng.maybe(15, |rng| seconds(rng, 90)),
+            lease: rng.maybe(50, |rng| Duration::from_secs(1 + rng.below(60))),
+            ttl: rng.maybe(15, |rng| Duration::from_millis(rng.below(60_000))),
+        };
+        NewJob {
+            queue: Some(queue(rng)),
+            payload: rng.maybe(70, |rng| body(rng)),
+            policy,
+            delay: rng.maybe(20, |rng| Duration::from_millis(rng.below(40_000))),
+            unique,
+            scope,
+            limit_key: rng.maybe(50, |rng| (*rng.pick(&KEYS).expect("there are keys")).to_owned()),
+            target_worker: rng.maybe(12, |rng| (*rng.pick(&WORKERS).expect("there are workers")).to_owned()),
+            batch_id: Some(label),
+            checkpoint: rng.maybe(10, body),
+            hold_reason: rng.maybe(6, |_| "somebody should look".to_owned()),
+            ..NewJob::default()
+        }
+    }
+
+    fn claim(&mut self) -> (Request, Asked) {
+        self.tickets += 1;
+        let rng = &mut self.rng;
+        let by = if rng.chance(35) {
+            By::Local
+        } else {
+            By::Worker { worker_id: (*rng.pick(&WORKERS).expect("there are workers")).to_owned(), hostname: "host".into() }
+        };
+        let named = if by == By::Local && rng.chance(70) { 0 } else { 1 + rng.below(3) };
+        let mut queues: Vec<QueueName> = (0..named).map(|_| queue(rng)).collect();
+        queues.sort();
+        queues.dedup();
+        let wait = if rng.chance(40) { seconds(rng, 30) } else { Duration::ZERO };
+        let claim = Claim { by, queues, count: 1 + rng.below(4) as usize, wait };
+        let (sender, answer) = oneshot::channel();
+        let deadline = self.now + wait;
+        let request = Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline, answer: sender };
+        (request, Asked::Claim { claim, deadline, answer })
+    }
+
+    /// Something the runner of an attempt says, or one that was.
+    fn word(&mut self) -> (Request, Asked) {
+        let (job, word) = self.speaker();
+        let rng = &mut self.rng;
+        let command = match rng.below(100) {
+            0..40 => Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default() },
+            40..62 => {
+                let retry = match rng.below(10) {
+                    0..6 => Retry::Backoff,
+                    6..9 => Retry::After(Duration::from_millis(rng.below(5_000))),
+                    _ => Retry::Never,
+                };
+                let failure = Failure { error: "it broke".into(), backtrace: None, retry };
+                Command::Fail { word, failure, usage: Usage::default() }
+            }
+            62..72 => Command::HandBack { word, reason: "handed back".into() },
+            _ => Command::Beat {
+                word,
+                progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
+                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 }),
+            },
+        };
+        let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
+        let mut children = Vec::new();
+        if spawns && self.rng.chance(20) {
+            let committed = self.model.jobs.get(&job).map_or(0, |job| job.children);
+            for ordinal in committed..committed + 1 + self.rng.below(2) as u32 {
+                let mut child = self.new_job();
+                child.id = Some(JobId::child(job, ordinal));
+                child.parent = Some(job);
+                children.push(child);
+            }
+        }
+        self.ask(job, command, children)
+    }
+
+    /// A job and a word for it: the right one mostly, sometimes a stale one, a wrong one, or none.
+    fn speaker(&mut self) -> (JobId, Word) {
+        let wrong = Token { fence: 1, secret: 77 };
+        if self.rng.chance(85)
+            && let Some((job, token)) = self.rng.pick(&self.held).copied()
+        {
+            let word = match self.rng.below(10) {
+                0..7 => Word::Of(token),
+                7..9 => Word::Unsigned,
+                _ => Word::Of(wrong),
+            };
+            return (job, word);
+        }
+        (self.some_job(), if self.rng.chance(50) { Word::Unsigned } else { Word::Of(wrong) })
+    }
+
+    fn act(&mut self) -> (Request, Asked) {
+        let job = self.some_job();
+        let command = self.some_act();
+        self.ask(job, command, Vec::new())
+    }
+
+    fn some_act(&mut self) -> Command {
+        let rng = &mut self.rng;
+        match rng.below(100) {
+            0..22 => Command::Cancel { reason: "not wanted".into() },
+            22..38 => Command::Retry,
+            38..48 => Command::Requeue,
+            48..60 => Command::Move {
+                queue: queue(rng),
+                reset_attempts: rng.chance(50),
+                priority: rng.maybe(50, |rng| Priority::ALL[rng.below(4) as usize]),
+            },
+            60..70 => Command::Reprioritise { priority: Priority::ALL[rng.below(4) as usize] },
+            70..80 => Command::Hold { reason: "wait".into() },
+            80..88 => Command::Approve,
+            88..92 => Command::Reject { reason: "no".into() },
+            _ => Command::Delete,
+        }
+    }
+
+    fn each(&mut self) -> (Request, Asked) {
+        let asks: Vec<(JobId, Command)> = (0..1 + self.rng.below(4))
+            .map(|_| {
+                let job = self.some_job();
+                (job, self.some_act())
+            })
+            .collect();
+        let (sender, answer) = oneshot::channel();
+        (Request::AskEach { asks: asks.clone(), answer: sender }, Asked::Each { asks, answer })
+    }
+
+    fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        let request = Request::Ask { job, command: command.clone(), children: children.clone(), answer: sender };
+        (request, Asked::Ask { job, command, children, answer })
+    }
+
+    fn log(&mut self) -> (Request, Asked) {
+        let job = self.some_job();
+        let line = LogLine { at: self.now, attempt: 1, level: "info".into(), text: "a line".into() };
+        (Request::Log { job, lines: vec![line; 1 + self.rng.below(3) as usize] }, Asked::Log)
+    }
+
+    /// One that exists, mostly.
+    fn some_job(&mut self) -> JobId {
+        let index = self.rng.below(self.model.jobs.len() as u64) as usize;
+        let known = self.model.jobs.keys().nth(index).copied();
+        if self.rng.chance(3) { JobId::new(self.now, 1) } else { known.unwrap_or(JobId::new(self.now, 2)) }
+    }
+
+    fn configure(&mut self) -> (Request, Asked) {
+        let queue = queue(&mut self.rng);
+        let rng = &mut self.rng;
+        let rate = |rng: &mut Rng| Rate { count: 1 + rng.below(4) as u32, per: seconds(rng, 20) };
+        let keep = |rng: &mut Rng| Keep { age: seconds(rng, 120), count: rng.maybe(30, |rng| rng.below(4)) };
+        let mut settings = Settings {
+            paused: rng.chance(20),
+            max_concurrency: rng.maybe(30, |rng| rng.below(4) as u32),
+            rate: rng.maybe(20, rate),
+            key_concurrency: rng.maybe(30, |rng| 1 + rng.below(2) as u32),
+            key_rate: rng.maybe(20, rate),
+            ageing: rng.maybe(20, |rng| Duration::from_secs(1 + rng.below(10))),
+            ..Settings::default()
+        };
+        if rng.chance(30) {
+            settings.retention.completed = keep(rng);
+            settings.retention.dead = keep(rng);
+            settings.retention.cancelled = keep(rng);
+        }
+        if rng.chance(20) {
+            settings.defaults.max_retries = Some(2);
+        }
+        self.set(queue, settings)
+    }
+
+    pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        let wanted = settings.clone();
+        let change = Box::new(move |current: &mut Settings| *current = wanted);
+        let request = Request::Configure { queue: queue.clone(), change, answer: sender };
+        (request, Asked::Configure { queue, settings: Box::new(settings), answer })
+    }
+
+    fn plugin(&mut self) -> (Request, Asked) {
+        let rng = &mut self.rng;
+        let name = if rng.chance(50) { "sender" } else { "painter" }.to_owned();
+        let change = if rng.chance(25) {
+            PluginChange::Remove(name)
+        } else {
+            let component = Blob { sha256: [rng.below(3) as u8; 32], len: 10 };
+            let version = Version { component, uploaded_at: self.now, uploaded_by: None, imports: Vec::new() };
+            PluginChange::Put(Plugin {
+                name,
+                queues: (0..1 + rng.below(2)).map(|_| queue(rng)).collect(),
+                active: rng.maybe(85, |_| component.sha256),
+                versions: vec![version],
+                created_at: self.now,
+                updated_at: self.now,
+            })
+        };
+        let (sender, answer) = oneshot::channel();
+        (Request::Plugin { change: change.clone(), answer: sender }, Asked::Plugin { change, answer })
+    }
+
+    fn schedule(&mut self) -> (Request, Asked) {
+        let rng = &mut self.rng;
+        let name = (*rng.pick(&SCHEDULES).expect("there are schedules")).to_owned();
+        let change = match rng.below(10) {
+            0..5 => ScheduleChange::Put { schedule: Box::new(schedule(rng, name, self.now)), replace: rng.chance(70) },
+            5..7 => ScheduleChange::Pause { name, paused: rng.chance(50) },
+            7..9 => ScheduleChange::RunNow { name },
+            _ => ScheduleChange::Remove { name },
+        };
+        let (sender, answer) = oneshot::channel();
+        (Request::Schedule { change: change.clone(), answer: sender }, Asked::Schedule { change, answer })
+    }
+}
+
+fn body(rng: &mut Rng) -> Body {
+    if rng.chance(25) {
+        Body::Blob(Blob { sha256: [rng.below(4) as u8; 32], len: 100_000 })
+    } else {
+        Body::Inline(Bytes::from(vec![7; rng.below(20) as usize]))
+    }
+}
+
+fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
+    let cron = if name == "hourly" { "0 * * * *" } else { "*/5 * * * *" };
+    Schedule {
+        name,
+        queue: queue(rng),
+        cron: cron.into(),
+        timezone: "UTC".into(),
+        payload: Bytes::from_static(b"{}"),
+        policy: PolicyChoice::default(),
+        unique: None,
+        tags: Vec::new(),
+        catch_up: match rng.below(3) {
+            0 => CatchUp::Skip,
+            1 => CatchUp::Once,
+            _ => CatchUp::All { at_most: 1 + rng.below(4) as u32 },
+        },
+        overlap: match rng.below(3) {
+            0 => Overlap::Allow,
+            1 => Overlap::Skip,
+            _ => Overlap::Cancel,
+        },
+        paused: rng.chance(20),
+        created_at: now,
+        updated_at: now,
+        last_run: None,
+        last_job: None,
+        next_run: None,
+    }
+}

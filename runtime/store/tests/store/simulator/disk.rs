@@ -1,0 +1,98 @@
+//! A disk in memory. Its commits are whole or not at all, like the real one's; and like the real one's, a commit that
+//! answers with an error may have happened.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use windlass_store::embedded::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+
+/// What the next commit meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Holds,
+    /// The error comes, and nothing was written.
+    Lost,
+    /// The error comes, though everything was written.
+    Written,
+}
+
+#[derive(Clone)]
+pub struct SimDisk(Rc<RefCell<Inner>>);
+
+struct Inner {
+    spaces: BTreeMap<Space, BTreeMap<Vec<u8>, Value>>,
+    fate: Fate,
+    /// Reads until one fails.
+    reads_left: Option<u64>,
+    commits: u64,
+}
+
+impl SimDisk {
+    pub fn new() -> SimDisk {
+        let spaces = Space::ALL.into_iter().map(|space| (space, BTreeMap::new())).collect();
+        SimDisk(Rc::new(RefCell::new(Inner { spaces, fate: Fate::Holds, reads_left: None, commits: 0 })))
+    }
+
+    pub fn set_fate(&self, fate: Fate, reads_left: Option<u64>) {
+        let mut inner = self.0.borrow_mut();
+        inner.fate = fate;
+        inner.reads_left = reads_left;
+    }
+
+    /// Everything in one space, in key order.
+    pub fn all(&self, space: Space) -> Vec<(Vec<u8>, Value)> {
+        let inner = self.0.borrow();
+        inner.spaces[&space].iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn read(&self) -> Result<(), DiskError> {
+        let mut inner = self.0.borrow_mut();
+        match &mut inner.reads_left {
+            Some(0) => Err(DiskError::Io("the simulated disk does not read".into())),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
+        self.read()?;
+        Ok(self.0.borrow().spaces[&space].get(key).cloned())
+    }
+
+    fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
+        self.read()?;
+        if from >= until {
+            return Ok(Vec::new());
+        }
+        let inner = self.0.borrow();
+        let range = inner.spaces[&space].range(from.to_vec()..until.to_vec());
+        Ok(range.take(limit).map(|(key, value)| (key.clone().into(), value.clone())).collect())
+    }
+
+    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+        let mut inner = self.0.borrow_mut();
+        let fate = std::mem::replace(&mut inner.fate, Fate::Holds);
+        if fate != Fate::Lost {
+            assert_eq!(number, inner.commits + 1, "commit numbers rise by one");
+            inner.commits = number;
+            for ((space, key), value) in batch.writes {
+                assert!(!key.is_empty() && key.len() < 65_536, "a key fjall would not take in {space:?}");
+                let rows = inner.spaces.get_mut(&space).expect("every space is there");
+                match value {
+                    Some(value) => drop(rows.insert(key, value.into())),
+                    None => drop(rows.remove(&key)),
+                }
+            }
+        }
+        match fate {
+            Fate::Holds => Ok(()),
+            Fate::Lost | Fate::Written => Err(DiskError::Io("the simulated disk failed".into())),
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What should be: plain maps, fed with the events that the engine has stored. Every event must be a move that the job
+//! could make, for a reason that somebody gave; the jobs that result must be those on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::{
+    AfterStop, Command, Event, EventKind, JobId, LockKey, NewJob, Priority, QueueName, Settings, State, Time, Token,
+    Unique, Until, Word,
+};
+use windlass_store::{Claim, EventRecord};
+
+use super::check::Stored;
+
+#[derive(Default)]
+pub struct Model {
+    pub jobs: BTreeMap<JobId, ModelJob>,
+    pub queues: BTreeMap<QueueName, ModelQueue>,
+    pub locks: BTreeMap<LockKey, ModelLock>,
+    /// Everything ever asked to be stored, by the label it carries.
+    pub specs: BTreeMap<String, NewJob>,
+    /// Instants that schedules have run for, by the id of their job.
+    pub instants: BTreeSet<JobId>,
+    /// Claims that reached their caller: the job and which of its starts.
+    pub delivered: BTreeSet<(JobId, u32)>,
+    /// Queues somebody asked to clear or remove, and which may be under way.
+    pub clearing: BTreeSet<QueueName>,
+    pub last_event: u64,
+    pub group: u64,
+    next_order: u64,
+    /// The states each job went through in this group.
+    pub seen: BTreeMap<JobId, Vec<State>>,
+    /// Stored in this group, by label.
+    pub stored: BTreeMap<String, JobId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ModelJob {
+    pub queue: QueueName,
+    pub priority: Priority,
+    pub limit_key: Option<String>,
+    pub target: Option<String>,
+    pub unique: Option<Unique>,
+    pub scope: Option<String>,
+    pub scheduled: bool,
+    pub state: State,
+    pub since: Time,
+    /// Its place in line: later is larger.
+    pub order: u64,
+    /// The group it came into line in.
+    pub group: u64,
+    pub due: Option<Time>,
+    pub expire_at: Option<Time>,
+    pub starts: u32,
+    pub children: u32,
+    pub token: Option<Token>,
+    pub local: bool,
+    pub stopping: bool,
+    /// What is known of it came from its event alone: it was gone before anybody could look.
+    pub vague: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ModelQueue {
+    pub settings: Settings,
+    pub starts: Starts,
+    pub by_key: BTreeMap<String, Starts>,
+}
+
+/// Starts, all of them and those since the rate was last set.
+#[derive(Clone, Debug, Default)]
+pub struct Starts {
+    pub ever: Vec<Time>,
+    pub counted: Vec<Time>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelLock {
+    pub job: JobId,
+    pub until: Until,
+    pub expires_at: Time,
+}
+
+/// What may have caused the events of a group.
+#[derive(Default)]
+pub struct Causes {
+    pub commands: Vec<(JobId, Command)>,
+    pub claims: Vec<Claim>,
+    pub runs_now: bool,
+    pub configured: Option<(QueueName, Settings)>,
+    /// The engine was rebuilt; true when the process was, too.
+    pub rebuilt: Option<bool>,
+}
+
+impl Causes {
+    pub fn asked(&self, id: JobId, what: impl Fn(&Command) -> bool) -> bool {
+        self.commands.iter().any(|(job, command)| *job == id && what(command))
+    }
+
+    /// Somebody may have put it elsewhere in line, at a moment within the group that no event tells.
+    pub fn reordered(&self, id: JobId) -> bool {
+        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
+    }
+
+    fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
+        self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
+            Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),
+            Some(Word::Unsigned) => !job.local,
+            None => false,
+        })
+    }
+}
+
+impl Model {
+    /// A new group begins.
+    pub fn begin(&mut self) {
+        self.group += 1;
+        self.seen.clear();
+        self.stored.clear();
+    }
+
+    /// Settings leave no event: what is on disk must be what was, or what was asked for.
+    pub fn adopt_settings(&mut self, stored: &Stored, causes: &Causes) {
+        for row in stored.queues.values() {
+            let queue = self.queues.entry(row.name.clone()).or_default();
+            if row.settings == queue.settings {
+                continue;
+            }
+            let asked = causes.configured.as_ref().is_some_and(|(name, wanted)| *name == row.name && *wanted == row.settings);
+            let mut as_before = row.settings.clone();
+            as_before.paused = queue.settings.paused;
+            let going = as_before == queue.settings && self.clearing.contains(&row.name);
+            assert!(asked || going, "nobody set {row:?}; it was {:?}", queue.settings);
+            if row.settings.rate != queue.settings.rate {
+                queue.starts.counted.clear();
+            }
+            if row.settings.key_rate != queue.settings.key_rate {
+                queue.by_key.values_mut().for_each(|starts| starts.counted.clear());
+            }
+            queue.settings = row.settings.clone();
+        }
+        let clearing = &self.clearing;
+        self.queues.retain(|name, _| {
+            let there = stored.queues.contains_key(name.as_str());
+            assert!(there || clearing.contains(name), "the queue {name} is gone, and nobody removed it");
+            there
+        });
+    }
+
+    /// A changed priority leaves no event, and a token is nobody's but its holder's: both are read from the record.
+    pub fn adopt_silent(&mut self, stored: &Stored, causes: &Causes) {
+        let mut again = Vec::new();
+        for (id, job) in &mut self.jobs {
+            let Some(stored) = stored.jobs.get(id) else { continue };
+            if stored.priority != job.priority && causes.reordered(*id) {
+                job.priority = stored.priority;
+                again.push(*id);
+            }
+            if let Some(run) = &stored.run {
+                let same = job.token.is_none_or(|token| token == run.token);
+                assert!(same, "another attempt lives: {stored:?} should be {job:?}");
+                job.token = Some(run.token);
+                job.local = run.runner.is_local();
+            }
+            assert!(stored.children >= job.children, "children are never forgotten: {stored:?}");
+            job.children = stored.children;
+        }
+        for id in again {
+            self.place_again(id);
+        }
+    }
+
+    fn move_to(&mut self, id: JobId, state: State, at: Time) {
+        self.next_order += 1;
+        let (order, group) = (self.next_order, self.group);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.seen.entry(id).or_insert_with(|| vec![job.state]).push(state);
+        job.state = state;
+        job.since = at;
+        job.order = order;
+        job.group = group;
+        if state != State::Active {
+            job.token = None;
+            job.local = false;
+            job.stopping = false;
+        }
+        if !matches!(state, State::Scheduled | State::Retrying) {
+            job.due = None;
+        }
+        if state.is_ended() {
+            self.locks.retain(|_, lock| lock.job != id || lock.until == Until::Period);
+        }
+    }
+
+    pub fn place_again(&mut self, id: JobId) {
+        self.next_order += 1;
+        let (order, group) = (self.next_order, self.group);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.order = order;
+            job.group = group;
+        }
+    }
+
+    /// Takes one stored event. `local` and `label` tell what the job's record says, where it still has one.
+    pub fn take(&mut self, record: &EventRecord, causes: &Causes, stored: Option<&windlass_core::Job>) {
+        let EventRecord { seq, event } = record;
+        assert!(*seq > self.last_event, "event {seq} after event {}", self.last_event);
+        self.last_event = *seq;
+        let (id, at) = (event.job, event.at);
+        if event.kind == EventKind::Enqueued {
+            self.enqueued(event, causes, stored);
+            return;
+        }
+        let job = self.jobs.get(&id).unwrap_or_else(|| panic!("{event:?} of a job that is not there")).clone();
+        let state = job.state;
+        let must = |holds: bool, why: &str| assert!(holds, "{event:?}: {why}; the job was {job:?}");
+        match &event.kind {
+            EventKind::Enqueued => {}
+            EventKind::Pending { reason } => {
+                self.pending(&job, event, reason, causes);
+                self.move_to(id, State::Pending, at);
+            }
+            EventKind::Started { attempt } => {
+                must(state == State::Pending, "only pending jobs start");
+                must(*attempt >= 1 && *attempt <= job.starts + 1, "attempts rise by one");
+                self.check_start(id, &job, event, causes, stored);
+                self.move_to(id, State::Active, at);
+                let job = self.jobs.get_mut(&id).expect("it is there");
+                job.starts += 1;
+                job.local = stored.and_then(|stored| stored.run.as_ref()).is_some_and(|run| run.runner.is_local());
+            }
+            EventKind::Progress(_) | EventKind::Checkpoint { .. } => {
+                must(state == State::Active, "only a running attempt speaks");
+                let beat = |command: &Command| match command {
+                    Command::Beat { word, .. } => Some(*word),
+                    _ => None,
+                };
+                must(causes.word(id, &job, beat), "nobody with a right to said so");
+            }
+            EventKind::Completed { .. } => {
+                must(state == State::Active, "only a running attempt completes");
+                must(self.acked(id, &job, causes), "nobody with a right to said so");
+                self.move_to(id, State::Completed, at);
+            }
+            EventKind::Failed { next_attempt_at, error, .. } => {
+                must(state == State::Active, "only a running attempt fails");
+                let crashed = error.starts_with("the server stopped");
+                must(!crashed || causes.rebuilt == Some(true), "the process lives");
+                let said = self.failed(id, &job, causes);
+                must(crashed || said || !job.local, "nobody with a right to said so");
+                self.move_to(id, State::Retrying, at);
+                self.jobs.get_mut(&id).expect("it is there").due = Some(*next_attempt_at);
+            }
+            EventKind::Held { .. } => {
+                let waiting = matches!(state, State::Scheduled | State::Pending | State::Retrying);
+                must(waiting || (state == State::Active && job.stopping), "it cannot be held from there");
+                self.move_to(id, State::Held, at);
+            }
+            EventKind::Approved | EventKind::Rejected => must(state == State::Held, "it was not held"),
+            EventKind::Dead { reason, .. } => {
+                must(!state.is_ended(), "it had ended");
+                must(reason != "expired" || job.expire_at.is_some_and(|due| due <= at), "it had time left");
+                self.move_to(id, State::Dead, at);
+            }
+            EventKind::Cancelling => {
+                must(state == State::Active, "only a running attempt is asked to stop");
+                self.jobs.get_mut(&id).expect("it is there").stopping = true;
+            }
+            EventKind::Cancelled { .. } => {
+                must(!state.is_ended(), "it had ended");
+                must(state != State::Active || job.stopping, "nobody had asked its attempt to stop");
+                self.move_to(id, State::Cancelled, at);
+            }
+            EventKind::Moved { .. } => {
+                must(state != State::Active, "an active job belongs to its runner");
+                self.moved(id, &job, event);
+            }
+            EventKind::Deleted => {
+                self.check_deletion(id, &job, event, causes);
+                self.seen.entry(id).or_insert_with(|| vec![state]);
+                self.locks.retain(|_, lock| lock.job != id);
+                self.jobs.remove(&id);
+            }
+        }
+    }
+
+    fn enqueued(&mut self, event: &Event, causes: &Causes, stored: Option<&windlass_core::Job>) {
+        let (id, at) = (event.job, event.at);
+        assert!(!self.jobs.contains_key(&id), "{event:?}: it was stored before");
+        let label = stored.and_then(|job| job.batch_id.clone());
+        let spec = label.as_ref().and_then(|label| self.specs.get(label)).cloned();
+        let scheduled = stored.is_some_and(|job| job.schedule.is_some());
+        assert!(stored.is_none() || spec.is_some() || scheduled, "{event:?}: nobody asked for it");
+        if scheduled {
+            let on_the_hour = id.time().millis() % 300_000 == 0;
+            assert!(on_the_hour || causes.runs_now, "{event:?}: it is not its time");
+            assert!(self.instants.insert(id), "{event:?}: one instant, one run");
+        }
+        if let Some(label) = label {
+            self.stored.insert(label, id);
+        }
+        let vague = stored.is_none();
+        let spec = spec.unwrap_or_default();
+        let due = spec.delay.map(|delay| at + delay).filter(|due| *due > at);
+        let job = ModelJob {
+            queue: event.queue.clone(),
+            priority: spec.policy.priority.unwrap_or_default(),
+            limit_key: spec.limit_key,
+            target: spec.target_worker,
+            unique: spec.unique.clone(),
+            scope: spec.scope,
+            scheduled,
+            state: State::Pending,
+            since: at,
+            order: 0,
+            group: self.group,
+            due: None,
+            expire_at: spec.policy.expire_after.map(|span| at + span),
+            starts: 0,
+            children: 0,
+            token: None,
+            local: false,
+            stopping: false,
+            vague,
+        };
+        self.jobs.insert(id, job);
+        self.take_lock(id, at);
+        self.move_to(id, if due.is_some() { State::Scheduled } else { State::Pending }, at);
+        self.jobs.get_mut(&id).expect("it is there").due = due;
+    }
+
+    /// The job wants its unique key: nobody else may hold it.
+    fn take_lock(&mut self, id: JobId, at: Time) {
+        let job = &self.jobs[&id];
+        let Some(unique) = job.unique.clone() else { return };
+        let key = unique.lock_key(&job.queue, job.scope.as_deref());
+        if let Some(lock) = self.locks.get(&key).filter(|lock| lock.expires_at > at && lock.job != id) {
+            panic!("{id} has the key {key:?}, which {} holds", lock.job);
+        }
+        let lock = ModelLock { job: id, until: unique.until, expires_at: at + unique.period };
+        self.locks.insert(key, lock);
+    }
+
+    fn pending(&mut self, job: &ModelJob, event: &Event, reason: &str, causes: &Causes) {
+        let (id, at) = (event.job, event.at);
+        let fine = match job.state {
+            State::Scheduled | State::Retrying => job.due.is_some_and(|due| due <= at),
+            State::Held => true,
+            State::Active => {
+                let handed = |command: &Command| match command {
+                    Command::HandBack { word, .. } => Some(*word),
+                    _ => None,
+                };
+                let undelivered = !self.delivered.contains(&(id, job.starts));
+                causes.word(id, job, handed)
+                    || causes.rebuilt == Some(true)
+                    || (undelivered && (reason.contains("had gone") || causes.rebuilt == Some(false)))
+            }
+            State::Completed | State::Dead | State::Cancelled => {
+                self.take_lock(id, at);
+                causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue))
+            }
+            State::Pending | State::Blocked => false,
+        };
+        assert!(fine, "{event:?}: it cannot come back into line from {job:?}");
+        if job.state.is_ended() {
+            self.jobs.get_mut(&id).expect("it is there").expire_at = None;
+        }
+    }
+
+    fn acked(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
+        causes.word(id, job, |command| match command {
+            Command::Complete { word, .. } => Some(*word),
+            _ => None,
+        })
+    }
+
+    fn failed(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
+        causes.word(id, job, |command| match command {
+            Command::Fail { word, .. } => Some(*word),
+            _ => None,
+        })
+    }
+
+    fn moved(&mut self, id: JobId, job: &ModelJob, event: &Event) {
+        let mut moved = job.clone();
+        moved.queue = event.queue.clone();
+        moved.since = event.at;
+        if let Some(unique) = &job.unique {
+            let from = unique.lock_key(&job.queue, job.scope.as_deref());
+            let to = unique.lock_key(&moved.queue, job.scope.as_deref());
+            if from != to && self.locks.get(&from).is_some_and(|lock| lock.job == id) {
+                let lock = self.locks.remove(&from).expect("it was just there");
+                let other = self.locks.get(&to).filter(|other| other.expires_at > event.at);
+                assert!(other.is_none(), "{id} was moved to where {other:?} holds its key");
+                self.locks.insert(to, lock);
+            }
+        }
+        self.jobs.insert(id, moved);
+        self.place_again(id);
+    }
+
+    fn check_deletion(&self, id: JobId, job: &ModelJob, event: &Event, causes: &Causes) {
+        let wanted = causes.asked(id, |command| matches!(command, Command::Delete))
+            || (job.state == State::Active && job.stopping)
+            || self.clearing.contains(&job.queue);
+        if wanted || job.vague {
+            return;
+        }
+        assert!(job.state.is_ended(), "{event:?}: nobody asked for it, and it had not ended: {job:?}");
+        // Retention: never before the queue's age or count, the job's own ttl or its lock allow.
+        let keep = self.queues.get(&job.queue).and_then(|queue| queue.settings.retention.of(job.state)).unwrap_or_default();
+        let locked = self.locks.values().any(|lock| lock.job == id && lock.expires_at > event.at);
+        assert!(!locked, "{event:?}: its lock should have kept it");
+        let ttl = self.specs.values().any(|spec| spec.policy.ttl.is_some());
+        let old = event.at.since(job.since) >= keep.age;
+        assert!(old || ttl || keep.count.is_some(), "{event:?}: it was removed too early: {job:?}");
+    }
+}
+
+/// Whether a command can be carried out on a job in this state.
+pub fn allowed(command: &Command, state: State) -> bool {
+    match command {
+        Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
+        Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,
+        Command::Cancel { .. } => !state.is_ended(),
+        Command::Retry => state.is_ended(),
+        Command::Requeue => state == State::Dead,
+        Command::Move { .. } => state != State::Active,
+        Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,
+        Command::Hold { .. } => {
+            matches!(state, State::Scheduled | State::Pending | State::Retrying | State::Active)
+        }
+        Command::Approve | Command::Reject { .. } => state == State::Held,
+        Command::Delete => true,
+        Command::Enqueue(_)
+        | Command::Start { .. }
+        | Command::Due
+        | Command::Expire
+        | Command::Watch
+        | Command::Crash => false,
+    }
+}
+
+/// The wish behind a stop that is under way weighs at least as much as an expiry.
+pub fn stops_for_good(then: &AfterStop) -> bool {
+    matches!(then, AfterStop::Expire | AfterStop::Delete)
+}

@@ -1,0 +1,135 @@
+//! Who may start, and who must: first in first out within a lane, strict priority, limits that hold, and nobody left
+//! waiting for what could start.
+
+use windlass_core::limits::Rate;
+use windlass_core::{Event, JobId, State, Time};
+use windlass_store::{By, Claim};
+
+use super::model::{Causes, Model, ModelJob, ModelQueue, Starts};
+
+impl Model {
+    /// Checks one start against the line and the limits, and counts it.
+    pub fn check_start(
+        &mut self,
+        id: JobId,
+        job: &ModelJob,
+        event: &Event,
+        causes: &Causes,
+        stored: Option<&windlass_core::Job>,
+    ) {
+        let at = event.at;
+        assert!(!causes.claims.is_empty(), "{event:?}: nobody claimed anything");
+        let queue = self.queues.get(&job.queue).unwrap_or_else(|| panic!("{event:?}: in no queue"));
+        assert!(!queue.settings.paused, "{event:?}: its queue is paused");
+        self.check_limits(job, queue, event);
+        if !job.vague && !causes.reordered(id) {
+            self.check_turn(id, job, queue, event, causes);
+        }
+        if let (Some(target), Some(run)) = (&job.target, stored.and_then(|stored| stored.run.as_ref())) {
+            let windlass_core::Runner::External { worker_id, .. } = &run.runner else {
+                panic!("{event:?}: it was for {target} alone")
+            };
+            assert_eq!(worker_id, target, "{event:?}: it was for another worker");
+        }
+        let limit_key = job.limit_key.clone();
+        let queue = self.queues.get_mut(&job.queue).expect("it was just there");
+        queue.starts.add(at);
+        if let Some(limit_key) = limit_key {
+            queue.by_key.entry(limit_key).or_default().add(at);
+        }
+    }
+
+    fn check_limits(&self, job: &ModelJob, queue: &ModelQueue, event: &Event) {
+        let settings = &queue.settings;
+        let running = self.running(|other| other.queue == job.queue);
+        let full = settings.max_concurrency.is_some_and(|most| running >= most as usize);
+        assert!(!full, "{event:?}: {running} run already, of {:?}", settings.max_concurrency);
+        let fast = settings.rate.is_some_and(|rate| inside(&queue.starts.counted, rate, event.at) >= rate.count as usize);
+        assert!(!fast, "{event:?}: more starts than {:?}", settings.rate);
+        let Some(key) = &job.limit_key else { return };
+        let running = self.running(|other| other.queue == job.queue && other.limit_key.as_ref() == Some(key));
+        let full = settings.key_concurrency.is_some_and(|most| running >= most as usize);
+        assert!(!full, "{event:?}: {running} of key {key} run already, of {:?}", settings.key_concurrency);
+        if let (Some(rate), Some(starts)) = (settings.key_rate, queue.by_key.get(key)) {
+            let starts = inside(&starts.counted, rate, event.at);
+            assert!(starts < rate.count as usize, "{event:?}: {starts} starts of key {key} within {rate:?}");
+        }
+    }
+
+    fn check_turn(&self, id: JobId, job: &ModelJob, queue: &ModelQueue, event: &Event, causes: &Causes) {
+        for (other_id, other) in &self.jobs {
+            if other.queue != job.queue || other.state != State::Pending || *other_id == id {
+                continue;
+            }
+            if other.vague || causes.reordered(*other_id) {
+                continue;
+            }
+            let same_lane =
+                other.priority == job.priority && other.limit_key == job.limit_key && other.target == job.target;
+            assert!(!same_lane || other.order > job.order, "{event:?}: {other_id} was before it: {other:?}, {job:?}");
+            // What came into line within this very group may not be seen yet, when there are very many keys.
+            let passed_over = queue.settings.ageing.is_none()
+                && other.priority < job.priority
+                && other.target.is_none()
+                && other.group < self.group
+                && self.key_admits(other, queue, event.at);
+            assert!(!passed_over, "{event:?}: {other_id} is more urgent: {other:?}, {job:?}");
+        }
+    }
+
+    fn running(&self, of: impl Fn(&ModelJob) -> bool) -> usize {
+        self.jobs.values().filter(|job| job.state == State::Active && of(job)).count()
+    }
+
+    /// Whether the limits of the job's key let it start. All starts count here, even those before a limit was set: the
+    /// engine may remember them.
+    fn key_admits(&self, job: &ModelJob, queue: &ModelQueue, now: Time) -> bool {
+        let Some(key) = &job.limit_key else { return true };
+        let running = self.running(|other| other.queue == job.queue && other.limit_key.as_ref() == Some(key));
+        let place = queue.settings.key_concurrency.is_none_or(|most| running < most as usize);
+        let slow = match (queue.settings.key_rate, queue.by_key.get(key)) {
+            (Some(rate), Some(starts)) => inside(&starts.ever, rate, now) < rate.count as usize,
+            (None, _) | (_, None) => true,
+        };
+        place && slow
+    }
+
+    /// A pending job that this claim could have, if there is one.
+    pub fn startable(&self, claim: &Claim, served: &dyn Fn(&str) -> bool, now: Time) -> Option<JobId> {
+        let worker = match &claim.by {
+            By::Local => None,
+            By::Worker { worker_id, .. } => Some(worker_id),
+        };
+        let found = self.jobs.iter().find(|(_, job)| {
+            let wanted = match (&claim.by, claim.queues.is_empty()) {
+                (By::Local, true) => served(&job.queue),
+                (By::Local, false) => served(&job.queue) && claim.queues.contains(&job.queue),
+                (By::Worker { .. }, _) => claim.queues.contains(&job.queue),
+            };
+            let Some(queue) = self.queues.get(&job.queue) else { return false };
+            let settings = &queue.settings;
+            let running = self.running(|other| other.queue == job.queue);
+            wanted
+                && job.state == State::Pending
+                && (job.target.is_none() || job.target.as_ref() == worker)
+                && !settings.paused
+                && settings.max_concurrency.is_none_or(|most| running < most as usize)
+                && settings.rate.is_none_or(|rate| inside(&queue.starts.ever, rate, now) < rate.count as usize)
+                && self.key_admits(job, queue, now)
+        });
+        found.map(|(id, _)| *id)
+    }
+}
+
+impl Starts {
+    fn add(&mut self, at: Time) {
+        self.ever.push(at);
+        self.counted.push(at);
+    }
+}
+
+/// How many starts the window that ends now holds.
+fn inside(starts: &[Time], rate: Rate, now: Time) -> usize {
+    starts.iter().rev().take_while(|at| **at + rate.per > now).count()
+}
+

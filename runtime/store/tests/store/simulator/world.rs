@@ -1,0 +1,312 @@
+//! One run: the engine on its disk, the callers with their wishes, the clock, and the crashes.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc};
+use windlass_core::{Effect, JobId, QueueName, Settings, State, Time, Token};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::engine::Engine;
+use windlass_store::embedded::message::Request;
+use windlass_store::embedded::recover::Alive;
+use windlass_store::embedded::stream;
+use windlass_store::limits::Tuning;
+use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
+
+use super::check::{self, Stored};
+use super::answers::assert_unheard;
+use super::commands::{Asked, QUEUES, Receiver, WORKERS};
+use super::disk::{Fate, SimDisk};
+use super::model::{Causes, Model};
+use crate::rng::Rng;
+
+pub struct World {
+    pub rng: Rng,
+    pub now: Time,
+    pub model: Model,
+    /// Attempts that were handed out, the dead ones too: late words come from those.
+    pub held: Vec<(JobId, Token)>,
+    pub made: u64,
+    pub tickets: u64,
+    pub disk: SimDisk,
+    engine: Engine<SimDisk>,
+    tuning: Tuning,
+    hub: broadcast::Sender<std::sync::Arc<windlass_store::EventRecord>>,
+    orders: mpsc::UnboundedSender<Effect>,
+    /// Claims that wait for a job.
+    pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
+    /// Queues being cleared or removed.
+    pub sweeping: Vec<(QueueName, Receiver<u64>)>,
+    idle_rounds: usize,
+    loud: bool,
+}
+
+impl World {
+    pub fn new(seed: u64, loud: bool) -> World {
+        let mut rng = Rng::new(seed);
+        let tuning = Tuning {
+            cached_jobs: 2 + rng.below(12) as usize,
+            window: 1 + rng.below(4) as usize,
+            hot_lanes: 1 + rng.below(4) as usize,
+            cursor_step: 1 + rng.below(4),
+            timers: 1 + rng.below(6) as usize,
+            timers_per_group: 1 + rng.below(6) as usize,
+            sweep: 1 + rng.below(5) as usize,
+            events: 200,
+            event_reserve: 10 + rng.below(100),
+            log_lines: 10,
+        };
+        let (hub, _) = broadcast::channel(16);
+        let (orders, _) = mpsc::unbounded_channel();
+        let disk = SimDisk::new();
+        let now = Time(1_700_000_000_000 + rng.below(3_600_000));
+        let alive = Alive { hub: hub.clone(), orders: orders.clone(), local: HashSet::new(), new_process: true };
+        let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
+        World {
+            rng,
+            now,
+            model: Model::default(),
+            held: Vec::new(),
+            made: 0,
+            tickets: 0,
+            disk,
+            engine,
+            tuning,
+            hub,
+            orders,
+            waiting: Vec::new(),
+            sweeping: Vec::new(),
+            idle_rounds: 0,
+            loud,
+        }
+    }
+
+    pub fn run(mut self) {
+        let steps = 40 + self.rng.below(80);
+        for step in 0..steps {
+            self.pass_time();
+            self.say(|world| format!("step {step} at {}", world.now));
+            let wishes = self.wishes();
+            self.group(wishes);
+            if self.rng.chance(2) {
+                // Between two groups: what was only meant to ride along may be lost.
+                self.die(Causes::default());
+            }
+            if self.rng.chance(30) {
+                self.settle();
+            }
+        }
+        self.drain();
+    }
+
+    fn pass_time(&mut self) {
+        let span = match self.rng.below(100) {
+            0..70 => 1 + self.rng.below(200),
+            70..90 => 1 + self.rng.below(5_000),
+            90..98 => 1 + self.rng.below(120_000),
+            _ => 1 + self.rng.below(3 * 24 * 3_600_000),
+        };
+        self.now = self.now + Duration::from_millis(span);
+    }
+
+    fn say(&self, what: impl FnOnce(&World) -> String) {
+        if self.loud {
+            println!("{}", what(self));
+        }
+    }
+
+    /// Hands one group to the engine, and looks at everything that came of it.
+    fn group(&mut self, wishes: Vec<(Request, Asked)>) {
+        let (requests, asked): (Vec<Request>, Vec<Asked>) = wishes.into_iter().unzip();
+        for asked in &asked {
+            self.say(|_| format!("  {}", tell(asked)));
+        }
+        self.leave_some_claims();
+        let causes = self.causes(&asked);
+        let fate = match self.rng.below(100) {
+            0..94 => Fate::Holds,
+            94..97 => Fate::Lost,
+            _ => Fate::Written,
+        };
+        let reads_left = self.rng.maybe(3, |rng| rng.below(30));
+        self.disk.set_fate(fate, reads_left);
+        let done = self.engine.group(requests, self.now);
+        self.disk.set_fate(Fate::Holds, None);
+        self.model.begin();
+        match done {
+            Ok(()) => {
+                self.sync(&causes);
+                self.take_answers(asked);
+            }
+            Err(error) => {
+                self.say(|_| format!("  the disk fails ({fate:?}, {error})"));
+                let unheard = Error::Unavailable { why: error.to_string() };
+                let local = self.engine.abandon(&unheard);
+                for asked in asked {
+                    assert_unheard(asked);
+                }
+                self.sync(&causes);
+                let alive = if self.rng.chance(50) { None } else { Some(local) };
+                self.rebuild(alive);
+            }
+        }
+    }
+
+    /// The process dies: memory is gone, the disk stays.
+    fn die(&mut self, causes: Causes) {
+        self.say(|_| "  the process dies".into());
+        self.model.begin();
+        self.sync(&causes);
+        self.rebuild(None);
+    }
+
+    /// A new engine from what is on disk; `alive` are the attempts that go on when only the disk had failed.
+    fn rebuild(&mut self, alive: Option<HashSet<(JobId, Token)>>) {
+        self.waiting.clear();
+        self.sweeping.clear();
+        self.model.clearing.clear();
+        let new_process = alive.is_none();
+        let local = alive.unwrap_or_default();
+        for _ in 0..10 {
+            let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
+            let alive = Alive { hub: self.hub.clone(), orders: self.orders.clone(), local: local.clone(), new_process };
+            let seed = self.rng.next();
+            self.engine = Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
+            self.disk.set_fate(fate, None);
+            let done = self.engine.group(Vec::new(), self.now);
+            self.disk.set_fate(Fate::Holds, None);
+            self.model.begin();
+            self.sync(&Causes { rebuilt: Some(new_process), ..Causes::default() });
+            if done.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Callers go away sometimes, without a word.
+    fn leave_some_claims(&mut self) {
+        let rng = &mut self.rng;
+        self.waiting.retain(|_| !rng.chance(5));
+    }
+
+    fn causes(&mut self, asked: &[Asked]) -> Causes {
+        let mut causes = Causes { claims: self.waiting.iter().map(|(claim, ..)| claim.clone()).collect(), ..Causes::default() };
+        for asked in asked {
+            match asked {
+                Asked::Enqueue { jobs, .. } => self.expect_jobs(jobs),
+                Asked::Claim { claim, .. } => causes.claims.push(claim.clone()),
+                Asked::Ask { job, command, children, .. } => {
+                    self.expect_jobs(children);
+                    causes.commands.push((*job, command.clone()));
+                }
+                Asked::Each { asks, .. } => causes.commands.extend(asks.iter().cloned()),
+                Asked::Clear { queue, .. } | Asked::RemoveQueue { queue, .. } => {
+                    self.model.clearing.insert(queue.clone());
+                }
+                Asked::Schedule { change, .. } => {
+                    causes.runs_now = matches!(change, ScheduleChange::RunNow { .. });
+                }
+                Asked::Log | Asked::Configure { .. } | Asked::Plugin { .. } => {}
+            }
+        }
+        if let Some(Asked::Configure { queue, settings, .. }) = asked.first() {
+            causes.configured = Some((queue.clone(), (**settings).clone()));
+        }
+        causes
+    }
+
+    fn expect_jobs(&mut self, jobs: &[windlass_core::NewJob]) {
+        for job in jobs {
+            self.model.specs.insert(job.batch_id.clone().expect("every job has a label"), job.clone());
+        }
+    }
+
+    /// Brings the model up to what is on disk, and checks that what is on disk may be so.
+    fn sync(&mut self, causes: &Causes) {
+        let stored = Stored::read(&self.disk);
+        self.model.adopt_settings(&stored, causes);
+        for (_, value) in self.disk.all(Space::Events) {
+            for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
+                self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
+                let job = stored.jobs.get(&record.event.job);
+                self.model.take(&record, causes, job);
+            }
+        }
+        self.model.adopt_silent(&stored, causes);
+        check::disk(&self.disk, &stored, &self.model, self.now);
+    }
+
+    /// Lets the engine do all that it says is due now, and checks that nothing due is left undone.
+    pub fn settle(&mut self) {
+        for _ in 0..5_000 {
+            let wake = self.engine.next_wake().expect("the disk reads");
+            if wake.is_none_or(|at| at > self.now) {
+                check::at_rest(&Stored::read(&self.disk), self.now);
+                self.check_waiting();
+                return;
+            }
+            let causes = self.causes(&[]);
+            self.engine.group(Vec::new(), self.now).expect("the disk holds");
+            self.model.begin();
+            self.sync(&causes);
+            self.take_assignments();
+        }
+        panic!("the engine never comes to rest");
+    }
+
+    /// Nothing is stranded: with every door open, claims get all that waits.
+    fn drain(&mut self) {
+        self.say(|_| "drain".into());
+        self.settle();
+        self.waiting.clear();
+        for name in QUEUES {
+            let wish = self.set(name.parse().expect("a name"), Settings::default());
+            self.calm(vec![wish]);
+        }
+        self.settle();
+        for round in 0..10_000 {
+            let worker = WORKERS[round % WORKERS.len()].to_owned();
+            let by = By::Worker { worker_id: worker, hostname: "host".into() };
+            let queues: Vec<QueueName> = QUEUES.iter().map(|name| name.parse().expect("a name")).collect();
+            let claim = Claim { by, queues, count: 1 + self.rng.below(3) as usize, wait: Duration::ZERO };
+            let (sender, answer) = tokio::sync::oneshot::channel();
+            self.tickets += 1;
+            let request =
+                Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline: self.now, answer: sender };
+            let before = self.held.len();
+            self.calm(vec![(request, Asked::Claim { claim, deadline: self.now, answer })]);
+            let left = self.model.jobs.values().filter(|job| job.state == State::Pending).count();
+            if left == 0 {
+                return;
+            }
+            let stuck = self.held.len() == before && round > 2 * WORKERS.len();
+            self.idle_rounds = if stuck { self.idle_rounds + 1 } else { 0 };
+            assert!(self.idle_rounds < WORKERS.len(), "{left} pending jobs are stranded");
+        }
+    }
+
+    /// A group on a disk that holds.
+    fn calm(&mut self, wishes: Vec<(Request, Asked)>) {
+        let (requests, asked): (Vec<Request>, Vec<Asked>) = wishes.into_iter().unzip();
+        let causes = self.causes(&asked);
+        self.engine.group(requests, self.now).expect("the disk holds");
+        self.model.begin();
+        self.sync(&causes);
+        self.take_answers(asked);
+    }
+}
+
+fn tell(asked: &Asked) -> String {
+    match asked {
+        Asked::Enqueue { jobs, .. } => format!("enqueue {jobs:?}"),
+        Asked::Claim { claim, deadline, .. } => format!("claim {claim:?} until {deadline}"),
+        Asked::Ask { job, command, children, .. } => format!("ask {job} {command:?} {children:?}"),
+        Asked::Each { asks, .. } => format!("ask each {asks:?}"),
+        Asked::Log => "log".into(),
+        Asked::Configure { queue, settings, .. } => format!("configure {queue} {settings:?}"),
+        Asked::Clear { queue, .. } => format!("clear {queue}"),
+        Asked::RemoveQueue { queue, .. } => format!("remove {queue}"),
+        Asked::Plugin { change, .. } => format!("{change:?}"),
+        Asked::Schedule { change, .. } => format!("{change:?}"),
+    }
+}

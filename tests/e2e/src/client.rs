@@ -1,0 +1,113 @@
+//! Speaking HTTP to a server: every answer is a status and JSON, refusals included.
+
+use serde_json::Value;
+
+use crate::wait::{DEADLINE, eventually};
+
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: ureq::Agent,
+    url: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub status: u16,
+    /// `null` for an empty body.
+    pub body: Value,
+    /// The `Allow` header.
+    pub allow: Option<String>,
+}
+
+impl Client {
+    pub fn new(url: String) -> Client {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(DEADLINE)).build();
+        Client { agent: config.into(), url }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        answer(path, self.agent.get(self.url(path)).call())
+    }
+
+    pub fn delete(&self, path: &str) -> Answer {
+        answer(path, self.agent.delete(self.url(path)).call())
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        answer(path, self.agent.post(self.url(path)).send_json(body))
+    }
+
+    /// A POST of any bytes.
+    pub fn post_bytes(&self, path: &str, body: &[u8]) -> Answer {
+        answer(path, self.agent.post(self.url(path)).send(body))
+    }
+
+    pub fn put(&self, path: &str, body: &[u8]) -> Answer {
+        answer(path, self.agent.put(self.url(path)).send(body))
+    }
+
+    /// Uploads a plugin to serve `queues`, and insists that it is taken.
+    #[track_caller]
+    pub fn upload(&self, name: &str, queues: &str) {
+        let answer = self.put(&format!("/api/v1/plugins/{name}?queues={queues}"), &crate::plugin(name));
+        assert!(answer.status == 201 || answer.status == 200, "{answer:?}");
+    }
+
+    /// Enqueues a job and gives its id.
+    #[track_caller]
+    pub fn enqueue(&self, job: &Value) -> String {
+        let answer = self.post("/api/v1/enqueue", job);
+        assert_eq!(answer.status, 201, "{answer:?}");
+        text(&answer.body["job_id"])
+    }
+
+    #[track_caller]
+    pub fn job(&self, id: &str) -> Value {
+        let answer = self.get(&format!("/api/v1/jobs/{id}"));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    }
+
+    /// Waits until the job is in this state, and gives it.
+    #[track_caller]
+    pub fn wait_for(&self, id: &str, state: &str) -> Value {
+        let mut last = Value::Null;
+        eventually(&format!("job {id} {state}"), || {
+            last = self.job(id);
+            let ended = ["completed", "dead", "cancelled"].iter().any(|end| last["state"] == *end);
+            assert!(!ended || last["state"] == state, "the job should become {state}: {last:#}");
+            (last["state"] == state).then(|| last.clone())
+        })
+    }
+
+    /// The queue of this name, as `GET /queues` shows it.
+    #[track_caller]
+    pub fn queue(&self, name: &str) -> Value {
+        let queues = self.get("/api/v1/queues").body;
+        let found = queues.as_array().and_then(|list| list.iter().find(|queue| queue["name"] == name)).cloned();
+        found.unwrap_or_else(|| panic!("no queue {name} in {queues:#}"))
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("a string, not {value}")).to_owned()
+}
+
+type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
+
+#[track_caller]
+fn answer(path: &str, called: Called) -> Answer {
+    let mut response = called.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let status = response.status().as_u16();
+    let allow = response.headers().get("allow").and_then(|allow| allow.to_str().ok()).map(str::to_owned);
+    let body = response.body_mut().read_to_string().unwrap_or_else(|error| panic!("{path}: {error}"));
+    let body = match body.as_str() {
+        "" => Value::Null,
+        json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),
+    };
+    Answer { status, body, allow }
+}

@@ -1,0 +1,158 @@
+//! The real binary as a child process.
+
+use std::io::{BufRead, BufReader};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use crate::client::Client;
+use crate::wait::{DEADLINE, eventually};
+
+/// A data folder that outlives the servers on it, and goes with the last of them.
+#[derive(Clone, Debug)]
+pub struct Data(Arc<tempfile::TempDir>);
+
+impl Data {
+    #[expect(clippy::new_without_default, reason = "it makes a folder on the disk")]
+    pub fn new() -> Data {
+        Data(Arc::new(tempfile::tempdir().expect("a folder for the test")))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// A running server. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    client: Client,
+    data: Data,
+    said: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// A server that did not start.
+#[derive(Debug)]
+pub struct Refused {
+    pub status: ExitStatus,
+    pub said: String,
+}
+
+/// The command line of the binary under test, without any `WINDLASS_…` of our own environment.
+pub fn windlass() -> Command {
+    let binary = std::env::var_os("WINDLASS_BIN").map_or_else(|| crate::target().join("debug/windlass"), PathBuf::from);
+    let mut command = Command::new(binary);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WINDLASS_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+impl Server {
+    pub fn start() -> Server {
+        Server::start_on(&Data::new(), &[])
+    }
+
+    /// Starts a server on a data folder, with further flags, and waits until it serves.
+    #[track_caller]
+    pub fn start_on(data: &Data, flags: &[&str]) -> Server {
+        Server::try_start(data, flags).unwrap_or_else(|refused| panic!("the server did not start: {refused:#?}"))
+    }
+
+    pub fn try_start(data: &Data, flags: &[&str]) -> Result<Server, Refused> {
+        let mut command = windlass();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(flags);
+        Server::spawn(command, data)
+    }
+
+    /// Starts a command that should serve, and waits until it says where.
+    pub fn spawn(mut command: Command, data: &Data) -> Result<Server, Refused> {
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stderr = child.stderr.take().expect("the harness asked for a pipe");
+        let (said, address, reader) = listen(BufReader::new(stderr));
+        match address.recv_timeout(DEADLINE) {
+            Ok(url) => Ok(Server { child, client: Client::new(url), data: data.clone(), said, reader: Some(reader) }),
+            Err(_) => {
+                // Its standard error was closed: it has ended. If it only fell silent, it ends now.
+                let _ = child.kill();
+                let status = child.wait().expect("our own child");
+                let _ = reader.join();
+                let said = said.lock().expect("the reader does not panic").clone();
+                Err(Refused { status, said })
+            }
+        }
+    }
+
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// All that the server has said so far.
+    pub fn said(&self) -> String {
+        self.said.lock().expect("the reader does not panic").clone()
+    }
+
+    /// Ends the process as a power cut would: no signal handler, no last words.
+    pub fn kill_9(mut self) -> Data {
+        self.child.kill().expect("it is running");
+        self.child.wait().expect("our own child");
+        self.data.clone()
+    }
+
+    /// Asks it to stop and waits until it has.
+    #[track_caller]
+    pub fn stop(mut self) -> (ExitStatus, String, Data) {
+        let asked = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        assert!(asked.expect("there is a kill command").success());
+        let status = eventually("the server stops", || self.child.try_wait().expect("our own child"));
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("the reader does not panic");
+        }
+        (status, self.said(), self.data.clone())
+    }
+}
+
+impl Deref for Server {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- what the server said ---\n{}----------------------------", self.said());
+        }
+    }
+}
+
+type Listening = (Arc<Mutex<String>>, Receiver<String>, JoinHandle<()>);
+
+/// Keeps what the server says, and hands on the address once it is told.
+fn listen(stderr: impl BufRead + Send + 'static) -> Listening {
+    let said = Arc::new(Mutex::new(String::new()));
+    let (found, address) = mpsc::channel();
+    let all = Arc::clone(&said);
+    let reader = thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            if let Some((_, url)) = line.split_once("listening on ") {
+                let _ = found.send(url.trim().to_owned());
+            }
+            let mut all = all.lock().expect("nobody panics with it");
+            all.push_str(&line);
+            all.push('\n');
+        }
+    });
+    (said, address, reader)
+}

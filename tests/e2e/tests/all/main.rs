@@ -1,0 +1,8 @@
+//! Windlass as its users see it: the real binary, over HTTP, through crashes.
+
+mod api;
+mod bad_input;
+mod crash;
+mod running;
+mod start_and_stop;
+mod workers;

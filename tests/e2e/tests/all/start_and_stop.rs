@@ -1,0 +1,92 @@
+//! Starting, stopping, and refusing to start.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+use windlass_e2e::{Data, Server, eventually, windlass};
+
+#[track_caller]
+fn refused(started: Result<Server, windlass_e2e::Refused>, because: &str) {
+    let Err(refused) = started else { panic!("the server should not have started") };
+    assert_eq!(refused.status.code(), Some(1), "{refused:#?}");
+    assert!(refused.said.contains(because), "{refused:#?}");
+    let panicked = refused.said.contains("panicked") || refused.said.contains("backtrace");
+    assert!(!panicked, "people get no stack trace: {refused:#?}");
+}
+
+#[test]
+fn a_second_server_on_the_same_folder_refuses_and_the_first_goes_on() {
+    let first = Server::start();
+    refused(Server::try_start(first.data(), &[]), "is in use by another windlass process");
+    assert_eq!(first.get("/healthz").body, json!({"status": "ok"}));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let mut command = windlass();
+    let data = Data::new();
+    command.args(["serve", "--listen", &address, "--data"]).arg(data.path());
+    refused(Server::spawn(command, &data), &address);
+}
+
+#[test]
+fn a_restart_keeps_plugins_and_jobs() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let before = server.enqueue(&json!({"queue": "digest", "payload": {"text": "before"}}));
+    let result = server.wait_for(&before, "completed")["result"].clone();
+    let (status, _, data) = server.stop();
+    assert!(status.success(), "{status}");
+
+    let server = Server::start_on(&data, &[]);
+    assert!(server.said().contains("plugin digest"), "the start tells which plugins are loaded: {}", server.said());
+    assert_eq!(server.job(&before)["result"], result);
+    let after = server.enqueue(&json!({"queue": "digest", "payload": {"text": "after"}}));
+    server.wait_for(&after, "completed");
+}
+
+#[test]
+fn a_running_job_is_handed_back_when_the_server_stops_and_charged_to_nobody() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let id = server.enqueue(&json!({"queue": "digest", "payload": {"generate_mb": 30, "pause_ms": 50}}));
+    eventually("it has saved a step", || server.job(&id)["checkpoint"].is_object().then_some(()));
+    let (status, said, data) = server.stop();
+    assert!(status.success() && said.contains("stopped"), "{status}: {said}");
+
+    let server = Server::start_on(&data, &[]);
+    let job = server.wait_for(&id, "completed");
+    assert_eq!((&job["attempt"], &job["failures"], &job["crashes"]), (&json!(2), &json!(0), &json!(0)));
+    assert_eq!(job["errors"], json!([]));
+    assert_eq!(job["result"]["attempts"].as_array().map(Vec::len), Some(2), "{:#}", job["result"]);
+}
+
+#[test]
+fn a_config_file_is_read_and_an_unknown_key_in_it_is_named() {
+    let data = Data::new();
+    let file = data.path().join("windlass.toml");
+    let flags = ["--config", file.to_str().expect("a readable path")];
+    std::fs::write(&file, "max_body = \"1KiB\"\n").expect("a file");
+    let server = Server::start_on(&data, &flags);
+    let answer = server.post("/api/v1/enqueue", &json!({"queue": "q", "payload": "x".repeat(2_000)}));
+    assert_eq!(answer.status, 413, "{answer:?}");
+    drop(server);
+
+    std::fs::write(&file, "max_bodi = \"1KiB\"\n").expect("a file");
+    refused(Server::try_start(&data, &flags), "max_bodi");
+}
+
+#[test]
+fn a_variable_goes_before_the_file_and_a_flag_before_the_variable() {
+    let data = Data::new();
+    let file = data.path().join("windlass.toml");
+    std::fs::write(&file, "listen = \"127.0.0.1:1\"\nmax_body = 1\n").expect("a file");
+    let mut command = windlass();
+    command.arg("serve").args(["--listen", "127.0.0.1:0"]);
+    command.env("WINDLASS_CONFIG", &file).env("WINDLASS_DATA", data.path());
+    command.env("WINDLASS_LISTEN", "127.0.0.1:2").env("WINDLASS_MAX_BODY", "1MiB");
+    let server = Server::spawn(command, &data).unwrap_or_else(|refused| panic!("{refused:#?}"));
+    assert_eq!(server.post("/api/v1/enqueue", &json!({"queue": "q"})).status, 201);
+}
