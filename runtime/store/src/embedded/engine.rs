@@ -391,11 +391,11 @@ impl<D: Disk> Engine<D> {
             let queue = self.queue_names.get(&id).and_then(|name| self.queues.get(name));
             let rate = queue.and_then(|queue| queue.row.settings.key_rate);
             let key = keys::limiter(id, &limit_key);
-            match self.key_limiters.get_mut(&(id, limit_key)) {
-                Some(limiter) if !limiter.is_idle(rate, self.now) => {
-                    self.batch.put(Space::Limiters, key, record::encode(limiter));
-                }
-                _ => self.batch.delete(Space::Limiters, key),
+            let now = self.now;
+            let limiter = self.key_limiters.get_mut(&(id, limit_key));
+            match limiter.and_then(|limiter| (!limiter.is_idle(rate, now)).then_some(limiter)) {
+                Some(limiter) => self.batch.put(Space::Limiters, key, record::encode(limiter)),
+                None => self.batch.delete(Space::Limiters, key),
             }
         }
         if self.key_limiters.len() > limits::KEY_LIMITERS {

@@ -436,7 +436,7 @@ pub fn allowed(command: &Command, state: State) -> bool {
         | Command::Start { .. }
         | Command::Due
         | Command::Expire
-        | Command::Watch
+        | Command::Watch { .. }
         | Command::Crash => false,
     }
 }
