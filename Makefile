@@ -7,13 +7,19 @@ LISTEN ?= 127.0.0.1:7070
 DATA ?= ./windlass-data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test plugins lint fmt clean
+.PHONY: help run test bench soak plugins lint fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder)
 	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh
+
+bench: ## measure the engine with a release build (QUICK=1: within a minute)
+	@scripts/bench.sh
+
+soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter)
+	@scripts/soak.sh
 
 test: ## check everything: format, lints, unit tests, plugins, end to end
 	@scripts/test.sh

@@ -110,6 +110,10 @@ pub struct Facts<'a> {
     pub queue: &'a Queue,
     /// The unique lock that the job names, if it is taken.
     pub lock: Option<Lock>,
+    /// For a move: the lock of the same name where it goes, if it is taken.
+    pub target_lock: Option<Lock>,
+    /// How many children are committed together with this command.
+    pub children: u32,
 }
 
 /// What a command comes to: all of it is committed, or nothing.

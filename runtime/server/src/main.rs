@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use windlass_server::cli::Cli;
 
+/// The engine makes many small things on one thread that others let go of; the system's allocator is slow at that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -96,6 +96,7 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
     job.keep_until = None;
     job.ended_by = None;
     job.progress = None;
+    job.hold_reason = None;
     make_pending(draft, job, now, reason);
 }
 
@@ -147,6 +148,13 @@ pub(super) fn move_to(
             .as_ref()
             .filter(|lock| lock.job == job.id && from != to)
         {
+            if let Some(other) = known.facts.target_lock.as_ref().filter(|other| other.holds(case.now)) {
+                return Err(Refusal::Locked {
+                    action: "move",
+                    id: job.id,
+                    holder: other.job,
+                });
+            }
             // The lock goes along: it is the job's, and the key is counted within the queue.
             draft.changes.push(Change::Lock { key: from, lock: None });
             draft.changes.push(Change::Lock {

@@ -31,7 +31,8 @@ pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Deci
         heartbeat_at: now,
         stop: None, watch_at: None
     });
-    let watch_at = next_watch(&job, Time::ZERO);
+    // A limit that passed while the job waited is looked at now: no timer lies in the past.
+    let watch_at = next_watch(&job, Time::ZERO).map(|at| at.max(now));
     if let Some(run) = job.run.as_mut() {
         run.watch_at = watch_at;
     }
@@ -69,6 +70,7 @@ pub(super) fn complete(
         });
     }
     job.ended_by = Some(run.token);
+    job.children += known.facts.children;
     match run.stop.map(|stop| stop.then) {
         // It was done before anybody could hold it back.
         None | Some(crate::AfterStop::Hold { .. }) => {
@@ -193,6 +195,7 @@ pub(super) fn beat(
         });
     }
     job.updated_at = now;
+    job.children += known.facts.children;
     let Some(run) = job.run.as_mut() else {
         return Err(not_active(job));
     };

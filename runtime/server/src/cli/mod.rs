@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod bench;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -15,12 +16,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Bench(bench::Bench),
 }
 
 impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Bench(bench) => bench.run(),
         }
     }
 }

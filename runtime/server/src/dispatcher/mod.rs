@@ -127,10 +127,9 @@ async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
     let cancel = Cancel::within(reason, limits::CANCEL_GRACE);
     // The order can be quicker than the claim's answer: then the attempt is alive in the store and not yet here.
     while !floor.running.stop(job, token, cancel) {
-        match floor.store.job(job).await {
-            Ok(Some(found)) if found.run.as_ref().is_some_and(|run| run.token == token) => {}
-            Ok(_) => return,
-            Err(error) => warn!("cannot look up job {job} to stop it: {error}"),
+        let alive = insist(|| floor.store.job(job)).await.ok().flatten();
+        if alive.and_then(|found| found.run).is_none_or(|run| run.token != token) {
+            return;
         }
         sleep(limits::STOP_RETRY).await;
     }

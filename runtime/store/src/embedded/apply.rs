@@ -32,7 +32,7 @@ impl<D: Disk> Engine<D> {
         Ok(decision.reply)
     }
 
-    fn put_job(&mut self, mut job: Job) -> Result<(), DiskError> {
+    pub(super) fn put_job(&mut self, mut job: Job) -> Result<(), DiskError> {
         let id = job.id;
         let old = self.jobs.remove(id);
         self.note_before(id, old.as_ref());
@@ -45,7 +45,11 @@ impl<D: Disk> Engine<D> {
             self.count_in(&job, was.is_none())?;
         }
         let stays_in_line = old.as_ref().is_some_and(|old| {
-            old.state == State::Pending && old.queue == job.queue && old.priority == job.priority
+            // Moved to where it is counts as coming anew: its place says since when it waits.
+            old.state == State::Pending
+                && old.queue == job.queue
+                && old.priority == job.priority
+                && old.since == job.since
         });
         if job.state == State::Pending && !stays_in_line {
             self.meta.next_ready += 1;
@@ -55,6 +59,8 @@ impl<D: Disk> Engine<D> {
         if !self.soft_change(old.as_ref(), &job) {
             self.hard = true;
         }
+        // It may have been removed within this group, and be here again under an id that is derived.
+        self.removed.remove(&id);
         self.jobs.insert(job);
         Ok(())
     }

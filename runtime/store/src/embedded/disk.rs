@@ -85,6 +85,10 @@ pub struct Batch {
 }
 
 impl Batch {
+    pub fn with_capacity(writes: usize) -> Batch {
+        Batch { writes: FxHashMap::with_capacity_and_hasher(writes, Default::default()) }
+    }
+
     pub fn put(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
         self.writes.insert((space, key), Some(value));
     }

@@ -153,15 +153,19 @@ impl<D: Disk> Engine<D> {
     /// On an error nothing of the group has been answered, and the engine must be rebuilt.
     pub fn group(&mut self, requests: Vec<Request>, now: Time) -> Result<(), DiskError> {
         self.now = self.now.max(now);
+        // First of all: it reads the disk, which holds what earlier groups did and nothing of this one yet.
+        self.sweep()?;
         self.tick()?;
         for request in requests {
             self.handle(request)?;
         }
-        self.sweep()?;
         self.serve_waiting()?;
         let soft_is_due = self.soft_since.is_some_and(|since| self.now.since(since) >= limits::SOFT_DELAY);
         if self.hard || soft_is_due {
             self.commit()?;
+        }
+        if self.dirty.is_empty() {
+            self.jobs.age(self.tuning.cached_jobs);
         }
         self.release();
         Ok(())
@@ -188,6 +192,16 @@ impl<D: Disk> Engine<D> {
 
     /// Carries out one command on one job.
     pub(super) fn ask(&mut self, id: JobId, command: Command) -> Result<Result<Reply, Error>, DiskError> {
+        self.ask_bringing(id, command, 0)
+    }
+
+    /// The same, for a command that comes with so many children.
+    pub(super) fn ask_bringing(
+        &mut self,
+        id: JobId,
+        command: Command,
+        children: u32,
+    ) -> Result<Result<Reply, Error>, DiskError> {
         let Some(job) = self.load(id)?.cloned() else {
             return Ok(Err(Refusal::not_found("job", id).into()));
         };
@@ -195,14 +209,18 @@ impl<D: Disk> Engine<D> {
             Some(key) => self.load_lock(&keys::lock(&key))?,
             None => None,
         };
+        let mut target_lock = None;
         if let Command::Move { queue, .. } = &command {
             self.ensure_queue(queue);
+            if let Some(unique) = &job.unique {
+                target_lock = self.load_lock(&keys::lock(&unique.lock_key(queue, job.scope.as_deref())))?;
+            }
         }
         let seed = self.next_seed();
         let Some(queue) = self.queues.get(&job.queue) else {
             return Err(DiskError::Record { space: Space::Jobs, why: format!("job {id} is in a queue that is not stored") });
         };
-        let decided = decide(command, Facts { job: Some(job), queue: &queue.row, lock }, self.now, seed);
+        let decided = decide(command, Facts { job: Some(job), queue: &queue.row, lock, target_lock, children }, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
@@ -225,7 +243,7 @@ impl<D: Disk> Engine<D> {
         };
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
-        match decide(Command::Enqueue(Box::new(new)), Facts { job, queue, lock }, self.now, seed) {
+        match decide(Command::Enqueue(Box::new(new)), Facts { job, queue, lock, target_lock: None, children: 0 }, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
         }
@@ -315,7 +333,9 @@ impl<D: Disk> Engine<D> {
         self.meta.commit += 1;
         self.meta.now = self.now;
         self.meta.timers_from = self.timers.floor();
-        let mut batch = std::mem::take(&mut self.batch);
+        // The next group is likely to be as large as this one.
+        let room = Batch::with_capacity(self.batch.writes.len());
+        let mut batch = std::mem::replace(&mut self.batch, room);
         batch.put(Space::Meta, META_KEY.to_vec(), record::encode(&self.meta));
         self.disk.commit(batch, self.meta.commit)?;
         for (key, added) in timers {
@@ -337,7 +357,6 @@ impl<D: Disk> Engine<D> {
                 }
             }
         }
-        self.jobs.age(self.tuning.cached_jobs);
         self.hard = false;
         self.soft_since = None;
         Ok(())

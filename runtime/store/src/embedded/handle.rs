@@ -57,10 +57,8 @@ impl<D: Disk> Engine<D> {
 
     fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
         // All or none: what could be refused is looked at before anything is stored.
-        for job in &jobs {
-            if let Err(refusal) = job.check(self.now) {
-                return Ok(Err(refusal.into()));
-            }
+        if let Err(refusal) = self.check_all(&jobs) {
+            return Ok(Err(refusal.into()));
         }
         let mut stored = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -89,12 +87,11 @@ impl<D: Disk> Engine<D> {
         command: Command,
         children: Vec<NewJob>,
     ) -> Result<Result<Reply, Error>, DiskError> {
-        for child in &children {
-            if let Err(refusal) = child.check(self.now) {
-                return Ok(Err(refusal.into()));
-            }
+        if let Err(refusal) = self.check_all(&children) {
+            return Ok(Err(refusal.into()));
         }
-        let reply = match self.ask(id, command)? {
+        let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
+        let reply = match self.ask_bringing(id, command, count)? {
             Ok(reply) => reply,
             Err(error) => return Ok(Err(error)),
         };
@@ -107,6 +104,16 @@ impl<D: Disk> Engine<D> {
             }
         }
         Ok(Ok(reply))
+    }
+
+    fn check_all(&self, jobs: &[NewJob]) -> Result<(), Refusal> {
+        for job in jobs {
+            job.check(self.now)?;
+            if job.queue.is_none() {
+                return Err(Refusal::invalid("queue", "name the queue the job is for"));
+            }
+        }
+        Ok(())
     }
 
     fn configure(&mut self, name: QueueName, change: SettingsChange) -> Result<windlass_core::Settings, Error> {
@@ -166,7 +173,7 @@ impl<D: Disk> Engine<D> {
         self.served = self
             .plugins
             .values()
-            .filter(|plugin| plugin.active.is_some())
+            .filter(|plugin| plugin.active_version().is_some())
             .flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone())))
             .collect();
         self.awake.extend(self.served.keys().cloned());
@@ -227,7 +234,8 @@ impl<D: Disk> Engine<D> {
     }
 
     fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
-        if self.load(id)?.is_none() {
+        // Only an attempt writes a log; the removal of a job that never started looks for none.
+        if self.load(id)?.is_none_or(|job| job.fence == 0) {
             return Ok(());
         }
         self.logs.entry(id).or_default().extend(lines);

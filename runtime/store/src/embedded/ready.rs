@@ -9,7 +9,7 @@
 //! The window may hold ids that have left the line in another way (cancelled, moved): the engine checks each candidate
 //! against its record before it starts it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use windlass_core::{JobId, Priority, Time};
 
@@ -65,6 +65,14 @@ pub struct Ring {
     /// Turns taken since the lanes in memory were read.
     taken: usize,
     loaded: bool,
+    /// How often the end of the stored lanes was reached since one was found to hold something.
+    rounds: u8,
+    /// All lanes were looked through and none has anything to start: no look before something changes.
+    exhausted: bool,
+    /// Lanes that got a job since the last commit while they were not in memory.
+    unseen: HashSet<String>,
+    /// Lanes that were found empty: their records go with the next commit, unless something has come since.
+    found_empty: HashSet<String>,
     /// Lanes that changed since the last commit.
     touched: Vec<String>,
 }
@@ -110,6 +118,10 @@ impl Ring {
             next_lanes: Vec::new(),
             taken: 0,
             loaded: false,
+            rounds: 0,
+            exhausted: false,
+            unseen: HashSet::new(),
+            found_empty: HashSet::new(),
             touched: Vec::new(),
         }
     }
@@ -117,18 +129,21 @@ impl Ring {
     /// A job joins the end of its lane.
     pub fn push(&mut self, disk: &impl Disk, batch: &mut Batch, limit_key: &str, place: Place) -> Result<(), DiskError> {
         self.load(disk)?;
+        self.look_again();
         if !self.lanes.contains_key(limit_key) {
             if !self.cold && self.lanes.len() >= self.tuning.hot_lanes {
                 self.drop_empty(batch);
             }
             let key = self.lane_key(limit_key);
             if self.cold && is_stored(disk, batch, &key)? {
+                self.unseen.insert(limit_key.to_owned());
                 return Ok(());
             }
             batch.put(Space::Lanes, key, cursor_value(place.seq));
             if self.cold || self.lanes.len() >= self.tuning.hot_lanes {
                 // It waits on disk for the lanes in memory to have had their turns.
                 self.cold = true;
+                self.unseen.insert(limit_key.to_owned());
                 return Ok(());
             }
             self.lanes.insert(limit_key.to_owned(), Lane { stored_cursor: Some(place.seq), ..Lane::default() });
@@ -151,17 +166,43 @@ impl Ring {
     /// The candidate whose turn it is, without taking it.
     pub fn peek(&mut self, disk: &impl Disk) -> Result<Option<(String, Place)>, DiskError> {
         self.load(disk)?;
-        while let Some(limit_key) = self.turn.front().cloned() {
-            self.fill(disk, &limit_key)?;
-            if let Some(lane) = self.lanes.get_mut(&limit_key) {
-                match lane.window.front() {
-                    Some(place) => return Ok(Some((limit_key, *place))),
-                    None => lane.in_turn = false,
+        loop {
+            while let Some(limit_key) = self.turn.front().cloned() {
+                self.fill(disk, &limit_key)?;
+                if let Some(lane) = self.lanes.get_mut(&limit_key) {
+                    match lane.window.front() {
+                        Some(place) => {
+                            self.rounds = 0;
+                            return Ok(Some((limit_key, *place)));
+                        }
+                        None => lane.in_turn = false,
+                    }
                 }
+                self.turn.pop_front();
+                self.found_empty.insert(limit_key);
             }
-            self.turn.pop_front();
+            // Once to the end from wherever this began, and once from the start to the end: then all have been seen.
+            self.exhausted |= self.rounds >= 2;
+            if !self.cold || self.exhausted {
+                return Ok(None);
+            }
+            self.let_go();
+            self.load(disk)?;
         }
-        Ok(None)
+    }
+
+    /// Something has come or may start again: earlier looks say nothing any more.
+    fn look_again(&mut self) {
+        self.rounds = 0;
+        self.exhausted = false;
+    }
+
+    /// The lanes in memory make room for others. Parked ones stay: a place or a moment they wait for brings them back.
+    fn let_go(&mut self) {
+        self.taken = 0;
+        self.lanes.retain(|_, lane| lane.parked);
+        self.turn.clear();
+        self.loaded = false;
     }
 
     /// Takes the candidate that `peek` showed. `served` says that it started, so the turn goes to the next lane; a stale
@@ -199,6 +240,7 @@ impl Ring {
         if !std::mem::take(&mut lane.parked) {
             return false;
         }
+        self.exhausted = false;
         if !lane.in_turn && !lane.is_empty() {
             lane.in_turn = true;
             self.turn.push_back(limit_key.to_owned());
@@ -225,6 +267,14 @@ impl Ring {
                 batch.put(Space::Lanes, key, cursor_value(cursor));
             }
         }
+        for limit_key in std::mem::take(&mut self.found_empty) {
+            let filled = self.lanes.get(&limit_key).is_some_and(|lane| !lane.is_empty() || lane.parked);
+            // A ring that is all in memory keeps its lanes: they will be used again.
+            if self.cold && !filled && !self.unseen.contains(&limit_key) {
+                batch.delete(Space::Lanes, self.lane_key(&limit_key));
+                self.lanes.remove(&limit_key);
+            }
+        }
     }
 
     /// After a commit: what was fresh is on disk now. Answers whether other lanes come in: then it is worth a look.
@@ -234,16 +284,13 @@ impl Ring {
                 lane.fresh.clear();
             }
         }
+        let came = !self.unseen.is_empty();
+        self.unseen.clear();
         let had_their_turns = self.taken >= self.lanes.len().max(1) * TURNS_PER_LANE;
-        if !self.cold || !(had_their_turns || self.turn.is_empty()) {
-            return false;
+        if self.cold && had_their_turns {
+            self.let_go();
         }
-        self.taken = 0;
-        // Parked lanes stay: a place or a moment they wait for brings them back.
-        self.lanes.retain(|_, lane| lane.parked);
-        self.turn.clear();
-        self.loaded = false;
-        true
+        came
     }
 
     fn drop_empty(&mut self, batch: &mut Batch) {
@@ -266,7 +313,7 @@ impl Ring {
         let until = after_prefix(&self.prefix);
         let from = if self.next_lanes.is_empty() { self.prefix.clone() } else { self.next_lanes.clone() };
         let mut page = disk.scan(Space::Lanes, &from, &until, self.tuning.hot_lanes)?;
-        self.cold = page.len() == self.tuning.hot_lanes || from != self.prefix;
+        self.cold = page.len() == self.tuning.hot_lanes || from != self.prefix || !self.unseen.is_empty();
         self.next_lanes.clear();
         if page.len() == self.tuning.hot_lanes {
             if let Some((last, _)) = page.last() {
@@ -275,6 +322,9 @@ impl Ring {
             }
         } else if page.is_empty() && from != self.prefix {
             page = disk.scan(Space::Lanes, &self.prefix, &until, self.tuning.hot_lanes)?;
+        }
+        if self.next_lanes.is_empty() {
+            self.rounds = self.rounds.saturating_add(1);
         }
         for (key, value) in page {
             let Some(limit_key) = read_limit_key(&self.prefix, &key) else { continue };

@@ -28,15 +28,10 @@ struct Clear {
     /// What is left to look through, and from where.
     spaces: VecDeque<(Space, Vec<u8>, Vec<u8>)>,
     /// Jobs that came after the wish are not touched.
-    before: Before,
+    before: Time,
     removed: u64,
     and_remove: bool,
     answer: Answer<u64>,
-}
-
-struct Before {
-    ready: u64,
-    time: Time,
 }
 
 impl Sweeps {
@@ -113,7 +108,8 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(super) fn begin_clear(&mut self, queue: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
-        self.begin(queue, &[State::Pending, State::Scheduled], false, answer);
+        // In this order: what comes due meanwhile is met again in line.
+        self.begin(queue, &[State::Scheduled, State::Pending], false, answer);
         Ok(())
     }
 
@@ -152,7 +148,7 @@ impl<D: Disk> Engine<D> {
                 (Space::States, prefix.clone(), after_prefix(&prefix))
             }
         });
-        let before = Before { ready: self.meta.next_ready, time: self.now };
+        let before = self.now;
         let clear =
             Clear { queue: name, id, spaces: spaces.collect(), before, removed: 0, and_remove, answer };
         self.sweeps.clears.push_back(clear);
@@ -161,8 +157,7 @@ impl<D: Disk> Engine<D> {
     fn step_clear(&mut self) -> Result<(), DiskError> {
         let Some(mut clear) = self.sweeps.clears.pop_front() else { return Ok(()) };
         let Some((space, from, until)) = clear.spaces.pop_front() else {
-            self.end_clear(clear);
-            return Ok(());
+            return self.end_clear(clear);
         };
         let page = self.disk.scan(space, &from, &until, self.tuning.sweep)?;
         if let Some((last, _)) = page.last().filter(|_| page.len() == self.tuning.sweep) {
@@ -172,11 +167,10 @@ impl<D: Disk> Engine<D> {
         }
         for (key, value) in page {
             let Some(id) = self.named_by(space, &key, &value)? else { continue };
-            let before = &clear.before;
             let wanted = self.load(id)?.is_some_and(|job| {
                 job.queue == clear.queue
                     && job.state != State::Active
-                    && (job.ready_seq <= before.ready && job.created_at <= before.time)
+                    && job.created_at <= clear.before
                     && (clear.and_remove || matches!(job.state, State::Pending | State::Scheduled))
             });
             if wanted && self.ask(id, Command::Delete)?.is_ok() {
@@ -194,12 +188,18 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    fn end_clear(&mut self, clear: Clear) {
+    fn end_clear(&mut self, clear: Clear) -> Result<(), DiskError> {
         let empty = self
             .queues
             .get(&clear.queue)
             .is_some_and(|queue| State::ALL.iter().all(|state| queue.row.counts.of(*state) == 0));
         if clear.and_remove && empty {
+            let left = clear.id.to_be_bytes();
+            for space in [Space::Lanes, Space::Limiters] {
+                self.disk.each(space, &left, &mut |key, _| self.batch.delete(space, key.to_vec()))?;
+            }
+            self.key_limiters.retain(|(queue, _), _| *queue != clear.id);
+            self.dirty_limiters.retain(|(queue, _)| *queue != clear.id);
             self.queues.remove(&clear.queue);
             self.queue_names.remove(&clear.id);
             self.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
@@ -207,6 +207,7 @@ impl<D: Disk> Engine<D> {
         }
         let answer: Result<u64, Error> = Ok(clear.removed);
         self.outbox.push(Outgoing::Count(clear.answer, answer));
+        Ok(())
     }
 }
 

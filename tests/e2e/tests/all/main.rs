@@ -3,6 +3,7 @@
 mod api;
 mod bad_input;
 mod crash;
+mod docs;
 mod running;
 mod start_and_stop;
 mod workers;

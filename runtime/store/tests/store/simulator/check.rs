@@ -78,7 +78,7 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
 
 /// `Ready` or `States`, never both and never neither; and which job holds which blob.
 fn places(disk: &SimDisk, stored: &Stored) {
-    for space in [Space::Ready, Space::States, Space::Blobs] {
+    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs] {
         let mut expected = BTreeMap::new();
         for job in stored.jobs.values() {
             for ((entry, key), value) in index::entries(job, stored.queue_of(job)) {
@@ -211,8 +211,8 @@ pub fn at_rest(stored: &Stored, now: Time) {
         let stopping = job.run.as_ref().is_some_and(|run| run.stop.is_some());
         assert!(job.is_ended() || stopping || !late(job.expire_at), "it should have expired: {job:?}");
         assert!(!(job.is_ended() && late(job.keep_until)), "it should have been removed: {job:?}");
-        let lease = job.run.as_ref().and_then(|run| run.lease_expires_at);
-        assert!(!late(lease), "its lease has lapsed: {job:?}");
+        let watch = job.run.as_ref().and_then(|run| run.watch_at);
+        assert!(!late(watch), "its lease should have been looked at: {job:?}");
         let queue = &stored.queues[job.queue.as_str()];
         if let (Some(keep), None) = (queue.settings.retention.of(job.state), job.keep_until) {
             assert!(now.since(job.since) < keep.age, "it is past its keeping: {job:?}");

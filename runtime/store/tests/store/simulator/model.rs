@@ -228,7 +228,9 @@ impl Model {
                 job.starts += 1;
                 job.local = stored.and_then(|stored| stored.run.as_ref()).is_some_and(|run| run.runner.is_local());
             }
-            EventKind::Progress(_) | EventKind::Checkpoint { .. } => {
+            // Progress may wait for a later commit than the group it came in.
+            EventKind::Progress(_) => must(state == State::Active, "only a running attempt speaks"),
+            EventKind::Checkpoint { .. } => {
                 must(state == State::Active, "only a running attempt speaks");
                 let beat = |command: &Command| match command {
                     Command::Beat { word, .. } => Some(*word),

@@ -1,0 +1,368 @@
+//! What the operator grants a plugin, and what is left of its wishes: [`effective`].
+//!
+//! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted it does
+//! not get, however often it asks. Every refusal says what to grant and how, because it ends up in front of somebody who must
+//! decide about it.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::egress::HostPattern;
+use crate::manifest::{self, Limits, Manifest};
+use crate::quantity::{Size, Span};
+use crate::{Name, Refusal};
+
+/// What the operator allows one plugin. The default allows nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Grant {
+    /// Ceilings. For memory, log, checkpoint and result an absent one is the server's default, and the plugin gets no more.
+    pub limits: Limits,
+    /// Hosts it may send requests to, at public addresses.
+    pub http: Vec<HostPattern>,
+    /// Hosts it may send requests to wherever they are: loopback, private networks, link-local.
+    pub private_http: Vec<HostPattern>,
+    /// The folders it may see: the path it sees, and what is there.
+    pub folders: BTreeMap<String, FolderGrant>,
+    /// Environment variables with their values. Nothing is taken from the server's own environment.
+    pub environment: BTreeMap<String, String>,
+    /// Secrets it may read, by name.
+    pub secrets: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderGrant {
+    /// The folder on this machine.
+    pub path: String,
+    #[serde(default)]
+    pub write: bool,
+}
+
+/// What a plugin really gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    pub limits: AllowedLimits,
+    pub http: Vec<HostRule>,
+    pub folders: Vec<Folder>,
+    pub environment: BTreeMap<String, String>,
+    pub secrets: BTreeSet<String>,
+}
+
+/// The limits with every default filled in. `None` is no limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedLimits {
+    pub memory: Size,
+    pub cpu_time: Option<Span>,
+    pub attempt_timeout: Option<Span>,
+    pub stall_timeout: Option<Span>,
+    pub log: Size,
+    pub checkpoint: Size,
+    pub result: Size,
+    pub concurrency: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRule {
+    pub pattern: HostPattern,
+    /// Whether the host may be at an address that is not public.
+    pub private: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// What the guest sees.
+    pub guest: String,
+    /// What is there.
+    pub host: String,
+    pub write: bool,
+}
+
+/// Something that was asked for and not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What the plugin asked for.
+    pub what: String,
+    /// The line of the plugin's grant that would allow it.
+    pub how: String,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not granted; to allow it, put `{}` into the plugin's grant", self.what, self.how)
+    }
+}
+
+impl Default for AllowedLimits {
+    fn default() -> AllowedLimits {
+        AllowedLimits {
+            memory: Size(256 << 20),
+            cpu_time: None,
+            attempt_timeout: None,
+            stall_timeout: None,
+            log: Size(1 << 20),
+            checkpoint: Size(16 << 20),
+            result: Size(16 << 20),
+            concurrency: None,
+        }
+    }
+}
+
+impl Grant {
+    /// Refuses what cannot be meant, naming the field.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.limits.check()?;
+        manifest::at_most("http", self.http.len())?;
+        manifest::at_most("private_http", self.private_http.len())?;
+        manifest::at_most("folders", self.folders.len())?;
+        for (guest, folder) in &self.folders {
+            manifest::guest_path("folders", guest)?;
+            if !folder.path.starts_with('/') || folder.path.contains('\0') {
+                let why = format!("`{}` must be the whole path of a folder on the server", folder.path);
+                return Err(Refusal::invalid("folders", why));
+            }
+        }
+        manifest::at_most("environment", self.environment.len())?;
+        for (name, value) in &self.environment {
+            manifest::variable("environment", name, value)?;
+        }
+        manifest::at_most("secrets", self.secrets.len())?;
+        self.secrets.iter().try_for_each(|name| Name::parse("secrets", name).map(drop))
+    }
+}
+
+/// What is left of a plugin's wishes, and what is not, in the order in which it asked.
+pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
+    let mut denied = Vec::new();
+    let wishes = &asked.capabilities;
+    let mut allowed = Allowed { limits: limits(&asked.limits, &granted.limits, &mut denied), ..Allowed::default() };
+    for pattern in &wishes.http {
+        hosts(pattern, granted, &mut allowed.http, &mut denied);
+    }
+    for (guest, write) in
+        wishes.read.iter().map(|path| (path, false)).chain(wishes.write.iter().map(|path| (path, true)))
+    {
+        let found = granted.folders.get(guest);
+        if let Some(folder) = found {
+            // Never more than it asked for: a folder granted for writing stays read-only for who wants to read.
+            let write = write && folder.write;
+            allowed.folders.push(Folder { guest: guest.clone(), host: folder.path.clone(), write });
+        }
+        if found.is_none_or(|folder| write && !folder.write) {
+            let (verb, flag) = if write { ("writing", ", write = true") } else { ("reading", "") };
+            let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
+            let how = format!("folders.{guest:?} = {{ path = {path:?}{flag} }}");
+            denied.push(Denied { what: format!("{verb} the folder `{guest}`"), how });
+        }
+    }
+    for name in &wishes.environment {
+        match granted.environment.get(name) {
+            Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
+            None => denied.push(Denied {
+                what: format!("the environment variable `{name}`"),
+                how: format!("environment.{name:?} = \"…\""),
+            }),
+        }
+    }
+    for name in &wishes.secrets {
+        if granted.secrets.contains(name) {
+            allowed.secrets.insert(name.clone());
+        } else {
+            denied.push(Denied { what: format!("the secret `{name}`"), how: format!("secrets = [{name:?}]") });
+        }
+    }
+    (allowed, denied)
+}
+
+/// The patterns that lie in both what was asked and what was granted.
+fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, denied: &mut Vec<Denied>) {
+    let lists = [(&granted.private_http, true), (&granted.http, false)];
+    let mut whole = false;
+    for (pattern, private) in lists.into_iter().flat_map(|(list, private)| list.iter().map(move |one| (one, private))) {
+        if pattern.includes(asked) {
+            whole = true;
+            allowed.push(HostRule { pattern: asked.clone(), private });
+        } else if asked.includes(pattern) {
+            allowed.push(HostRule { pattern: pattern.clone(), private });
+        }
+    }
+    if !whole {
+        let how = format!("http = [\"{asked}\"]");
+        denied.push(Denied { what: format!("HTTP to `{asked}`"), how });
+    }
+}
+
+fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> AllowedLimits {
+    let default = AllowedLimits::default();
+    AllowedLimits {
+        memory: with_default("memory", asked.memory, ceiling.memory, default.memory, denied),
+        cpu_time: at_most("cpu_time", asked.cpu_time, ceiling.cpu_time, denied),
+        attempt_timeout: at_most("attempt_timeout", asked.attempt_timeout, ceiling.attempt_timeout, denied),
+        stall_timeout: at_most("stall_timeout", asked.stall_timeout, ceiling.stall_timeout, denied),
+        log: with_default("log", asked.log, ceiling.log, default.log, denied),
+        checkpoint: with_default("checkpoint", asked.checkpoint, ceiling.checkpoint, default.checkpoint, denied),
+        result: with_default("result", asked.result, ceiling.result, default.result, denied),
+        concurrency: at_most("concurrency", asked.concurrency, ceiling.concurrency, denied),
+    }
+}
+
+/// A limit that always holds: the default is what one gets, and what one may have, when nobody says anything.
+fn with_default(
+    name: &str,
+    asked: Option<Size>,
+    ceiling: Option<Size>,
+    default: Size,
+    denied: &mut Vec<Denied>,
+) -> Size {
+    let ceiling = ceiling.unwrap_or(default);
+    at_most(name, asked, Some(ceiling), denied).filter(|_| asked.is_some()).unwrap_or(default.min(ceiling))
+}
+
+/// A limit that holds only when somebody sets it: the lower of the two.
+fn at_most<T: Copy + Ord + fmt::Display>(
+    name: &str,
+    asked: Option<T>,
+    ceiling: Option<T>,
+    denied: &mut Vec<Denied>,
+) -> Option<T> {
+    if let (Some(asked), Some(ceiling)) = (asked, ceiling)
+        && asked > ceiling
+    {
+        denied.push(Denied {
+            what: format!("a limit `{name}` of {asked} (at most {ceiling})"),
+            how: format!("limits.{name} = \"{asked}\""),
+        });
+    }
+    asked.into_iter().chain(ceiling).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn hosts(texts: &[&str]) -> Vec<HostPattern> {
+        texts.iter().map(|text| text.parse().unwrap_or_else(|why| panic!("{why}"))).collect()
+    }
+
+    /// What is allowed and denied of HTTP, as text: `host` or `host!` when private addresses are allowed, too.
+    #[track_caller]
+    fn check_http(asked: &[&str], http: &[&str], private: &[&str], allowed: &[&str], refused: &[&str]) {
+        let mut manifest = Manifest::default();
+        manifest.capabilities.http = hosts(asked);
+        let grant = Grant { http: hosts(http), private_http: hosts(private), ..Grant::default() };
+        let (got, denied) = effective(&manifest, &grant);
+        let got: Vec<String> =
+            got.http.iter().map(|rule| format!("{}{}", rule.pattern, if rule.private { "!" } else { "" })).collect();
+        assert_eq!(got, allowed);
+        let denied: Vec<String> = denied.into_iter().map(|denied| denied.what).collect();
+        assert_eq!(denied, refused.iter().map(|host| format!("HTTP to `{host}`")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn http_goes_where_both_sides_agree() {
+        check_http(&["api.example.com"], &[], &[], &[], &["api.example.com"]);
+        check_http(&[], &["*"], &["*"], &[], &[]);
+        check_http(&["api.example.com"], &["*.example.com"], &[], &["api.example.com"], &[]);
+        check_http(&["*.example.com"], &["api.example.com"], &[], &["api.example.com"], &["*.example.com"]);
+        check_http(&["db.internal:8080"], &[], &["db.internal:8080"], &["db.internal:8080!"], &[]);
+        check_http(&["a.com", "b.com"], &["b.com"], &[], &["b.com"], &["a.com"]);
+    }
+
+    #[test]
+    fn a_folder_is_seen_when_both_sides_name_it_and_written_when_both_say_so() {
+        let table = [
+            // asked to write, granted (to write), allowed (to write), denied
+            (false, None, None, true),
+            (true, None, None, true),
+            (false, Some(false), Some(false), false),
+            (false, Some(true), Some(false), false),
+            (true, Some(false), Some(false), true),
+            (true, Some(true), Some(true), false),
+        ];
+        for (write, granted, expected, refused) in table {
+            let mut manifest = Manifest::default();
+            let list = if write { &mut manifest.capabilities.write } else { &mut manifest.capabilities.read };
+            list.push("/data".to_owned());
+            let folder = |write| ("/data".to_owned(), FolderGrant { path: "/srv/data".to_owned(), write });
+            let grant = Grant { folders: granted.map(folder).into_iter().collect(), ..Grant::default() };
+            let (allowed, denied) = effective(&manifest, &grant);
+            assert_eq!(allowed.folders.first().map(|folder| folder.write), expected, "{write} {granted:?}");
+            assert_eq!(denied.len(), usize::from(refused), "{write} {granted:?}: {denied:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_given_when_both_sides_name_them() {
+        let mut manifest = Manifest::default();
+        manifest.capabilities.environment = vec!["TZ".to_owned(), "HOME".to_owned()];
+        manifest.capabilities.secrets = vec!["token".to_owned(), "key".to_owned()];
+        let grant = Grant {
+            environment: BTreeMap::from([("TZ".to_owned(), "UTC".to_owned()), ("PATH".to_owned(), "/bin".to_owned())]),
+            secrets: BTreeSet::from(["token".to_owned(), "other".to_owned()]),
+            ..Grant::default()
+        };
+        let (allowed, denied) = effective(&manifest, &grant);
+        assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
+        assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
+        let words: Vec<String> = denied.iter().map(Denied::to_string).collect();
+        assert_eq!(words.len(), 2);
+        assert!(words[0].contains("environment variable `HOME`") && words[0].contains("environment.\"HOME\" = "));
+        assert!(words[1].contains("secret `key`") && words[1].contains("secrets = [\"key\"]"));
+    }
+
+    #[test]
+    fn memory_is_the_default_until_both_sides_want_more() {
+        let default = AllowedLimits::default().memory;
+        let more = Size(default.0 * 4);
+        let less = Size(default.0 / 4);
+        let table = [
+            (None, None, default, false),
+            (None, Some(more), default, false),
+            (None, Some(less), less, false),
+            (Some(more), None, default, true),
+            (Some(more), Some(more), more, false),
+            (Some(more), Some(less), less, true),
+            (Some(less), None, less, false),
+        ];
+        for (asked, ceiling, expected, refused) in table {
+            let mut manifest = Manifest::default();
+            manifest.limits.memory = asked;
+            let grant = Grant { limits: Limits { memory: ceiling, ..Limits::default() }, ..Grant::default() };
+            let (allowed, denied) = effective(&manifest, &grant);
+            assert_eq!(allowed.limits.memory, expected, "{asked:?} {ceiling:?}");
+            assert_eq!(!denied.is_empty(), refused, "{asked:?} {ceiling:?}: {denied:?}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_the_shorter_of_the_two() {
+        let span = |seconds| Some(Span(Duration::from_secs(seconds)));
+        for (asked, ceiling, expected) in [
+            (None, None, None),
+            (span(5), None, span(5)),
+            (None, span(9), span(9)),
+            (span(5), span(9), span(5)),
+            (span(9), span(5), span(5)),
+        ] {
+            let mut manifest = Manifest::default();
+            manifest.limits.attempt_timeout = asked;
+            let grant = Grant { limits: Limits { attempt_timeout: ceiling, ..Limits::default() }, ..Grant::default() };
+            assert_eq!(effective(&manifest, &grant).0.limits.attempt_timeout, expected);
+        }
+    }
+
+    #[test]
+    fn a_grant_that_cannot_be_meant_is_refused() {
+        let folder = |guest: &str, path: &str| Grant {
+            folders: BTreeMap::from([(guest.to_owned(), FolderGrant { path: path.to_owned(), write: false })]),
+            ..Grant::default()
+        };
+        assert_eq!(folder("/data", "/srv/data").check(), Ok(()));
+        assert!(folder("/data", "srv/data").check().is_err());
+        assert!(folder("/data/..", "/srv/data").check().is_err());
+    }
+}

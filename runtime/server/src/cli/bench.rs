@@ -1,0 +1,116 @@
+//! `windlass bench`: measures a part of Windlass against what the machine could do at best, in the same run.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use windlass_store::bench::{self, Figure, Goal, Setting};
+
+use crate::clock::SystemClock;
+
+/// Measure this machine: figures with the limit they are held against
+#[derive(Debug, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
+    Engine(Options),
+    /// Started by `engine` on a folder of its own, to be killed in the middle
+    #[command(hide = true)]
+    Victim { dir: PathBuf, jobs: u64 },
+}
+
+#[derive(Debug, Args)]
+struct Options {
+    /// A smaller version of each figure: a minute in all
+    #[arg(long)]
+    quick: bool,
+    /// Where to make the data folders of the run; they are removed afterwards
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+impl Bench {
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.what {
+            What::Engine(options) => {
+                let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
+                show(&figures, options.output)
+            }
+            What::Victim { dir, jobs } => {
+                let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
+                bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)
+            }
+        }
+    }
+}
+
+fn setting(options: &Options) -> anyhow::Result<Setting> {
+    let program = std::env::current_exe()?.display().to_string();
+    Ok(Setting {
+        dir: options.dir.clone(),
+        clock: Arc::new(SystemClock::start()),
+        quick: options.quick,
+        victim: vec![program, "bench".into(), "victim".into()],
+        say: Box::new(|line| eprintln!("{line}")),
+    })
+}
+
+fn show(figures: &[Figure], output: Output) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if output == Output::Json {
+        let figures: Vec<Value> = figures.iter().map(in_json).collect();
+        writeln!(out, "{}", json!({ "figures": figures }))?;
+        return Ok(());
+    }
+    writeln!(out, "{:<28} {:>12} {:<12} {:>12} {:>8}  goal", "figure", "value", "unit", "limit", "ratio")?;
+    for figure in figures {
+        let limit = figure.limit.map_or(String::new(), |limit| format!("{limit:.2}"));
+        let verdict = if figure.holds() { "holds" } else { "MISSED" };
+        writeln!(
+            out,
+            "{:<28} {:>12.2} {:<12} {:>12} {:>8.3}  {} {}",
+            figure.name,
+            figure.value,
+            figure.unit,
+            limit,
+            figure.ratio,
+            goal(figure.goal),
+            verdict
+        )?;
+    }
+    Ok(())
+}
+
+fn in_json(figure: &Figure) -> Value {
+    json!({
+        "name": figure.name,
+        "value": figure.value,
+        "unit": figure.unit,
+        "limit": figure.limit,
+        "ratio": figure.ratio,
+        "goal": goal(figure.goal),
+        "holds": figure.holds(),
+    })
+}
+
+fn goal(goal: Goal) -> String {
+    match goal {
+        Goal::AtLeast(least) => format!(">= {least}"),
+        Goal::AtMost(most) => format!("<= {most}"),
+    }
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Measures Windlass with a release build. QUICK=1 takes a small version of each figure, within a minute.
+#
+# usage: scripts/bench.sh
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$ROOT"
+scripts/host-tools.sh
+say "building with optimisations"
+cargo build --release -p windlass
+say "measuring the engine: leave the machine alone meanwhile"
+mkdir -p target/bench
+exec target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
