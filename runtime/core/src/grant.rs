@@ -230,9 +230,11 @@ fn at_most<T: Copy + Ord + fmt::Display>(
     if let (Some(asked), Some(ceiling)) = (asked, ceiling)
         && asked > ceiling
     {
+        let value = asked.to_string();
+        let value = if value.bytes().all(|byte| byte.is_ascii_digit()) { value } else { format!("{value:?}") };
         denied.push(Denied {
             what: format!("a limit `{name}` of {asked} (at most {ceiling})"),
-            how: format!("limits.{name} = \"{asked}\""),
+            how: format!("limits.{name} = {value}"),
         });
     }
     asked.into_iter().chain(ceiling).min()

@@ -91,6 +91,10 @@ pub struct Job {
     /// Runs granted by hand (requeue) on top of the policy's.
     pub granted: u32,
     pub run: Option<Run>,
+    /// Who ran the latest attempt that has ended.
+    pub ran_by: Option<Runner>,
+    /// What the attempt that completed it took.
+    pub usage: Option<Usage>,
     /// When it becomes pending: for scheduled and retrying.
     pub scheduled_at: Option<Time>,
     pub expire_at: Option<Time>,
@@ -126,6 +130,13 @@ impl Job {
     /// Runs left before a failure is final.
     pub fn runs_left(&self) -> u32 {
         (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
+    }
+
+    /// The attempt is over: who ran it stays known.
+    pub fn end_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.ran_by = Some(run.runner);
+        }
     }
 
     /// Moves the job, and writes the move into its timeline.

@@ -96,6 +96,7 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
     job.keep_until = None;
     job.ended_by = None;
     job.progress = None;
+    job.usage = None;
     job.hold_reason = None;
     make_pending(draft, job, now, reason);
 }

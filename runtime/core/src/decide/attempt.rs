@@ -53,7 +53,7 @@ pub(super) fn complete(
     mut known: Known<'_>,
     word: Word,
     result: Option<Body>,
-    _usage: Usage,
+    usage: Usage,
 ) -> Result<Decision, Refusal> {
     if is_repeat(&known.job, word) {
         return Ok(Draft::unchanged(Reply::Unchanged));
@@ -70,6 +70,7 @@ pub(super) fn complete(
         });
     }
     job.ended_by = Some(run.token);
+    job.usage = Some(usage);
     job.children += known.facts.children;
     match run.stop.map(|stop| stop.then) {
         // It was done before anybody could hold it back.

@@ -52,6 +52,8 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         crashes: 0,
         granted: 0,
         run: None,
+        ran_by: None,
+        usage: None,
         scheduled_at,
         expire_at: choice.expire_after.map(|span| now + span),
         created_at: now,

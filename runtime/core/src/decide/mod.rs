@@ -150,7 +150,7 @@ fn standing(job: &Job) -> Reply {
 /// The job waits in line from now.
 fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
-    job.run = None;
+    job.end_run();
     job.scheduled_at = None;
     job.enter(State::Pending, now, reason.clone());
     draft.event(
@@ -164,7 +164,7 @@ fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<R
 
 /// The job waits out `delay`, then stands in line; at once when there is none.
 fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, error: &str) {
-    job.run = None;
+    job.end_run();
     if delay.is_zero() {
         draft.event(
             job,
@@ -196,7 +196,7 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
 fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
     let job = &mut known.job;
-    job.run = None;
+    job.end_run();
     job.scheduled_at = None;
     job.enter(state, now, reason.clone());
     match state {
@@ -254,7 +254,7 @@ fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time
         AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, reason),
         AfterStop::Expire => end(&mut draft, &mut known, State::Dead, now, "expired"),
         AfterStop::Hold { reason } => {
-            known.job.run = None;
+            known.job.end_run();
             known.job.hold_reason = Some(reason.clone());
             known.job.enter(State::Held, now, reason.clone());
             draft.event(&known.job, now, EventKind::Held { reason: reason.into() });

@@ -148,7 +148,7 @@ async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, 
                 error!(job = %job.id, "the end of an attempt was not stored: {error}");
             }
         }
-        Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Damaged { .. } | Error::Closed => {
+        Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } | Error::Damaged { .. } | Error::Closed => {
             error!(job = %job.id, "the end of an attempt was not stored: {refused}");
         }
     }

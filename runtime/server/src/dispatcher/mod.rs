@@ -142,7 +142,7 @@ where
 {
     loop {
         match ask().await {
-            Err(error @ (Error::Overloaded { .. } | Error::Unavailable { .. })) => {
+            Err(error @ (Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. })) => {
                 warn!("the store is asked again: {error}");
                 sleep(pause_after(&error)).await;
             }
@@ -154,6 +154,10 @@ where
 fn pause_after(error: &Error) -> Duration {
     match error {
         Error::Overloaded { retry_after } => *retry_after,
-        Error::Refused(_) | Error::Unavailable { .. } | Error::Damaged { .. } | Error::Closed => limits::STORE_RETRY,
+        Error::Refused(_)
+        | Error::Unavailable { .. }
+        | Error::Unknown { .. }
+        | Error::Damaged { .. }
+        | Error::Closed => limits::STORE_RETRY,
     }
 }

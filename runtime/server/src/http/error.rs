@@ -151,10 +151,11 @@ impl From<windlass_store::Error> for Error {
                 more: More::RetryAfter(retry_after),
                 ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", error.to_string())
             },
-            // Whether it was stored may not be known, so this cannot be a 503, after which clients send it again.
             Store::Unavailable { .. } => {
-                Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_UNAVAILABLE", error.to_string())
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
             }
+            // It may have been stored, so this cannot be a 503, after which clients send it again.
+            Store::Unknown { .. } => Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_FAILED", error.to_string()),
             Store::Damaged { .. } => Error::internal(error),
             Store::Closed => Error::stopping(),
         }

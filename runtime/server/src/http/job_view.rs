@@ -88,6 +88,12 @@ struct Optional {
     last_error: Option<String>,
     #[serde(flatten)]
     run: Option<RunView>,
+    /// Who runs it now, or ran it last.
+    #[serde(flatten)]
+    runner: Option<RunnerView>,
+    /// What the attempt that completed it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt_usage: Option<UsageView>,
 }
 
 /// The attempt that is alive now.
@@ -98,8 +104,6 @@ struct RunView {
     lease_expires_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_requested_at: Option<Rfc3339>,
-    #[serde(flatten)]
-    runner: RunnerView,
 }
 
 /// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
@@ -181,6 +185,8 @@ struct UsageView {
     cpu_ms: u64,
     wall_ms: u64,
     peak_memory: u64,
+    host_calls: u64,
+    log_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -268,11 +274,12 @@ impl From<Job> for Optional {
             failed_at: at(job.failed_at),
             hold_reason: job.hold_reason,
             last_error: job.last_error,
+            runner: job.run.as_ref().map(|run| run.runner.clone()).or(job.ran_by).map(RunnerView::from),
+            attempt_usage: job.usage.and_then(usage_view),
             run: job.run.map(|run| RunView {
                 heartbeat_at: Rfc3339(run.heartbeat_at),
                 lease_expires_at: at(run.lease_expires_at),
                 cancel_requested_at: run.stop.map(|stop| Rfc3339(stop.at)),
-                runner: run.runner.into(),
             }),
         }
     }
@@ -320,14 +327,20 @@ impl From<AttemptError> for ErrorView {
             at: Rfc3339(error.at),
             created_at: Rfc3339(error.at),
             runner: error.runner.into(),
-            // Only attempts in this process are measured.
-            usage: (error.usage != Usage::default()).then_some(UsageView {
-                cpu_ms: error.usage.cpu_ms,
-                wall_ms: error.usage.wall_ms,
-                peak_memory: error.usage.peak_memory,
-            }),
+            usage: usage_view(error.usage),
         }
     }
+}
+
+/// Only attempts in this process are measured.
+fn usage_view(usage: Usage) -> Option<UsageView> {
+    (usage != Usage::default()).then_some(UsageView {
+        cpu_ms: usage.cpu_ms,
+        wall_ms: usage.wall_ms,
+        peak_memory: usage.peak_memory,
+        host_calls: usage.host_calls,
+        log_bytes: usage.log_bytes,
+    })
 }
 
 impl From<&Step> for StepView {

@@ -47,6 +47,12 @@ impl FjallDisk {
         Ok(FjallDisk { db, spaces, persist })
     }
 
+    /// What lies under a prefix, last first.
+    pub fn scan_back(&self, space: Space, prefix: &[u8], limit: usize) -> Result<Pairs, DiskError> {
+        let found = self.space(space).prefix(prefix).rev().take(limit);
+        found.map(|guard| guard.into_inner().map_err(io)).collect()
+    }
+
     fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
     }

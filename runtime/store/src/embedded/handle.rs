@@ -107,10 +107,17 @@ impl<D: Disk> Engine<D> {
     }
 
     fn check_all(&self, jobs: &[NewJob]) -> Result<(), Refusal> {
-        for job in jobs {
-            job.check(self.now)?;
-            if job.queue.is_none() {
-                return Err(Refusal::invalid("queue", "name the queue the job is for"));
+        for (index, job) in jobs.iter().enumerate() {
+            let checked = match job.queue {
+                Some(_) => job.check(self.now),
+                None => Err(Refusal::invalid("queue", "name the queue the job is for")),
+            };
+            match checked {
+                // Among many, say which.
+                Err(Refusal::Invalid { field, why }) if jobs.len() > 1 => {
+                    return Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") });
+                }
+                other => other?,
             }
         }
         Ok(())

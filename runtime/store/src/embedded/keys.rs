@@ -71,6 +71,12 @@ pub fn state(queue: u32, state: State, since: Time, id: JobId) -> Vec<u8> {
     key
 }
 
+/// The time and the job of a key of the state index.
+pub fn read_state(key: &[u8]) -> Option<(Time, JobId)> {
+    let since = key.get(5..13)?.try_into().ok()?;
+    Some((Time(u64::from_be_bytes(since)), last_job(key)?))
+}
+
 /// The job id at the end of an index key.
 pub fn last_job(key: &[u8]) -> Option<JobId> {
     key.last_chunk::<16>().map(|bytes| JobId::from_bytes(*bytes))

@@ -118,7 +118,7 @@ impl Embedded {
     pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
         let blobs = self.inner.blobs.clone();
         on_a_thread_of_its_own(move || {
-            blobs.put(&bytes).map_err(|error| Error::Unavailable { why: format!("{error}; nothing was done") })
+            blobs.put(&bytes).map_err(|error| Error::Unavailable { why: error.to_string() })
         })
         .await
     }

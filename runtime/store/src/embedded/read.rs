@@ -22,7 +22,7 @@ impl From<DiskError> for Error {
 impl Embedded {
     fn disk(&self) -> Result<FjallDisk, Error> {
         let shared = self.inner.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened; nothing was done".into() })
+        shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened".into() })
     }
 
     /// A read that may take longer than a look into memory.
@@ -85,37 +85,28 @@ impl Embedded {
         .await
     }
 
-    /// Newest first within each state.
+    /// Those that came into their state latest come first.
     pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
         self.read(move |disk| {
-            let mut ids = Vec::new();
-            let wanted = list.offset.saturating_add(list.limit);
+            let most = list.offset.saturating_add(list.limit);
+            let mut found: Vec<(Time, JobId)> = Vec::new();
             for queue in rows::<Queue>(disk, Space::Queues)? {
                 if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
                     continue;
                 }
                 for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
                     match state {
-                        State::Pending => {
-                            disk.each(Space::Ready, &queue.id.to_be_bytes(), &mut |key, value| {
-                                if ids.len() < wanted
-                                    && let Ok(place) = Place::decode(key, value)
-                                {
-                                    ids.push(place.id);
-                                }
-                            })?;
-                        }
+                        State::Pending => latest_pending(disk, queue.id, most, &mut found)?,
                         _ => {
-                            let prefix = keys::states(queue.id, state);
-                            let page = disk.scan(Space::States, &prefix, &after_prefix(&prefix), wanted)?;
-                            ids.extend(page.iter().filter_map(|(key, _)| keys::last_job(key)));
+                            let page = disk.scan_back(Space::States, &keys::states(queue.id, state), most)?;
+                            found.extend(page.iter().filter_map(|(key, _)| keys::read_state(key)));
                         }
                     }
                 }
             }
-            ids.sort_unstable_by(|a, b| b.cmp(a));
+            found.sort_unstable_by(|a, b| b.cmp(a));
             let mut jobs = Vec::new();
-            for id in ids.into_iter().skip(list.offset).take(list.limit) {
+            for (_, id) in found.into_iter().skip(list.offset).take(list.limit) {
                 if let Some(bytes) = disk.get(Space::Jobs, &keys::job(id))? {
                     jobs.push(record::decode(Space::Jobs, &bytes)?);
                 }
@@ -178,6 +169,19 @@ fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Resul
         Err(error) => failed = Some(error),
     })?;
     failed.map_or(Ok(rows), Err)
+}
+
+/// The jobs that joined each lane of a queue last.
+fn latest_pending(disk: &FjallDisk, queue: u32, most: usize, found: &mut Vec<(Time, JobId)>) -> Result<(), DiskError> {
+    let mut lanes = Vec::new();
+    disk.each(Space::Lanes, &queue.to_be_bytes(), &mut |key, _| lanes.push(key.to_vec()))?;
+    for lane in lanes {
+        for (key, value) in disk.scan_back(Space::Ready, &lane, most)? {
+            let place = Place::decode(&key, &value)?;
+            found.push((place.since, place.id));
+        }
+    }
+    Ok(())
 }
 
 /// Since when the job at the head of each lane waits: from the lanes' cursors, never from the head of the keyspace.

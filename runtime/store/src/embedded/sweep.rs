@@ -83,7 +83,7 @@ impl<D: Disk> Engine<D> {
         let full = page.len() == self.tuning.sweep;
         let mut next = cursor;
         for (key, _) in page {
-            let (Some(job), Some(since)) = (keys::last_job(&key), since_of(&key)) else { continue };
+            let Some((since, job)) = keys::read_state(&key) else { continue };
             let old = now_past(self.now, since, keep);
             if !old && surplus == 0 {
                 self.sweeps.cursors.insert((id, state), next);
@@ -213,9 +213,4 @@ impl<D: Disk> Engine<D> {
 
 fn now_past(now: Time, since: Time, keep: Keep) -> bool {
     now.since(since) >= keep.age
-}
-
-/// The time in a key of the state index.
-fn since_of(key: &[u8]) -> Option<Time> {
-    key.get(5..13).and_then(|bytes| bytes.try_into().ok()).map(|bytes| Time(u64::from_be_bytes(bytes)))
 }

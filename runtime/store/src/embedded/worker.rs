@@ -166,8 +166,8 @@ impl Worker {
     }
 
     fn fail(&self, engine: &mut Engine<Acknowledged>, error: DiskError) -> End {
-        let why = format!("{error}; whether this was stored is not known");
-        let local = engine.abandon(&Error::Unavailable { why });
+        let why = error.to_string();
+        let local = engine.abandon(&Error::Unknown { why });
         End::Failed(error, local)
     }
 
@@ -182,7 +182,7 @@ impl Worker {
             while let Some(span) = wait_until(self.clock.now(), end) {
                 match self.requests.recv_timeout(span) {
                     Ok(Request::Close { answer }) => return Err(vec![answer]),
-                    Ok(request) => request.refuse(Error::Unavailable { why: format!("{error}; nothing was done") }),
+                    Ok(request) => request.refuse(Error::Unavailable { why: error.to_string() }),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return Err(Vec::new()),
                 }

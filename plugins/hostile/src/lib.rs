@@ -1,0 +1,123 @@
+//! The guests of the gallery that need files, sockets or secrets: one component, and the payload says what it tries.
+//!
+//! Whatever the server lets it have is its result; whatever is refused is its error, in the words it was told.
+
+use std::fs;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use windlass::{Context, Error, Result};
+
+/// What to try.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "try", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Attempt {
+    /// Return at once: the smallest job in Rust.
+    Nothing,
+    Sleep {
+        ms: u64,
+    },
+    /// Read a file.
+    Read {
+        path: String,
+    },
+    /// Write a file.
+    Write {
+        path: String,
+        text: String,
+    },
+    Remove {
+        path: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    /// Names in a folder, sorted.
+    List {
+        path: String,
+    },
+    /// An environment variable.
+    Environment {
+        name: String,
+    },
+    /// All of them.
+    WholeEnvironment,
+    /// Open a connection.
+    Connect {
+        to: String,
+    },
+    /// Send a datagram.
+    Send {
+        to: String,
+    },
+    /// Look up a name.
+    Resolve {
+        name: String,
+    },
+    Secret {
+        name: String,
+    },
+    Config {
+        name: String,
+    },
+    /// How many jobs this very instance has served.
+    Served,
+    /// The same, but by trapping.
+    Panic,
+}
+
+static SERVED: AtomicU32 = AtomicU32::new(0);
+
+fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
+    let served = SERVED.fetch_add(1, Ordering::Relaxed) + 1;
+    match attempt {
+        Attempt::Nothing => Ok(String::new()),
+        Attempt::Sleep { ms } => {
+            thread::sleep(Duration::from_millis(ms));
+            Ok(String::new())
+        }
+        Attempt::Read { path } => told(fs::read_to_string(path)),
+        Attempt::Write { path, text } => told(fs::write(path, text).map(|()| "written".to_owned())),
+        Attempt::Remove { path } => told(fs::remove_file(path).map(|()| "removed".to_owned())),
+        Attempt::Rename { from, to } => told(fs::rename(from, to).map(|()| "renamed".to_owned())),
+        Attempt::List { path } => told(list(&path)),
+        Attempt::Environment { name } => std::env::var(name).map_err(Error::new),
+        Attempt::WholeEnvironment => {
+            let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+            names.sort();
+            Ok(names.join(" "))
+        }
+        Attempt::Connect { to } => told(TcpStream::connect(to).map(|_| "connected".to_owned())),
+        Attempt::Send { to } => {
+            let sent = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"hello", to));
+            told(sent.map(|_| "sent".to_owned()))
+        }
+        Attempt::Resolve { name } => {
+            told((name, 80).to_socket_addrs().map(|found| format!("{:?}", found.collect::<Vec<_>>())))
+        }
+        Attempt::Secret { name } => ctx.secret(&name),
+        Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
+        Attempt::Served => Ok(served.to_string()),
+        Attempt::Panic => panic!("served {served} jobs and had enough"),
+    }
+}
+
+fn list(path: &str) -> io::Result<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names.join(" "))
+}
+
+fn told(answer: io::Result<String>) -> Result<String> {
+    answer.map_err(|error| Error::new(format_args!("refused: {error}")))
+}
+
+windlass::handler!(run);
