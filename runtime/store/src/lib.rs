@@ -13,6 +13,6 @@ mod store;
 
 pub use error::{Error, OpenError};
 pub use request::{
-    Assignment, By, Claim, Enqueued, EventRecord, JobList, LogLine, PluginChange, QueueView, ScheduleChange,
+    Assignment, By, Claim, Enqueued, EventBounds, EventRecord, JobList, LogLine, PluginChange, QueueView, ScheduleChange,
 };
 pub use store::{Clock, Durability, Options, Store};

@@ -56,6 +56,15 @@ pub struct EventRecord {
     pub event: Event,
 }
 
+/// Which event numbers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventBounds {
+    /// The oldest that is still stored: those before it are gone.
+    pub from: u64,
+    /// No number from here on has been given to anybody yet.
+    pub reserved: u64,
+}
+
 /// One line of a job's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {

@@ -13,7 +13,7 @@ use windlass_core::{
 
 use crate::embedded::Embedded;
 use crate::{
-    Assignment, Claim, Enqueued, Error, EventRecord, JobList, LogLine, OpenError, PluginChange, QueueView,
+    Assignment, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, LogLine, OpenError, PluginChange, QueueView,
     ScheduleChange,
 };
 
@@ -210,6 +210,20 @@ impl Store {
     pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.events_after(seq, limit).await,
+        }
+    }
+
+    /// The latest stored events of one job, oldest first, back to `since`, when the job was made.
+    pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.events_of(id, since, limit).await,
+        }
+    }
+
+    /// Which event numbers are still stored, and which may have been given away.
+    pub async fn event_bounds(&self) -> Result<EventBounds, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.event_bounds().await,
         }
     }
 

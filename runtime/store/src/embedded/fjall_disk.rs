@@ -53,6 +53,21 @@ impl FjallDisk {
         found.map(|guard| guard.into_inner().map_err(io)).collect()
     }
 
+    /// Visits a whole keyspace, last first, for as long as the visitor wants more.
+    pub fn each_back(
+        &self,
+        space: Space,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, DiskError>,
+    ) -> Result<(), DiskError> {
+        for guard in self.space(space).iter().rev() {
+            let (key, value) = guard.into_inner().map_err(io)?;
+            if !visit(&key, &value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
     }

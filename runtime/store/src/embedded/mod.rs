@@ -5,6 +5,8 @@
 
 mod apply;
 mod blobs;
+mod cache;
+mod commit;
 pub mod disk;
 pub mod engine;
 mod fjall_disk;

@@ -5,10 +5,11 @@ use windlass_core::schedule::Schedule;
 use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, State, Time};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
+use super::engine::{META_KEY, Meta};
 use super::fjall_disk::FjallDisk;
 use super::ready::Place;
 use super::{Embedded, keys, on_a_thread_of_its_own, record, stream};
-use crate::{Error, EventRecord, JobList, LogLine, QueueView};
+use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView};
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
@@ -158,6 +159,31 @@ impl Embedded {
             Ok(events)
         })
         .await
+    }
+
+    /// The latest stored events of one job, oldest first. `since` is when the job was made: the search goes no further back.
+    pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
+        self.read(move |disk| {
+            let mut found = Vec::new();
+            disk.each_back(Space::Events, &mut |_, value| {
+                let chunk = stream::read_chunk(value, 0)?;
+                let older = chunk.first().is_some_and(|first| first.event.at < since);
+                found.extend(chunk.into_iter().rev().filter(|record| record.event.job == id));
+                Ok(!older && found.len() < limit)
+            })?;
+            found.truncate(limit);
+            found.reverse();
+            Ok(found)
+        })
+        .await
+    }
+
+    pub async fn event_bounds(&self) -> Result<EventBounds, Error> {
+        let meta: Meta = match self.disk()?.get(Space::Meta, META_KEY)? {
+            Some(bytes) => record::decode(Space::Meta, &bytes)?,
+            None => Meta::default(),
+        };
+        Ok(EventBounds { from: meta.events_from, reserved: meta.events_reserved })
     }
 }
 

@@ -65,7 +65,7 @@ pub struct Ring {
     /// Turns taken since the lanes in memory were read.
     taken: usize,
     loaded: bool,
-    /// How often the end of the stored lanes was reached since one was found to hold something.
+    /// How often the end of the stored lanes was reached since one started something.
     rounds: u8,
     /// All lanes were looked through and none has anything to start: no look before something changes.
     exhausted: bool,
@@ -171,10 +171,7 @@ impl Ring {
                 self.fill(disk, &limit_key)?;
                 if let Some(lane) = self.lanes.get_mut(&limit_key) {
                     match lane.window.front() {
-                        Some(place) => {
-                            self.rounds = 0;
-                            return Ok(Some((limit_key, *place)));
-                        }
+                        Some(place) => return Ok(Some((limit_key, *place))),
                         None => lane.in_turn = false,
                     }
                 }
@@ -209,6 +206,9 @@ impl Ring {
     /// one costs its lane no turn.
     pub fn take(&mut self, served: bool) {
         let Some(limit_key) = self.turn.front().cloned() else { return };
+        if served {
+            self.rounds = 0;
+        }
         if let Some(lane) = self.lanes.get_mut(&limit_key) {
             lane.window.pop_front();
             self.touched.push(limit_key);

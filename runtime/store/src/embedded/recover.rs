@@ -9,7 +9,8 @@ use windlass_core::schedule::Schedule;
 use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
 
 use super::disk::{Batch, Disk, DiskError, Space};
-use super::engine::{Engine, JobCache, META_KEY, Meta, QueueState};
+use super::cache::JobCache;
+use super::engine::{Engine, META_KEY, Meta, QueueState};
 use super::ready::Line;
 use super::sweep::Sweeps;
 use super::timers::Timers;
