@@ -58,6 +58,25 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// All the names in the stream.
+    pub const WORDS: [&'static str; 15] = [
+        "enqueued",
+        "pending",
+        "started",
+        "progress",
+        "checkpoint",
+        "completed",
+        "failed",
+        "held",
+        "approved",
+        "rejected",
+        "dead",
+        "cancelling",
+        "cancelled",
+        "moved",
+        "deleted",
+    ];
+
     /// The name in the stream.
     pub fn word(&self) -> &'static str {
         match self {

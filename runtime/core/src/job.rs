@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Time, Token, Unique, bounds};
+use crate::{Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Time, Token, Unique, bounds};
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
 /// waits for approval, `blocked` for other jobs.
@@ -130,6 +130,15 @@ impl Job {
     /// Runs left before a failure is final.
     pub fn runs_left(&self) -> u32 {
         (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
+    }
+
+    /// Where one of its bodies is.
+    pub fn body(&self, kind: BodyKind) -> BodyRef {
+        match kind {
+            BodyKind::Payload => self.payload,
+            BodyKind::Checkpoint => self.checkpoint,
+            BodyKind::Result => self.result,
+        }
     }
 
     /// The attempt is over: who ran it stays known.

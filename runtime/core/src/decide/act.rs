@@ -16,11 +16,9 @@ pub(super) fn cancel(case: Case, mut known: Known<'_>, reason: String) -> Result
             Ok(draft.now(known.job))
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, case.now)),
-        State::Completed | State::Dead | State::Cancelled => Err(wrong_state(
-            "cancel",
-            &known.job,
-            "scheduled, pending, retrying, held, blocked and active",
-        )),
+        State::Completed | State::Dead | State::Cancelled => {
+            Err(wrong_state("cancel", &known.job, "scheduled, pending, retrying, held, blocked and active"))
+        }
     }
 }
 
@@ -34,16 +32,9 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
         return Draft::unchanged(Reply::Stopping);
     }
     let first = run.stop.is_none();
-    run.stop = Some(Stop {
-        at: now,
-        then: then.clone(),
-    });
+    run.stop = Some(Stop { at: now, then: then.clone() });
     if run.runner.is_local() {
-        draft.effects.push(Effect::Stop {
-            job: job.id,
-            token: run.token,
-            why: then,
-        });
+        draft.effects.push(Effect::Stop { job: job.id, token: run.token, why: then });
     }
     job.updated_at = now;
     if first {
@@ -107,23 +98,10 @@ fn take_lock_again(draft: &mut Draft, known: &Known<'_>, action: &'static str, n
     let (Some(key), Some(unique)) = (job.lock_key(), &job.unique) else {
         return Ok(());
     };
-    if let Some(lock) = known
-        .facts
-        .lock
-        .as_ref()
-        .filter(|lock| lock.holds(now) && lock.job != job.id)
-    {
-        return Err(Refusal::Locked {
-            action,
-            id: job.id,
-            holder: lock.job,
-        });
+    if let Some(lock) = known.facts.lock.as_ref().filter(|lock| lock.holds(now) && lock.job != job.id) {
+        return Err(Refusal::Locked { action, id: job.id, holder: lock.job });
     }
-    let lock = Lock {
-        job: job.id,
-        until: unique.until,
-        expires_at: now + unique.period,
-    };
+    let lock = Lock { job: job.id, until: unique.until, expires_at: now + unique.period };
     draft.changes.push(Change::Lock { key, lock: Some(lock) });
     Ok(())
 }
@@ -143,25 +121,16 @@ pub(super) fn move_to(
     let job = &mut known.job;
     if let (Some(from), Some(unique)) = (job.lock_key(), &job.unique) {
         let to = unique.lock_key(&queue, job.scope.as_deref());
-        if let Some(lock) = known
-            .facts
-            .lock
-            .as_ref()
-            .filter(|lock| lock.job == job.id && from != to)
-        {
-            if let Some(other) = known.facts.target_lock.as_ref().filter(|other| other.holds(case.now)) {
-                return Err(Refusal::Locked {
-                    action: "move",
-                    id: job.id,
-                    holder: other.job,
-                });
+        if let Some(lock) = known.facts.lock.as_ref().filter(|lock| lock.job == job.id && from != to) {
+            let holds = lock.holds(case.now);
+            if let Some(other) = known.facts.target_lock.as_ref().filter(|other| holds && other.holds(case.now)) {
+                return Err(Refusal::Locked { action: "move", id: job.id, holder: other.job });
             }
-            // The lock goes along: it is the job's, and the key is counted within the queue.
+            // The lock goes along, unless its period is over: it is the job's, and the key is counted within the queue.
             draft.changes.push(Change::Lock { key: from, lock: None });
-            draft.changes.push(Change::Lock {
-                key: to,
-                lock: Some(lock.clone()),
-            });
+            if holds {
+                draft.changes.push(Change::Lock { key: to, lock: Some(lock.clone()) });
+            }
         }
     }
     let from = core::mem::replace(&mut job.queue, queue);
@@ -204,11 +173,9 @@ pub(super) fn hold(case: Case, mut known: Known<'_>, reason: String) -> Result<D
             Ok(draft.now(known.job))
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Hold { reason }, case.now)),
-        State::Held | State::Blocked | State::Completed | State::Dead | State::Cancelled => Err(wrong_state(
-            "hold",
-            &known.job,
-            "scheduled, pending, retrying and active",
-        )),
+        State::Held | State::Blocked | State::Completed | State::Dead | State::Cancelled => {
+            Err(wrong_state("hold", &known.job, "scheduled, pending, retrying and active"))
+        }
     }
 }
 
@@ -229,13 +196,7 @@ pub(super) fn reject(case: Case, mut known: Known<'_>, reason: String) -> Result
     }
     let mut draft = Draft::new();
     draft.event(&known.job, case.now, EventKind::Rejected);
-    end(
-        &mut draft,
-        &mut known,
-        State::Dead,
-        case.now,
-        bounded(reason, bounds::REASON_BYTES),
-    );
+    end(&mut draft, &mut known, State::Dead, case.now, bounded(reason, bounds::REASON_BYTES));
     Ok(draft.now(known.job))
 }
 

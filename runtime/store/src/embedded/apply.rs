@@ -81,12 +81,8 @@ impl<D: Disk> Engine<D> {
         let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
         self.note_before(id, Some(&old));
         self.count_out(&old.queue.clone(), old.state, Some(&old))?;
-        for (kind, body) in [
-            (BodyKind::Payload, old.payload),
-            (BodyKind::Checkpoint, old.checkpoint),
-            (BodyKind::Result, old.result),
-        ] {
-            if matches!(body, BodyRef::Inline { .. }) {
+        for kind in BodyKind::ALL {
+            if matches!(old.body(kind), BodyRef::Inline { .. }) {
                 self.batch.delete(Space::Bodies, keys::body(id, kind));
             }
         }
@@ -196,12 +192,14 @@ impl<D: Disk> Engine<D> {
             self.awake.insert(name.clone());
         }
         if let Some(run) = job.and_then(|job| job.run.as_ref()) {
-            self.local.remove(&(job.map_or(JobId(0), |job| job.id), run.token));
+            self.local_ended.push((job.map_or(JobId(0), |job| job.id), run.token));
         }
         Ok(())
     }
 
     fn put_body(&mut self, id: JobId, kind: BodyKind, body: Option<Body>) {
+        // The record may look the same, of a checkpoint as long as the last: its bytes are new all the same.
+        self.hard = true;
         let key = keys::body(id, kind);
         match body {
             Some(Body::Inline(bytes)) => self.batch.put(Space::Bodies, key, record::wrap(&bytes)),

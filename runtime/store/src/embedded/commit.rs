@@ -31,6 +31,9 @@ impl<D: Disk> Engine<D> {
         self.locks.clear();
         self.removed.clear();
         self.new_errors.clear();
+        for ended in self.local_ended.drain(..) {
+            self.local.remove(&ended);
+        }
         for (name, queue) in &mut self.queues {
             if std::mem::take(&mut queue.line_touched) {
                 for ring in queue.line.rings() {

@@ -108,6 +108,8 @@ pub struct Engine<D> {
     pub(super) soft_since: Option<Time>,
     /// Attempts handed to this process, so that a rebuilt engine knows which are alive.
     pub(super) local: HashSet<(JobId, Token)>,
+    /// Those of them that ended since the last commit. Should it fail, their runner says its word again.
+    pub(super) local_ended: Vec<(JobId, Token)>,
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
     /// When this engine began: silence of workers counts from here.

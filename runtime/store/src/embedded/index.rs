@@ -37,12 +37,8 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
             out.push(((Space::Locals, keys::job(job.id)), vec![FORMAT]));
         }
     }
-    for (kind, body) in [
-        (BodyKind::Payload, job.payload),
-        (BodyKind::Checkpoint, job.checkpoint),
-        (BodyKind::Result, job.result),
-    ] {
-        if let BodyRef::Blob(blob) = body {
+    for kind in BodyKind::ALL {
+        if let BodyRef::Blob(blob) = job.body(kind) {
             out.push(((Space::Blobs, keys::blob(&blob, job.id, kind)), vec![FORMAT]));
         }
     }

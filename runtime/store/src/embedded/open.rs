@@ -31,8 +31,10 @@ impl Embedded {
         let lock = take_lock(&dir)?;
         check_format(&dir)?;
         let witness = Witness::open(&dir.join("witness"), options.durability).map_err(folder)?;
+        check_parts(&dir)?;
         let disk = FjallDisk::open(&store_dir(&dir), options.durability).map_err(|error| damaged(&dir, &error))?;
         check_complete(&dir, &disk, &witness)?;
+        list_parts(&dir).map_err(folder)?;
         let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(folder)?);
 
         let (hub, _) = broadcast::channel(limits::RECENT_EVENTS);
@@ -145,6 +147,42 @@ fn damaged(dir: &Path, error: &fjall::Error) -> OpenError {
         what: format!("the database cannot be opened: {}", fjall_disk::explain(error)),
         advice: ADVICE.into(),
     }
+}
+
+/// The files by which fjall knows its keyspaces. Where one is gone, it would begin an empty one without a word.
+fn parts(dir: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(store_dir(dir).join("keyspaces"))? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Writes down which parts the database has, so that the next start can tell whether one is missing.
+fn list_parts(dir: &Path) -> std::io::Result<()> {
+    let list = parts(dir)?.join("\n");
+    let path = dir.join("parts");
+    if fs::read_to_string(&path).is_ok_and(|known| known == list) {
+        return Ok(());
+    }
+    let part = dir.join("parts.new");
+    fs::write(&part, list)?;
+    File::open(&part)?.sync_all()?;
+    fs::rename(&part, &path)?;
+    blobs::sync(dir)
+}
+
+fn check_parts(dir: &Path) -> Result<(), OpenError> {
+    let Ok(list) = fs::read_to_string(dir.join("parts")) else { return Ok(()) };
+    for name in list.lines() {
+        let current = store_dir(dir).join("keyspaces").join(name).join("current");
+        if current.metadata().map_or(true, |found| found.len() == 0) {
+            let what = "it is missing or empty, and with it all that this part of the database held".into();
+            return Err(OpenError::Damaged { file: current, what, advice: ADVICE.into() });
+        }
+    }
+    Ok(())
 }
 
 /// What was acknowledged must all be there.

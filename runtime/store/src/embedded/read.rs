@@ -43,19 +43,23 @@ impl Embedded {
     }
 
     pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
-        let place = match kind {
-            BodyKind::Payload => job.payload,
-            BodyKind::Checkpoint => job.checkpoint,
-            BodyKind::Result => job.result,
-        };
-        match place {
+        match job.body(kind) {
             BodyRef::None => Ok(None),
             BodyRef::Blob(blob) => self.read_blob(blob).await.map(Some),
-            BodyRef::Inline { .. } => match self.disk()?.get(Space::Bodies, &keys::body(job.id, kind))? {
-                Some(bytes) => Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?))),
-                // It has changed since the record was read.
-                None => Ok(None),
-            },
+            BodyRef::Inline { .. } => self.inline_body(job, kind).await,
+        }
+    }
+
+    async fn inline_body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
+        if let Some(bytes) = self.disk()?.get(Space::Bodies, &keys::body(job.id, kind))? {
+            return Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?)));
+        }
+        // Gone since the record was read, or lost?
+        match self.job(job.id).await? {
+            Some(now) if now.body(kind) == job.body(kind) => {
+                Err(Error::Damaged { what: format!("the {kind:?} of job {} is not there", job.id) })
+            }
+            Some(_) | None => Ok(None),
         }
     }
 

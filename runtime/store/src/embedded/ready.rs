@@ -69,8 +69,8 @@ pub struct Ring {
     rounds: u8,
     /// All lanes were looked through and none has anything to start: no look before something changes.
     exhausted: bool,
-    /// Lanes that got a job since the last commit while they were not in memory.
-    unseen: HashSet<String>,
+    /// Places added since the last commit to lanes that are not in memory.
+    unseen: HashMap<String, Vec<Place>>,
     /// Lanes that were found empty: their records go with the next commit, unless something has come since.
     found_empty: HashSet<String>,
     /// Lanes that changed since the last commit.
@@ -120,7 +120,7 @@ impl Ring {
             loaded: false,
             rounds: 0,
             exhausted: false,
-            unseen: HashSet::new(),
+            unseen: HashMap::new(),
             found_empty: HashSet::new(),
             touched: Vec::new(),
         }
@@ -136,14 +136,14 @@ impl Ring {
             }
             let key = self.lane_key(limit_key);
             if self.cold && is_stored(disk, batch, &key)? {
-                self.unseen.insert(limit_key.to_owned());
+                self.unseen.entry(limit_key.to_owned()).or_default().push(place);
                 return Ok(());
             }
             batch.put(Space::Lanes, key, cursor_value(place.seq));
             if self.cold || self.lanes.len() >= self.tuning.hot_lanes {
                 // It waits on disk for the lanes in memory to have had their turns.
                 self.cold = true;
-                self.unseen.insert(limit_key.to_owned());
+                self.unseen.entry(limit_key.to_owned()).or_default().push(place);
                 return Ok(());
             }
             self.lanes.insert(limit_key.to_owned(), Lane { stored_cursor: Some(place.seq), ..Lane::default() });
@@ -178,13 +178,28 @@ impl Ring {
                 self.turn.pop_front();
                 self.found_empty.insert(limit_key);
             }
-            // Once to the end from wherever this began, and once from the start to the end: then all have been seen.
-            self.exhausted |= self.rounds >= 2;
             if !self.cold || self.exhausted {
                 return Ok(None);
             }
-            self.let_go();
-            self.load(disk)?;
+            // Once to the end from wherever this began, and once from the start to the end: then all have been seen,
+            // but for the lanes that are new in this group.
+            if self.rounds < 2 {
+                self.let_go();
+                self.load(disk)?;
+            } else {
+                self.exhausted = true;
+                self.bring_unseen();
+            }
+        }
+    }
+
+    fn bring_unseen(&mut self) {
+        for (limit_key, fresh) in std::mem::take(&mut self.unseen) {
+            let first = fresh.first().map(|place| place.seq);
+            let lane = Lane { rest: first, fresh, in_turn: true, stored_cursor: first, ..Lane::default() };
+            self.lanes.insert(limit_key.clone(), lane);
+            self.touched.push(limit_key.clone());
+            self.turn.push_back(limit_key);
         }
     }
 
@@ -270,7 +285,7 @@ impl Ring {
         for limit_key in std::mem::take(&mut self.found_empty) {
             let filled = self.lanes.get(&limit_key).is_some_and(|lane| !lane.is_empty() || lane.parked);
             // A ring that is all in memory keeps its lanes: they will be used again.
-            if self.cold && !filled && !self.unseen.contains(&limit_key) {
+            if self.cold && !filled && !self.unseen.contains_key(&limit_key) {
                 batch.delete(Space::Lanes, self.lane_key(&limit_key));
                 self.lanes.remove(&limit_key);
             }
@@ -332,7 +347,9 @@ impl Ring {
             if self.lanes.contains_key(&limit_key) {
                 continue;
             }
-            let lane = Lane { rest: Some(cursor), in_turn: true, stored_cursor: Some(cursor), ..Lane::default() };
+            let fresh = self.unseen.remove(&limit_key).unwrap_or_default();
+            self.touched.push(limit_key.clone());
+            let lane = Lane { rest: Some(cursor), fresh, in_turn: true, stored_cursor: Some(cursor), ..Lane::default() };
             self.lanes.insert(limit_key.clone(), lane);
             self.turn.push_back(limit_key);
         }

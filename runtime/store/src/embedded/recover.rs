@@ -95,6 +95,7 @@ impl<D: Disk> Engine<D> {
             hard: true,
             soft_since: None,
             local: HashSet::new(),
+            local_ended: Vec::new(),
             hub: alive.hub,
             orders: alive.orders,
             started_at: now,

@@ -2,6 +2,7 @@
 //! removing a million jobs stalls nobody.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use windlass_core::{Command, JobId, Keep, QueueName, Refusal, State, Time};
 
@@ -62,6 +63,10 @@ impl Sweeps {
 impl<D: Disk> Engine<D> {
     /// One step of everything that waits.
     pub(super) fn sweep(&mut self) -> Result<(), DiskError> {
+        if self.hard {
+            // The first group after a start: what the start has settled is not on disk yet.
+            return Ok(());
+        }
         self.step_clear()?;
         let due: Vec<(u32, State)> =
             self.sweeps.due.iter().filter(|(_, at)| **at <= self.now).map(|(what, _)| *what).collect();
@@ -82,11 +87,13 @@ impl<D: Disk> Engine<D> {
         let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), self.tuning.sweep)?;
         let full = page.len() == self.tuning.sweep;
         let mut next = cursor;
+        // More may end within this very millisecond, with a smaller id: the cursor stays before it.
+        let present: Vec<u8> = prefix.iter().copied().chain(self.now.millis().to_be_bytes()).collect();
         for (key, _) in page {
             let Some((since, job)) = keys::read_state(&key) else { continue };
             let old = now_past(self.now, since, keep);
             if !old && surplus == 0 {
-                self.sweeps.cursors.insert((id, state), next);
+                self.sweeps.cursors.insert((id, state), next.min(present));
                 self.sweeps.look_at(id, state, since + keep.age);
                 return Ok(());
             }
@@ -100,10 +107,11 @@ impl<D: Disk> Engine<D> {
             }
             surplus = surplus.saturating_sub(1);
         }
-        self.sweeps.cursors.insert((id, state), next);
         if full {
-            self.sweeps.look_at(id, state, self.now);
+            let pause = if next > present { Duration::from_millis(1) } else { Duration::ZERO };
+            self.sweeps.look_at(id, state, self.now + pause);
         }
+        self.sweeps.cursors.insert((id, state), next.min(present));
         Ok(())
     }
 

@@ -131,9 +131,11 @@ impl<D: Disk> Engine<D> {
                     self.outbox.push(Outgoing::Assigned(waiter.answer, got));
                     continue;
                 }
+                // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
+                // have run it.
+                let unable = waiter.claim.by == By::Local && !served;
                 self.waiting.add(ticket, waiter);
-                // Nothing for this one. Only jobs for one worker alone could still suit another.
-                if !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
+                if !unable && !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
                     break;
                 }
             }
@@ -148,6 +150,8 @@ impl<D: Disk> Engine<D> {
 
     /// A claim that nobody took: the job goes back at once, charged to nobody.
     pub(super) fn give_back(&mut self, lost: Assignment) -> Result<(), DiskError> {
+        // Whatever becomes of this commit: nobody runs it.
+        self.local.remove(&(lost.job.id, lost.token));
         let word = Word::Of(lost.token);
         self.ask(lost.job.id, Command::HandBack { word, reason: "the worker that asked for it had gone".into() })?.ok();
         Ok(())
@@ -180,6 +184,9 @@ impl<D: Disk> Engine<D> {
                 &claim.queues
             };
             for name in queues {
+                if claim.by == By::Local && !self.served.contains_key(name) {
+                    continue;
+                }
                 if let Some(candidate) = self.candidate(name, worker)?
                     && best.as_ref().is_none_or(|best| candidate.rank < best.rank)
                 {

@@ -89,7 +89,7 @@ impl Worker {
                     self.put_shared(None);
                     return waiting;
                 }
-                End::Failed(error, local) => {
+                End::Failed(error, mut local) => {
                     tracing::error!("the store cannot write: {error}; trying again every second");
                     drop(engine);
                     self.put_shared(None);
@@ -99,7 +99,7 @@ impl Worker {
                         local: local.clone(),
                         new_process: false,
                     };
-                    match self.reopen(&error, || alive(&local)) {
+                    match self.reopen(&error, &mut local, alive) {
                         Ok(fresh) => engine = fresh,
                         Err(waiting) => return waiting,
                     }
@@ -175,30 +175,36 @@ impl Worker {
     fn reopen(
         &self,
         error: &DiskError,
-        alive: impl Fn() -> Alive,
+        local: &mut HashSet<(JobId, Token)>,
+        alive: impl Fn(&HashSet<(JobId, Token)>) -> Alive,
     ) -> Result<Engine<Acknowledged>, Vec<oneshot::Sender<()>>> {
         loop {
             let end = self.clock.now() + limits::REOPEN_EVERY;
             while let Some(span) = wait_until(self.clock.now(), end) {
                 match self.requests.recv_timeout(span) {
                     Ok(Request::Close { answer }) => return Err(vec![answer]),
+                    Ok(Request::GiveBack { assignments }) => {
+                        for assignment in assignments {
+                            local.remove(&(assignment.job.id, assignment.token));
+                        }
+                    }
                     Ok(request) => request.refuse(Error::Unavailable { why: error.to_string() }),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return Err(Vec::new()),
                 }
             }
-            match self.try_reopen(&alive) {
+            match self.try_reopen(alive(local)) {
                 Ok(engine) => return Ok(engine),
                 Err(error) => tracing::warn!("still cannot write: {error}"),
             }
         }
     }
 
-    fn try_reopen(&self, alive: &impl Fn() -> Alive) -> Result<Engine<Acknowledged>, DiskError> {
+    fn try_reopen(&self, alive: Alive) -> Result<Engine<Acknowledged>, DiskError> {
         let disk = FjallDisk::open(&super::store_dir(&self.options.dir), self.options.durability)
             .map_err(|error| DiskError::Io(super::fjall_disk::explain(&error)))?;
         let acknowledged = Acknowledged::new(disk.clone(), self.witness.clone(), self.pulse.clone());
-        let mut engine = Engine::recover(acknowledged, alive(), limits::Tuning::default(), self.clock.now(), self.seed)?;
+        let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), self.clock.now(), self.seed)?;
         // Its first commit shows whether there is room again.
         engine.group(Vec::new(), self.clock.now())?;
         self.put_shared(Some(disk));

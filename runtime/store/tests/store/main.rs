@@ -3,3 +3,5 @@
 
 mod rng;
 mod simulator;
+mod damage;
+mod folder;

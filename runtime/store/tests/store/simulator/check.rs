@@ -2,6 +2,7 @@
 //! recount, locks and lanes and timers exact, nothing left of what is gone; and all of it as the model says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use windlass_core::schedule::Schedule;
 use windlass_core::{BodyKind, BodyRef, Job, JobId, Lock, Queue, State, Time, Until};
@@ -15,7 +16,7 @@ use super::model::{Model, ModelJob, stops_for_good};
 
 /// All that is stored, decoded.
 pub struct Stored {
-    pub jobs: BTreeMap<JobId, Job>,
+    pub jobs: BTreeMap<JobId, Rc<Job>>,
     pub queues: BTreeMap<String, Queue>,
     pub locks: BTreeMap<Vec<u8>, Lock>,
     pub schedules: Vec<Schedule>,
@@ -24,10 +25,9 @@ pub struct Stored {
 
 impl Stored {
     pub fn read(disk: &SimDisk) -> Stored {
-        let jobs = rows::<Job>(disk, Space::Jobs).into_iter().map(|(_, job)| (job.id, job)).collect();
         let queues = rows::<Queue>(disk, Space::Queues).into_iter().map(|(_, queue)| (queue.name.to_string(), queue));
         Stored {
-            jobs,
+            jobs: disk.jobs(),
             queues: queues.collect(),
             locks: rows(disk, Space::Locks).into_iter().collect(),
             schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
@@ -51,8 +51,9 @@ fn rows<T: serde::de::DeserializeOwned>(disk: &SimDisk, space: Space) -> Vec<(Ve
 /// Everything that must hold whenever a commit has been made.
 pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
     as_the_model_says(stored, model);
-    places(disk, stored);
-    timers(disk, stored);
+    let mut implied = implied(stored);
+    places(disk, &implied);
+    timers(disk, stored, implied.remove(&Space::Timers).unwrap_or_default());
     bodies(disk, stored);
     counts(stored);
     lanes(disk, stored);
@@ -76,32 +77,35 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
     }
 }
 
-/// `Ready` or `States`, never both and never neither; and which job holds which blob.
-fn places(disk: &SimDisk, stored: &Stored) {
-    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs] {
-        let mut expected = BTreeMap::new();
-        for job in stored.jobs.values() {
-            for ((entry, key), value) in index::entries(job, stored.queue_of(job)) {
-                if entry == space {
-                    expected.insert(key, value);
-                }
-            }
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The entries that the records of all jobs imply.
+fn implied(stored: &Stored) -> BTreeMap<Space, Rows> {
+    let mut implied: BTreeMap<Space, Rows> = BTreeMap::new();
+    for job in stored.jobs.values() {
+        for ((space, key), value) in index::entries(job, stored.queue_of(job)) {
+            implied.entry(space).or_default().insert(key, value);
         }
-        let found: BTreeMap<Vec<u8>, Vec<u8>> =
-            disk.all(space).into_iter().map(|(key, value)| (key, value.to_vec())).collect();
+    }
+    implied
+}
+
+/// `Ready` or `States`, never both and never neither; what runs here; and which job holds which blob.
+fn places(disk: &SimDisk, implied: &BTreeMap<Space, Rows>) {
+    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs] {
+        let found = disk.all(space);
+        let found: Vec<(&[u8], &[u8])> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        let expected = implied.get(&space);
+        let expected: Vec<(&[u8], &[u8])> =
+            expected.into_iter().flatten().map(|(key, value)| (&key[..], &value[..])).collect();
         assert_eq!(found, expected, "the entries in {space:?}");
     }
 }
 
-fn timers(disk: &SimDisk, stored: &Stored) {
-    let mut expected = BTreeSet::new();
+fn timers(disk: &SimDisk, stored: &Stored, implied: Rows) {
+    let mut expected: BTreeSet<Vec<u8>> = implied.into_keys().collect();
     let mut fired = BTreeSet::new();
     for job in stored.jobs.values() {
-        for ((space, key), _) in index::entries(job, stored.queue_of(job)) {
-            if space == Space::Timers {
-                expected.insert(key);
-            }
-        }
         let stopping = job.run.as_ref().and_then(|run| run.stop.as_ref());
         if let (Some(at), Some(stop)) = (job.expire_at, stopping)
             && stops_for_good(&stop.then)
@@ -221,9 +225,10 @@ pub fn at_rest(stored: &Stored, now: Time) {
     for queue in stored.queues.values() {
         for state in State::ALL {
             let Some(most) = queue.settings.retention.of(state).and_then(|keep| keep.count) else { continue };
-            let here = |job: &&Job| job.queue == queue.name && job.state == state;
+            let here = |job: &&Rc<Job>| job.queue == queue.name && job.state == state;
             let kept = stored.jobs.values().filter(here).filter(|job| job.keep_until.is_some()).count() as u64;
-            let count = queue.counts.of(state);
+            // What ended in this very millisecond is looked at in the next.
+            let count = stored.jobs.values().filter(here).filter(|job| job.since < now).count() as u64;
             assert!(count <= most + kept, "{count} {} jobs are kept in {}, of {most}", state.word(), queue.name);
         }
     }

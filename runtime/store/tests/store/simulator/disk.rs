@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use windlass_core::{Job, JobId};
 use windlass_store::embedded::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use windlass_store::embedded::record;
 
 /// What the next commit meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct SimDisk(Rc<RefCell<Inner>>);
 
 struct Inner {
     spaces: BTreeMap<Space, BTreeMap<Vec<u8>, Value>>,
+    /// The job records, decoded once when they are written: the checks read all of them after every step.
+    jobs: BTreeMap<JobId, Rc<Job>>,
     fate: Fate,
     /// Reads until one fails.
     reads_left: Option<u64>,
@@ -31,7 +35,13 @@ struct Inner {
 impl SimDisk {
     pub fn new() -> SimDisk {
         let spaces = Space::ALL.into_iter().map(|space| (space, BTreeMap::new())).collect();
-        SimDisk(Rc::new(RefCell::new(Inner { spaces, fate: Fate::Holds, reads_left: None, commits: 0 })))
+        SimDisk(Rc::new(RefCell::new(Inner {
+            spaces,
+            jobs: BTreeMap::new(),
+            fate: Fate::Holds,
+            reads_left: None,
+            commits: 0,
+        })))
     }
 
     pub fn set_fate(&self, fate: Fate, reads_left: Option<u64>) {
@@ -44,6 +54,14 @@ impl SimDisk {
     pub fn all(&self, space: Space) -> Vec<(Vec<u8>, Value)> {
         let inner = self.0.borrow();
         inner.spaces[&space].iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    pub fn jobs(&self) -> BTreeMap<JobId, Rc<Job>> {
+        self.0.borrow().jobs.clone()
+    }
+
+    pub fn commits(&self) -> u64 {
+        self.0.borrow().commits
     }
 
     fn read(&self) -> Result<(), DiskError> {
@@ -83,6 +101,17 @@ impl Disk for SimDisk {
             inner.commits = number;
             for ((space, key), value) in batch.writes {
                 assert!(!key.is_empty() && key.len() < 65_536, "a key fjall would not take in {space:?}");
+                if space == Space::Jobs {
+                    let id = JobId::from_bytes(key.as_slice().try_into().expect("a job's key is its id"));
+                    match &value {
+                        Some(value) => {
+                            let job: Job = record::decode(space, value).expect("a job reads back");
+                            assert_eq!(job.id, id, "a job lies under its id");
+                            inner.jobs.insert(id, Rc::new(job));
+                        }
+                        None => drop(inner.jobs.remove(&id)),
+                    }
+                }
                 let rows = inner.spaces.get_mut(&space).expect("every space is there");
                 match value {
                     Some(value) => drop(rows.insert(key, value.into())),

@@ -41,15 +41,17 @@ pub struct ModelJob {
     pub target: Option<String>,
     pub unique: Option<Unique>,
     pub scope: Option<String>,
-    pub scheduled: bool,
     pub state: State,
     pub since: Time,
     /// Its place in line: later is larger.
     pub order: u64,
     /// The group it came into line in.
     pub group: u64,
+    /// Within that group, its place is not known.
+    pub loose: bool,
     pub due: Option<Time>,
     pub expire_at: Option<Time>,
+    pub ttl: bool,
     pub starts: u32,
     pub children: u32,
     pub token: Option<Token>,
@@ -62,6 +64,8 @@ pub struct ModelJob {
 #[derive(Clone, Debug, Default)]
 pub struct ModelQueue {
     pub settings: Settings,
+    /// As they were when this group began: the sweep comes first in it.
+    pub before: Option<Settings>,
     pub starts: Starts,
     pub by_key: BTreeMap<String, Starts>,
 }
@@ -115,6 +119,7 @@ impl Model {
     pub fn begin(&mut self) {
         self.group += 1;
         self.seen.clear();
+        self.queues.values_mut().for_each(|queue| queue.before = None);
         self.stored.clear();
     }
 
@@ -136,7 +141,7 @@ impl Model {
             if row.settings.key_rate != queue.settings.key_rate {
                 queue.by_key.values_mut().for_each(|starts| starts.counted.clear());
             }
-            queue.settings = row.settings.clone();
+            queue.before = Some(std::mem::replace(&mut queue.settings, row.settings.clone()));
         }
         let clearing = &self.clearing;
         self.queues.retain(|name, _| {
@@ -166,6 +171,7 @@ impl Model {
         }
         for id in again {
             self.place_again(id);
+            self.jobs.get_mut(&id).expect("it is there").loose = true;
         }
     }
 
@@ -178,6 +184,7 @@ impl Model {
         job.since = at;
         job.order = order;
         job.group = group;
+        job.loose = false;
         if state != State::Active {
             job.token = None;
             job.local = false;
@@ -310,13 +317,14 @@ impl Model {
             target: spec.target_worker,
             unique: spec.unique.clone(),
             scope: spec.scope,
-            scheduled,
             state: State::Pending,
             since: at,
             order: 0,
             group: self.group,
+            loose: false,
             due: None,
             expire_at: spec.policy.expire_after.map(|span| at + span),
+            ttl: spec.policy.ttl.is_some(),
             starts: 0,
             children: 0,
             token: None,
@@ -392,13 +400,19 @@ impl Model {
             let to = unique.lock_key(&moved.queue, job.scope.as_deref());
             if from != to && self.locks.get(&from).is_some_and(|lock| lock.job == id) {
                 let lock = self.locks.remove(&from).expect("it was just there");
-                let other = self.locks.get(&to).filter(|other| other.expires_at > event.at);
-                assert!(other.is_none(), "{id} was moved to where {other:?} holds its key");
-                self.locks.insert(to, lock);
+                if lock.expires_at > event.at {
+                    let other = self.locks.get(&to).filter(|other| other.expires_at > event.at);
+                    assert!(other.is_none(), "{id} was moved to where {other:?} holds its key");
+                    self.locks.insert(to, lock);
+                }
             }
         }
+        // To where it came this very moment: that is no move.
+        let stays = moved.queue == job.queue && moved.since == job.since;
         self.jobs.insert(id, moved);
-        self.place_again(id);
+        if !stays {
+            self.place_again(id);
+        }
     }
 
     fn check_deletion(&self, id: JobId, job: &ModelJob, event: &Event, causes: &Causes) {
@@ -410,12 +424,17 @@ impl Model {
         }
         assert!(job.state.is_ended(), "{event:?}: nobody asked for it, and it had not ended: {job:?}");
         // Retention: never before the queue's age or count, the job's own ttl or its lock allow.
-        let keep = self.queues.get(&job.queue).and_then(|queue| queue.settings.retention.of(job.state)).unwrap_or_default();
+        let allows = |settings: &Settings| {
+            let keep = settings.retention.of(job.state).unwrap_or_default();
+            event.at.since(job.since) >= keep.age || keep.count.is_some()
+        };
+        let queue = self.queues.get(&job.queue);
+        let allowed = queue.is_none_or(|queue| allows(&queue.settings) || queue.before.as_ref().is_some_and(allows));
         let locked = self.locks.values().any(|lock| lock.job == id && lock.expires_at > event.at);
         assert!(!locked, "{event:?}: its lock should have kept it");
-        let ttl = self.specs.values().any(|spec| spec.policy.ttl.is_some());
-        let old = event.at.since(job.since) >= keep.age;
-        assert!(old || ttl || keep.count.is_some(), "{event:?}: it was removed too early: {job:?}");
+        // One with a time of its own was given it when it ended, by the settings of then.
+        let own = job.ttl || job.unique.as_ref().is_some_and(|unique| unique.until == Until::Period);
+        assert!(allowed || own, "{event:?}: it was removed too early: {job:?}");
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::{Effect, JobId, QueueName, Settings, State, Time, Token};
-use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::disk::{Disk, Space};
 use windlass_store::embedded::engine::Engine;
+use windlass_store::embedded::keys;
 use windlass_store::embedded::message::Request;
 use windlass_store::embedded::recover::Alive;
 use windlass_store::embedded::stream;
@@ -38,6 +39,8 @@ pub struct World {
     /// Queues being cleared or removed.
     pub sweeping: Vec<(QueueName, Receiver<u64>)>,
     idle_rounds: usize,
+    /// The commit that was last looked at.
+    checked: u64,
     loud: bool,
 }
 
@@ -77,6 +80,7 @@ impl World {
             waiting: Vec::new(),
             sweeping: Vec::new(),
             idle_rounds: 0,
+            checked: 0,
             loud,
         }
     }
@@ -223,12 +227,16 @@ impl World {
 
     /// Brings the model up to what is on disk, and checks that what is on disk may be so.
     fn sync(&mut self, causes: &Causes) {
+        if self.disk.commits() == std::mem::replace(&mut self.checked, self.disk.commits()) {
+            return;
+        }
         let stored = Stored::read(&self.disk);
         self.model.adopt_settings(&stored, causes);
-        for (_, value) in self.disk.all(Space::Events) {
+        let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
+        for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
             for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
                 self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
-                let job = stored.jobs.get(&record.event.job);
+                let job = stored.jobs.get(&record.event.job).map(|job| &**job);
                 self.model.take(&record, causes, job);
             }
         }
@@ -238,7 +246,7 @@ impl World {
 
     /// Lets the engine do all that it says is due now, and checks that nothing due is left undone.
     pub fn settle(&mut self) {
-        for _ in 0..5_000 {
+        for _ in 0..1_000 {
             let wake = self.engine.next_wake().expect("the disk reads");
             if wake.is_none_or(|at| at > self.now) {
                 check::at_rest(&Stored::read(&self.disk), self.now);
@@ -251,7 +259,8 @@ impl World {
             self.sync(&causes);
             self.take_assignments();
         }
-        panic!("the engine never comes to rest");
+        let wake = self.engine.next_wake().expect("the disk reads");
+        panic!("the engine never comes to rest: it wants to go on at {wake:?}, and it is {}", self.now);
     }
 
     /// Nothing is stranded: with every door open, claims get all that waits.
