@@ -179,8 +179,9 @@ impl Worker {
         alive: impl Fn(&HashSet<(JobId, Token)>) -> Alive,
     ) -> Result<Engine<Acknowledged>, Vec<oneshot::Sender<()>>> {
         loop {
-            let end = self.clock.now() + limits::REOPEN_EVERY;
-            while let Some(span) = wait_until(self.clock.now(), end) {
+            // A pause of the machine's, not a moment in a job's life: it goes by the steady clock.
+            let began = Instant::now();
+            while let Some(span) = limits::REOPEN_EVERY.checked_sub(began.elapsed()).filter(|span| !span.is_zero()) {
                 match self.requests.recv_timeout(span) {
                     Ok(Request::Close { answer }) => return Err(vec![answer]),
                     Ok(Request::GiveBack { assignments }) => {

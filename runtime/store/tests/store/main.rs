@@ -4,4 +4,6 @@
 mod rng;
 mod simulator;
 mod damage;
+mod disk_full;
 mod folder;
+mod formats;

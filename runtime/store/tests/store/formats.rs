@@ -1,0 +1,112 @@
+//! Old formats stay readable: a folder of each is kept in `tests/fixtures`, packed as the file tree it is.
+//!
+//! To make the next one when the format changes: `WINDLASS_WRITE_FIXTURE=formatN cargo test -p windlass-store --test store
+//! formats`, and check in the folder it makes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::{
+    Body, BodyKind, Command, Failure, JobId, NewJob, PolicyChoice, Priority, Retry, State, Time, Unique, Until, Usage,
+    Within, Word,
+};
+use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
+
+use crate::folder::{copy, open, temporary};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn new(queue: &str, payload: &'static [u8]) -> NewJob {
+    let queue = Some(queue.parse().expect("a name"));
+    NewJob { queue, payload: Some(Body::Inline(payload.into())), ..NewJob::default() }
+}
+
+/// One job of every kind of record there is.
+async fn write(store: &Store) {
+    let mut rich = new("rich", b"{\"n\": 1}");
+    rich.policy = PolicyChoice { priority: Some(Priority::High), max_retries: Some(5), ..PolicyChoice::default() };
+    rich.tags = vec![("team".into(), "blue".into())];
+    rich.scope = Some("order:7".into());
+    rich.limit_key = Some("tenant-a".into());
+    let (key, period) = ("once".to_owned(), Duration::from_secs(3600));
+    rich.unique = Some(Unique { key, within: Within::Queue, until: Until::Period, period });
+    let mut later = new("rich", b"later");
+    later.delay = Some(Duration::from_secs(500));
+    store.enqueue(vec![rich, new("rich", b"second"), later]).await.expect("stored");
+    let by = By::Worker { worker_id: "w".into(), hostname: "h".into() };
+    let claim = Claim { by, queues: vec!["rich".parse().expect("a name")], count: 2, wait: Duration::ZERO };
+    let claimed = store.claim(claim).await.expect("claimed");
+    let word = Word::Of(claimed[0].token);
+    let done = Command::Complete { word, result: Some(Body::Inline("\"done\"".into())), usage: Usage::default() };
+    store.ask(claimed[0].job.id, done, Vec::new()).await.expect("completed");
+    let failure = Failure { error: "no luck".into(), backtrace: Some("at line 1".into()), retry: Retry::Never };
+    let failed = Command::Fail { word: Word::Of(claimed[1].token), failure, usage: Usage::default() };
+    let line = LogLine { at: Time(5), attempt: 1, level: "info".into(), text: "hello".into() };
+    store.log(claimed[1].job.id, vec![line]);
+    store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
+    let schedule = Schedule {
+        name: "nightly".into(),
+        queue: "rich".parse().expect("a name"),
+        cron: "30 2 * * *".into(),
+        timezone: "Europe/Berlin".into(),
+        payload: "{}".into(),
+        policy: PolicyChoice::default(),
+        unique: None,
+        tags: Vec::new(),
+        catch_up: CatchUp::Once,
+        overlap: Overlap::Skip,
+        paused: false,
+        created_at: Time(0),
+        updated_at: Time(0),
+        last_run: None,
+        last_job: None,
+        next_run: None,
+    };
+    let change = ScheduleChange::Put { schedule: Box::new(schedule), replace: false };
+    store.change_schedule(change).await.expect("stored");
+}
+
+async fn read(store: &Store) {
+    let list = |state| JobList { queue: None, state: Some(state), limit: 10, offset: 0 };
+    let completed = store.jobs(list(State::Completed)).await.expect("lists");
+    let [job] = &completed[..] else { panic!("one completed job, not {}", completed.len()) };
+    assert_eq!((job.priority, job.policy.max_retries, job.scope.as_deref()), (Priority::High, 5, Some("order:7")));
+    assert_eq!(store.body(job, BodyKind::Result).await.expect("reads").as_deref(), Some(&b"\"done\""[..]));
+    assert_eq!(store.body(job, BodyKind::Payload).await.expect("reads").as_deref(), Some(&b"{\"n\": 1}"[..]));
+    let dead = store.jobs(list(State::Dead)).await.expect("lists");
+    let errors = store.errors(dead[0].id).await.expect("reads");
+    assert_eq!(errors[0].error, "no luck");
+    assert_eq!(store.logs(dead[0].id, 0, 10).await.expect("reads")[0].1.text, "hello");
+    assert_eq!(store.jobs(list(State::Scheduled)).await.expect("lists").len(), 1);
+    assert_eq!(store.schedules().await.expect("lists")[0].cron, "30 2 * * *");
+    assert!(!store.events_after(0, 100).await.expect("reads").is_empty());
+    // Alive, not only legible: the lock still holds, and a job can be retried.
+    let mut twin = new("rich", b"twin");
+    twin.unique = job.unique.clone();
+    assert!(store.enqueue(vec![twin]).await.expect("answers")[0].duplicate);
+    let retried: JobId = dead[0].id;
+    store.ask(retried, Command::Retry, Vec::new()).await.expect("retried");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_format_ever_written_can_be_read_and_gone_on_with() {
+    if let Ok(name) = std::env::var("WINDLASS_WRITE_FIXTURE") {
+        let store = open(&fixtures().join(name)).expect("opens");
+        write(&store).await;
+        store.close().await;
+    }
+    let mut found = 0;
+    for entry in std::fs::read_dir(fixtures()).expect("there are fixtures") {
+        let fixture = entry.expect("an entry").path();
+        let dir = temporary();
+        copy(&fixture, dir.path());
+        let store = open(dir.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
+        read(&store).await;
+        store.close().await;
+        found += 1;
+    }
+    assert!(found > 0, "there is no fixture to read");
+}
