@@ -65,7 +65,9 @@ pub enum Command {
     Expire,
     /// The clock: a lease or a time limit of the running attempt may have passed. Silence counts from `alive_from` on:
     /// while the server itself was down nobody could send a heartbeat.
-    Watch { alive_from: Time },
+    Watch {
+        alive_from: Time,
+    },
     /// The process died while the attempt ran in it.
     Crash,
 }

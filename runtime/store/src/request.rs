@@ -22,7 +22,10 @@ pub struct Claim {
 pub enum By {
     /// This process: the engine names the plugin and its active version.
     Local,
-    Worker { worker_id: String, hostname: String },
+    Worker {
+        worker_id: String,
+        hostname: String,
+    },
 }
 
 /// A claimed job: durable before anybody sees it.
@@ -94,8 +97,18 @@ pub enum PluginChange {
 #[derive(Clone, Debug)]
 pub enum ScheduleChange {
     /// Stores it as given; `replace` says whether one of that name may exist.
-    Put { schedule: Box<Schedule>, replace: bool },
-    Pause { name: String, paused: bool },
-    RunNow { name: String },
-    Remove { name: String },
+    Put {
+        schedule: Box<Schedule>,
+        replace: bool,
+    },
+    Pause {
+        name: String,
+        paused: bool,
+    },
+    RunNow {
+        name: String,
+    },
+    Remove {
+        name: String,
+    },
 }

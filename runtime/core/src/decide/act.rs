@@ -72,7 +72,7 @@ pub(super) fn requeue(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     let mut draft = Draft::new();
     take_lock_again(&mut draft, &known, "requeue", case.now)?;
     let job = &mut known.job;
-    // Exactly one run more, however it came to be dead.
+    // At least one run more, however it came to be dead.
     job.granted = (job.failures + 1).saturating_sub(job.policy.max_retries.max(1));
     job.crashes = 0;
     revive(&mut draft, job, case.now, "requeued by hand");

@@ -16,21 +16,12 @@ pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Deci
     }
     job.fence += 1;
     job.attempt += 1;
-    let token = Token {
-        fence: job.fence,
-        secret: case.random(3),
-    };
+    let token = Token { fence: job.fence, secret: case.random(3) };
     let lease_expires_at = (!runner.is_local()).then(|| now + job.policy.lease);
     job.started_at = Some(now);
     job.first_started_at.get_or_insert(now);
-    job.run = Some(Run {
-        token,
-        runner,
-        started_at: now,
-        lease_expires_at,
-        heartbeat_at: now,
-        stop: None, watch_at: None
-    });
+    job.run =
+        Some(Run { token, runner, started_at: now, lease_expires_at, heartbeat_at: now, stop: None, watch_at: None });
     // A limit that passed while the job waited is looked at now: no timer lies in the past.
     let watch_at = next_watch(&job, Time::ZERO).map(|at| at.max(now));
     if let Some(run) = job.run.as_mut() {
@@ -39,13 +30,7 @@ pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Deci
     job.enter(State::Active, now, "started");
     let mut draft = Draft::new();
     draft.event(&job, now, EventKind::Started { attempt: job.attempt });
-    Ok(draft.done(
-        job,
-        Reply::Started {
-            token,
-            lease_expires_at,
-        },
-    ))
+    Ok(draft.done(job, Reply::Started { token, lease_expires_at }))
 }
 
 pub(super) fn complete(
@@ -63,11 +48,7 @@ pub(super) fn complete(
     let job = &mut known.job;
     if let Some(body) = result {
         job.result = BodyRef::from(&body);
-        draft.changes.push(Change::Body {
-            job: job.id,
-            kind: BodyKind::Result,
-            body: Some(body),
-        });
+        draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Result, body: Some(body) });
     }
     job.ended_by = Some(run.token);
     job.usage = Some(usage);
@@ -93,15 +74,7 @@ pub(super) fn fail(
     let mut draft = Draft::new();
     let error = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
-    record_error(
-        &mut draft,
-        &mut known.job,
-        &run,
-        error.clone(),
-        backtrace,
-        usage,
-        case.now,
-    );
+    record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, case.now);
     if let Some(stop) = run.stop {
         known.job.ended_by = Some(run.token);
         return Ok(after_stop(draft, known, stop.then, case.now));
@@ -135,13 +108,7 @@ pub(super) fn charge_failure(
         };
         end(&mut draft, &mut known, State::Dead, case.now, reason);
     } else {
-        make_retrying(
-            &mut draft,
-            job,
-            case.now,
-            delay,
-            &bounded(error.to_owned(), bounds::REASON_BYTES),
-        );
+        make_retrying(&mut draft, job, case.now, delay, &bounded(error.to_owned(), bounds::REASON_BYTES));
     }
     draft.now(known.job)
 }
@@ -153,8 +120,7 @@ pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: St
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
-    make_pending(&mut draft, &mut known.job, case.now, bounded(reason, bounds::REASON_BYTES),
-    );
+    make_pending(&mut draft, &mut known.job, case.now, bounded(reason, bounds::REASON_BYTES));
     Ok(draft.now(known.job))
 }
 
@@ -181,19 +147,8 @@ pub(super) fn beat(
     if let Some(Checkpoint { body, schema }) = checkpoint {
         job.checkpoint = BodyRef::from(&body);
         job.checkpoint_schema = schema;
-        draft.event(
-            job,
-            now,
-            EventKind::Checkpoint {
-                attempt: job.attempt,
-                bytes: job.checkpoint.len(),
-            },
-        );
-        draft.changes.push(Change::Body {
-            job: job.id,
-            kind: BodyKind::Checkpoint,
-            body: Some(body),
-        });
+        draft.event(job, now, EventKind::Checkpoint { attempt: job.attempt, bytes: job.checkpoint.len() });
+        draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
     }
     job.updated_at = now;
     job.children += known.facts.children;
@@ -204,10 +159,7 @@ pub(super) fn beat(
     if run.lease_expires_at.is_some() {
         run.lease_expires_at = Some(now + lease);
     }
-    let reply = Reply::Beat {
-        stop: run.stop.clone().map(|stop| stop.then),
-        lease_expires_at: run.lease_expires_at,
-    };
+    let reply = Reply::Beat { stop: run.stop.clone().map(|stop| stop.then), lease_expires_at: run.lease_expires_at };
     Ok(draft.done(known.job, reply))
 }
 
@@ -229,14 +181,7 @@ pub(super) fn record_error(
     now: Time,
 ) {
     job.last_error = Some(bounded(error.clone(), bounds::REASON_BYTES));
-    let error = AttemptError {
-        attempt: job.attempt,
-        error,
-        backtrace,
-        at: now,
-        runner: run.runner.clone(),
-        usage,
-    };
+    let error = AttemptError { attempt: job.attempt, error, backtrace, at: now, runner: run.runner.clone(), usage };
     draft.changes.push(Change::Error { job: job.id, error });
 }
 
@@ -261,17 +206,9 @@ fn is_repeat(job: &Job, word: Word) -> bool {
 }
 
 fn not_active(job: &Job) -> Refusal {
-    Refusal::NotActive {
-        id: job.id,
-        state: job.state,
-    }
+    Refusal::NotActive { id: job.id, state: job.state }
 }
 
 pub(super) fn wrong_state(action: &'static str, job: &Job, allowed: &'static str) -> Refusal {
-    Refusal::WrongState {
-        action,
-        id: job.id,
-        state: job.state,
-        allowed,
-    }
+    Refusal::WrongState { action, id: job.id, state: job.state, allowed }
 }

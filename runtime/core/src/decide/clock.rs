@@ -38,9 +38,7 @@ pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
     let limits = [
         job.policy.attempt_timeout.map(|limit| run.started_at + limit),
         job.policy.stall_timeout.map(|limit| run.heartbeat_at.max(alive_from) + limit),
-        job.policy
-            .max_duration
-            .and_then(|limit| job.first_started_at.map(|first| first + limit)),
+        job.policy.max_duration.and_then(|limit| job.first_started_at.map(|first| first + limit)),
     ];
     Some(limits.into_iter().flatten().fold(lease, Time::min))
 }
@@ -62,10 +60,7 @@ pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Resul
     let mut draft = Draft::new();
     let job = &mut known.job;
     let lapsed = run.lease_expires_at.is_some_and(|at| at.max(alive_from + job.policy.lease) <= now);
-    let overran = job
-        .policy
-        .attempt_timeout
-        .is_some_and(|limit| run.started_at + limit <= now);
+    let overran = job.policy.attempt_timeout.is_some_and(|limit| run.started_at + limit <= now);
     let error = if lapsed {
         "lease lapsed: no heartbeat came in time".to_owned()
     } else if out_of_time(job, now) {
@@ -80,11 +75,7 @@ pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Resul
         return Ok(after_stop(draft, known, stop.then, now));
     }
     // A worker that vanished is no reason to wait: the job goes straight back in line.
-    let how = if lapsed {
-        Retry::After(Duration::ZERO)
-    } else {
-        Retry::Backoff
-    };
+    let how = if lapsed { Retry::After(Duration::ZERO) } else { Retry::Backoff };
     Ok(charge_failure(draft, known, case, run.token, how, &error))
 }
 
@@ -104,21 +95,12 @@ pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
         return Ok(after_stop(draft, known, stop.then, now));
     }
     if job.crashes >= bounds::MAX_CRASHES || out_of_time(job, now) {
-        end(
-            &mut draft,
-            &mut known,
-            State::Dead,
-            now,
-            "the server stopped too often while it ran",
-        );
+        end(&mut draft, &mut known, State::Dead, now, "the server stopped too often while it ran");
     } else if job.crashes == 1 {
         make_pending(&mut draft, job, now, error);
     } else {
-        let backoff = Backoff {
-            kind: BackoffKind::Exponential,
-            base: Duration::from_secs(1),
-            cap: Duration::from_secs(60),
-        };
+        let backoff =
+            Backoff { kind: BackoffKind::Exponential, base: Duration::from_secs(1), cap: Duration::from_secs(60) };
         let delay = retry::delay(backoff, job.crashes - 1, case.random(5));
         make_retrying(&mut draft, job, now, delay, error);
     }

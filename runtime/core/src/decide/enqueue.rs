@@ -13,22 +13,13 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         // A derived id that is stored already: the same child or the same scheduled instant, told again.
         return Ok(Draft::unchanged(Reply::Duplicate { id: twin.id }));
     }
-    if let Some(lock) = facts
-        .lock
-        .as_ref()
-        .filter(|lock| new.unique.is_some() && lock.holds(now))
-    {
+    if let Some(lock) = facts.lock.as_ref().filter(|lock| new.unique.is_some() && lock.holds(now)) {
         return Ok(Draft::unchanged(Reply::Duplicate { id: lock.job }));
     }
     let queue = facts.queue;
     let choice = new.policy.or(&queue.settings.defaults);
-    let scheduled_at = new
-        .scheduled_at
-        .or(new.delay.map(|delay| now + delay))
-        .filter(|at| *at > now);
-    let id = new
-        .id
-        .unwrap_or_else(|| JobId::new(now, u128::from(case.random(1)) << 16 ^ u128::from(case.random(2))));
+    let scheduled_at = new.scheduled_at.or(new.delay.map(|delay| now + delay)).filter(|at| *at > now);
+    let id = new.id.unwrap_or_else(|| JobId::new(now, u128::from(case.random(1)) << 16 ^ u128::from(case.random(2))));
     let mut job = Job {
         id,
         queue: queue.name.clone(),
@@ -78,11 +69,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
     job.payload = store_body(&mut draft, id, BodyKind::Payload, new.payload);
     job.checkpoint = store_body(&mut draft, id, BodyKind::Checkpoint, new.checkpoint);
     if let (Some(key), Some(unique)) = (job.lock_key(), &job.unique) {
-        let lock = Lock {
-            job: id,
-            until: unique.until,
-            expires_at: now + unique.period,
-        };
+        let lock = Lock { job: id, until: unique.until, expires_at: now + unique.period };
         draft.changes.push(Change::Lock { key, lock: Some(lock) });
     }
     draft.event(&job, now, EventKind::Enqueued);
@@ -103,11 +90,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
 fn store_body(draft: &mut Draft, job: JobId, kind: BodyKind, body: Option<Body>) -> BodyRef {
     let Some(body) = body else { return BodyRef::None };
     let place = BodyRef::from(&body);
-    draft.changes.push(Change::Body {
-        job,
-        kind,
-        body: Some(body),
-    });
+    draft.changes.push(Change::Body { job, kind, body: Some(body) });
     place
 }
 
@@ -128,10 +111,7 @@ impl NewJob {
         ];
         for (field, text, most) in texts {
             if text.is_some_and(|text| text.is_empty() || text.len() > most || text.contains('\0')) {
-                return Err(Refusal::invalid(
-                    field,
-                    format!("1 to {most} bytes without a zero byte"),
-                ));
+                return Err(Refusal::invalid(field, format!("1 to {most} bytes without a zero byte")));
             }
         }
         if new.tags.len() > bounds::TAGS {

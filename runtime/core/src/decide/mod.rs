@@ -8,12 +8,14 @@ mod act;
 mod attempt;
 mod clock;
 mod enqueue;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 
 use crate::{
-    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Reason, Refusal,
-    Reply, State, Time, Until, retry,
+    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Reason,
+    Refusal, Reply, State, Time, Until, retry,
 };
 
 pub use clock::next_watch;
@@ -26,19 +28,13 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Complete { word, result, usage } => attempt::complete(case, known(facts)?, word, result, usage),
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
         Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
-        Command::Beat {
-            word,
-            progress,
-            checkpoint,
-        } => attempt::beat(case, known(facts)?, word, progress, checkpoint),
+        Command::Beat { word, progress, checkpoint } => attempt::beat(case, known(facts)?, word, progress, checkpoint),
         Command::Cancel { reason } => act::cancel(case, known(facts)?, reason),
         Command::Retry => act::retry(case, known(facts)?),
         Command::Requeue => act::requeue(case, known(facts)?),
-        Command::Move {
-            queue,
-            reset_attempts,
-            priority,
-        } => act::move_to(case, known(facts)?, queue, reset_attempts, priority),
+        Command::Move { queue, reset_attempts, priority } => {
+            act::move_to(case, known(facts)?, queue, reset_attempts, priority)
+        }
         Command::Reprioritise { priority } => act::reprioritise(case, known(facts)?, priority),
         Command::Hold { reason } => act::hold(case, known(facts)?, reason),
         Command::Approve => act::approve(case, known(facts)?),
@@ -87,10 +83,7 @@ struct Draft {
 
 impl Draft {
     fn new() -> Draft {
-        Draft {
-            changes: Vec::with_capacity(4),
-            effects: Vec::new(),
-        }
+        Draft { changes: Vec::with_capacity(4), effects: Vec::new() }
     }
 
     fn event(&mut self, job: &Job, now: Time, kind: EventKind) {
@@ -113,11 +106,7 @@ impl Draft {
     /// Stores the job and answers.
     fn done(mut self, job: Job, reply: Reply) -> Decision {
         self.changes.push(Change::Job(Box::new(job)));
-        Decision {
-            changes: self.changes,
-            effects: self.effects,
-            reply,
-        }
+        Decision { changes: self.changes, effects: self.effects, reply }
     }
 
     /// Stores the job and answers where it stands.
@@ -127,11 +116,7 @@ impl Draft {
     }
 
     fn unchanged(reply: Reply) -> Decision {
-        Decision {
-            changes: Vec::new(),
-            effects: Vec::new(),
-            reply,
-        }
+        Decision { changes: Vec::new(), effects: Vec::new(), reply }
     }
 }
 
@@ -140,11 +125,7 @@ fn standing(job: &Job) -> Reply {
         State::Retrying | State::Scheduled => job.scheduled_at,
         _ => None,
     };
-    Reply::Now {
-        state: job.state,
-        next_attempt_at,
-        runs_left: job.runs_left(),
-    }
+    Reply::Now { state: job.state, next_attempt_at, runs_left: job.runs_left() }
 }
 
 /// The job waits in line from now.
@@ -153,13 +134,7 @@ fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<R
     job.end_run();
     job.scheduled_at = None;
     job.enter(State::Pending, now, reason.clone());
-    draft.event(
-        job,
-        now,
-        EventKind::Pending {
-            reason,
-        },
-    );
+    draft.event(job, now, EventKind::Pending { reason });
 }
 
 /// The job waits out `delay`, then stands in line; at once when there is none.
@@ -169,11 +144,7 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
         draft.event(
             job,
             now,
-            EventKind::Failed {
-                attempt: job.attempt,
-                error: error.to_owned(),
-                next_attempt_at: now,
-            },
+            EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at: now },
         );
         make_pending(draft, job, now, "retried at once");
         return;
@@ -181,15 +152,7 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
     let next_attempt_at = now + delay;
     job.scheduled_at = Some(next_attempt_at);
     job.enter(State::Retrying, now, error.to_owned());
-    draft.event(
-        job,
-        now,
-        EventKind::Failed {
-            attempt: job.attempt,
-            error: error.to_owned(),
-            next_attempt_at,
-        },
-    );
+    draft.event(job, now, EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at });
 }
 
 /// The job ends here: its lock goes (or keeps the job for its period), and so does its place in time.
@@ -219,13 +182,8 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
     let attempt = job.attempt;
     let kind = match state {
         State::Completed => EventKind::Completed { attempt },
-        State::Cancelled => EventKind::Cancelled {
-            reason,
-        },
-        _ => EventKind::Dead {
-            attempt,
-            reason,
-        },
+        State::Cancelled => EventKind::Cancelled { reason },
+        _ => EventKind::Dead { attempt, reason },
     };
     draft.event(job, now, kind);
 }
@@ -241,11 +199,7 @@ fn remove(known: &Known<'_>, now: Time) -> Decision {
     }
     draft.event(job, now, EventKind::Deleted);
     draft.changes.push(Change::Remove(job.id));
-    Decision {
-        changes: draft.changes,
-        effects: Vec::new(),
-        reply: Reply::Removed,
-    }
+    Decision { changes: draft.changes, effects: Vec::new(), reply: Reply::Removed }
 }
 
 /// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
@@ -263,11 +217,7 @@ fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time
             let mut gone = remove(&known, now);
             draft.changes.retain(|change| matches!(change, Change::Event(_)));
             draft.changes.append(&mut gone.changes);
-            return Decision {
-                changes: draft.changes,
-                effects: draft.effects,
-                reply: Reply::Removed,
-            };
+            return Decision { changes: draft.changes, effects: draft.effects, reply: Reply::Removed };
         }
     }
     draft.now(known.job)

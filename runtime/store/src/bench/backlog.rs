@@ -130,8 +130,7 @@ fn first_claim(setting: &Setting, dir: &Path, name: &'static str) -> Result<Figu
 /// Starts this program again on the folder, lets it claim, and kills it in the middle.
 fn kill_while_claiming(setting: &Setting, dir: &Path, jobs: u64) -> Result<()> {
     let (program, args) = setting.victim.split_first().ok_or("no victim to start")?;
-    let mut child =
-        Process::new(program).args(args).arg(dir).arg(jobs.to_string()).stdout(Stdio::piped()).spawn()?;
+    let mut child = Process::new(program).args(args).arg(dir).arg(jobs.to_string()).stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().ok_or("the victim has no output")?;
     let mut lines = BufReader::new(out).lines();
     let claimed = lines.next().ok_or("the victim died by itself")??;

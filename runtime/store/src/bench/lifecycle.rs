@@ -71,9 +71,8 @@ fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
     let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
     runtime()?.block_on(async {
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|_| tokio::spawn(lifecycles(store.clone(), jobs.clone(), stop.clone())))
-            .collect();
+        let callers: Vec<_> =
+            (0..CALLERS).map(|_| tokio::spawn(lifecycles(store.clone(), jobs.clone(), stop.clone()))).collect();
         tokio::time::sleep(span).await;
         stop.store(true, Ordering::Relaxed);
         for caller in callers {

@@ -60,6 +60,16 @@ pub struct Setting {
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+/// Only what a backlog costs.
+pub fn run_backlog(setting: &Setting) -> Result<Vec<Figure>> {
+    backlog::measure(setting)
+}
+
+/// Only the way of a job from enqueue to completed.
+pub fn run_lifecycle(setting: &Setting) -> Result<Vec<Figure>> {
+    lifecycle::measure(setting)
+}
+
 pub fn run(setting: &Setting) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     figures.extend(lifecycle::measure(setting)?);

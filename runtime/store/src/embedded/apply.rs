@@ -1,7 +1,9 @@
 //! Carries a decision into memory and into the batch. Counts, limits, places in line and watches follow from the
 //! change of the job; nothing else touches them.
 
-use windlass_core::{Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, QueueName, Reply, State, Until, bounds};
+use windlass_core::{
+    Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, QueueName, Reply, State, Until, bounds,
+};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;

@@ -38,7 +38,8 @@ impl Blobs {
             return Ok(blob);
         }
         let part = self.dir.join(format!("{}-{}.part", blob.hex(), self.unique.fetch_add(1, Ordering::Relaxed)));
-        let written = write_durably(&part, bytes).and_then(|()| fs::rename(&part, &path)).and_then(|()| sync(&self.dir));
+        let written =
+            write_durably(&part, bytes).and_then(|()| fs::rename(&part, &path)).and_then(|()| sync(&self.dir));
         if written.is_err() {
             let _ = fs::remove_file(&part);
         }
@@ -49,7 +50,10 @@ impl Blobs {
     pub fn get(&self, blob: &Blob) -> io::Result<Bytes> {
         let bytes = fs::read(self.path(blob))?;
         if <[u8; 32]>::from(Sha256::digest(&bytes)) != blob.sha256 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("blob {} does not hold what it should", blob.hex())));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("blob {} does not hold what it should", blob.hex()),
+            ));
         }
         Ok(bytes.into())
     }

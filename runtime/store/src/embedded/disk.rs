@@ -155,4 +155,3 @@ pub enum DiskError {
     #[error("a record in `{space}` cannot be read: {why}", space = space.name())]
     Record { space: Space, why: String },
 }
-

@@ -187,9 +187,13 @@ impl<D: Disk> Engine<D> {
         }
         let seed = self.next_seed();
         let Some(queue) = self.queues.get(&job.queue) else {
-            return Err(DiskError::Record { space: Space::Jobs, why: format!("job {id} is in a queue that is not stored") });
+            return Err(DiskError::Record {
+                space: Space::Jobs,
+                why: format!("job {id} is in a queue that is not stored"),
+            });
         };
-        let decided = decide(command, Facts { job: Some(job), queue: &queue.row, lock, target_lock, children }, self.now, seed);
+        let decided =
+            decide(command, Facts { job: Some(job), queue: &queue.row, lock, target_lock, children }, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
@@ -212,7 +216,12 @@ impl<D: Disk> Engine<D> {
         };
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
-        match decide(Command::Enqueue(Box::new(new)), Facts { job, queue, lock, target_lock: None, children: 0 }, self.now, seed) {
+        match decide(
+            Command::Enqueue(Box::new(new)),
+            Facts { job, queue, lock, target_lock: None, children: 0 },
+            self.now,
+            seed,
+        ) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
         }

@@ -31,11 +31,8 @@ impl FjallDisk {
     }
 
     fn open_unguarded(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
-        let db = Database::builder(dir)
-            .cache_size(CACHE)
-            .max_journaling_size(JOURNAL)
-            .worker_threads(WORKERS)
-            .open()?;
+        let db =
+            Database::builder(dir).cache_size(CACHE).max_journaling_size(JOURNAL).worker_threads(WORKERS).open()?;
         let mut spaces = Vec::with_capacity(Space::ALL.len());
         for space in Space::ALL {
             spaces.push(db.keyspace(space.name(), || options(space))?);
@@ -57,11 +54,11 @@ impl FjallDisk {
     pub fn each_back(
         &self,
         space: Space,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, DiskError>,
+        mut visit: impl FnMut(&[u8]) -> Result<bool, DiskError>,
     ) -> Result<(), DiskError> {
         for guard in self.space(space).iter().rev() {
-            let (key, value) = guard.into_inner().map_err(io)?;
-            if !visit(&key, &value)? {
+            let (_, value) = guard.into_inner().map_err(io)?;
+            if !visit(&value)? {
                 break;
             }
         }

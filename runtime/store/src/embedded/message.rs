@@ -10,23 +10,64 @@ pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 
 /// A wish, with where to send the answer.
 pub enum Request {
-    Enqueue { jobs: Vec<NewJob>, answer: Answer<Vec<Enqueued>> },
+    Enqueue {
+        jobs: Vec<NewJob>,
+        answer: Answer<Vec<Enqueued>>,
+    },
     /// `ticket` names the waiting claim, so that it can be taken back.
-    Claim { ticket: u64, claim: Claim, deadline: Time, answer: Answer<Vec<Assignment>> },
+    Claim {
+        ticket: u64,
+        claim: Claim,
+        deadline: Time,
+        answer: Answer<Vec<Assignment>>,
+    },
     /// The caller has gone.
-    Forget { ticket: u64 },
+    Forget {
+        ticket: u64,
+    },
     /// Claims whose caller went away after they were made.
-    GiveBack { assignments: Vec<Assignment> },
-    Ask { job: JobId, command: Command, children: Vec<NewJob>, answer: Answer<Reply> },
-    AskEach { asks: Vec<(JobId, Command)>, answer: Answer<Vec<Result<Reply, Error>>> },
-    Log { job: JobId, lines: Vec<LogLine> },
-    Configure { queue: QueueName, change: SettingsChange, answer: Answer<Settings> },
-    Clear { queue: QueueName, answer: Answer<u64> },
-    RemoveQueue { queue: QueueName, answer: Answer<u64> },
-    Plugin { change: PluginChange, answer: Answer<()> },
-    Schedule { change: ScheduleChange, answer: Answer<()> },
+    GiveBack {
+        assignments: Vec<Assignment>,
+    },
+    Ask {
+        job: JobId,
+        command: Command,
+        children: Vec<NewJob>,
+        answer: Answer<Reply>,
+    },
+    AskEach {
+        asks: Vec<(JobId, Command)>,
+        answer: Answer<Vec<Result<Reply, Error>>>,
+    },
+    Log {
+        job: JobId,
+        lines: Vec<LogLine>,
+    },
+    Configure {
+        queue: QueueName,
+        change: SettingsChange,
+        answer: Answer<Settings>,
+    },
+    Clear {
+        queue: QueueName,
+        answer: Answer<u64>,
+    },
+    RemoveQueue {
+        queue: QueueName,
+        answer: Answer<u64>,
+    },
+    Plugin {
+        change: PluginChange,
+        answer: Answer<()>,
+    },
+    Schedule {
+        change: ScheduleChange,
+        answer: Answer<()>,
+    },
     /// Commit what there is, then stop.
-    Close { answer: oneshot::Sender<()> },
+    Close {
+        answer: oneshot::Sender<()>,
+    },
 }
 
 impl Request {

@@ -42,13 +42,11 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
 
 use self::blobs::Blobs;
+pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
-pub use self::fjall_disk::FjallDisk;
 pub use self::worker::Tally;
-use crate::{
-    Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits,
-};
+use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits};
 
 #[derive(Clone)]
 pub struct Embedded {
@@ -87,6 +85,14 @@ impl Embedded {
         &self.inner.pulse.commits
     }
 
+    /// Returns claims nobody waits for any more. Unlike other wishes this one cannot be refused: the job would stay active.
+    fn give_back(&self, assignments: Vec<Assignment>) {
+        if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
+            let requests = self.inner.requests.clone();
+            std::thread::spawn(move || requests.send(request));
+        }
+    }
+
     async fn call<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
         let (answer, receiver) = oneshot::channel();
         self.send(request(answer))?;
@@ -119,16 +125,16 @@ impl Embedded {
 
     pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
         let blobs = self.inner.blobs.clone();
-        on_a_thread_of_its_own(move || {
-            blobs.put(&bytes).map_err(|error| Error::Unavailable { why: error.to_string() })
-        })
-        .await
+        on_a_thread_of_its_own(move || blobs.put(&bytes).map_err(|error| Error::Unavailable { why: error.to_string() }))
+            .await
     }
 
     pub async fn read_blob(&self, blob: Blob) -> Result<Bytes, Error> {
         let blobs = self.inner.blobs.clone();
         on_a_thread_of_its_own(move || {
-            blobs.get(&blob).map_err(|error| Error::Damaged { what: format!("{}: {error}", blobs.path(&blob).display()) })
+            blobs
+                .get(&blob)
+                .map_err(|error| Error::Damaged { what: format!("{}: {error}", blobs.path(&blob).display()) })
         })
         .await
     }
@@ -203,7 +209,7 @@ impl Drop for WaitingClaim {
         let Some(mut receiver) = self.receiver.take() else { return };
         receiver.close();
         match receiver.try_recv() {
-            Ok(Ok(assignments)) => drop(self.store.send(Request::GiveBack { assignments })),
+            Ok(Ok(assignments)) => self.store.give_back(assignments),
             Ok(Err(_)) | Err(_) => drop(self.store.send(Request::Forget { ticket: self.ticket })),
         }
     }

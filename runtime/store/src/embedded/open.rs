@@ -51,7 +51,8 @@ impl Embedded {
             what: error.to_string(),
             advice: ADVICE.into(),
         };
-        let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed).map_err(unreadable)?;
+        let mut engine =
+            Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed).map_err(unreadable)?;
         engine.group(Vec::new(), clock.now()).map_err(unreadable)?;
 
         let life = Arc::new(());
@@ -64,8 +65,15 @@ impl Embedded {
             alive: Arc::downgrade(&life),
         };
         spawn("windlass-keeper", move || keeper.run()).map_err(folder)?;
-        let worker =
-            Worker { options, clock: clock.clone(), requests: receiver, shared: shared.clone(), witness, pulse: pulse.clone(), seed };
+        let worker = Worker {
+            options,
+            clock: clock.clone(),
+            requests: receiver,
+            shared: shared.clone(),
+            witness,
+            pulse: pulse.clone(),
+            seed,
+        };
         spawn("windlass-engine", move || {
             let waiting = worker.run(engine);
             drop(lock);
@@ -123,7 +131,9 @@ fn check_format(dir: &Path) -> Result<(), OpenError> {
                 return Err(OpenError::Damaged {
                     file: path,
                     what: "it is missing, though there is a database beside it".into(),
-                    advice: format!("If this is a windlass data folder of this version, make the file and write `{FOLDER_FORMAT}` into it."),
+                    advice: format!(
+                        "If this is a windlass data folder of this version, make the file and write `{FOLDER_FORMAT}` into it."
+                    ),
                 });
             }
             fs::write(&path, format!("{FOLDER_FORMAT}\n")).map_err(folder)?;

@@ -125,7 +125,8 @@ impl Embedded {
         self.read(|disk| {
             let plugins = rows::<Plugin>(disk, Space::Plugins)?;
             let served_by = |queue: &Queue| {
-                let serving = plugins.iter().find(|plugin| plugin.active.is_some() && plugin.queues.contains(&queue.name));
+                let serving =
+                    plugins.iter().find(|plugin| plugin.active.is_some() && plugin.queues.contains(&queue.name));
                 serving.map(|plugin| plugin.name.clone())
             };
             let mut views = Vec::new();
@@ -169,7 +170,7 @@ impl Embedded {
     pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |disk| {
             let mut found = Vec::new();
-            disk.each_back(Space::Events, &mut |_, value| {
+            disk.each_back(Space::Events, |value| {
                 let chunk = stream::read_chunk(value, 0)?;
                 let older = chunk.first().is_some_and(|first| first.event.at < since);
                 found.extend(chunk.into_iter().rev().filter(|record| record.event.job == id));

@@ -127,7 +127,13 @@ impl Ring {
     }
 
     /// A job joins the end of its lane.
-    pub fn push(&mut self, disk: &impl Disk, batch: &mut Batch, limit_key: &str, place: Place) -> Result<(), DiskError> {
+    pub fn push(
+        &mut self,
+        disk: &impl Disk,
+        batch: &mut Batch,
+        limit_key: &str,
+        place: Place,
+    ) -> Result<(), DiskError> {
         self.load(disk)?;
         self.look_again();
         if !self.lanes.contains_key(limit_key) {
@@ -349,7 +355,8 @@ impl Ring {
             }
             let fresh = self.unseen.remove(&limit_key).unwrap_or_default();
             self.touched.push(limit_key.clone());
-            let lane = Lane { rest: Some(cursor), fresh, in_turn: true, stored_cursor: Some(cursor), ..Lane::default() };
+            let lane =
+                Lane { rest: Some(cursor), fresh, in_turn: true, stored_cursor: Some(cursor), ..Lane::default() };
             self.lanes.insert(limit_key.clone(), lane);
             self.turn.push_back(limit_key);
         }

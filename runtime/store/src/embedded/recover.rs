@@ -8,8 +8,8 @@ use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
 
-use super::disk::{Batch, Disk, DiskError, Space};
 use super::cache::JobCache;
+use super::disk::{Batch, Disk, DiskError, Space};
 use super::engine::{Engine, META_KEY, Meta, QueueState};
 use super::ready::Line;
 use super::sweep::Sweeps;
@@ -47,12 +47,13 @@ impl<D: Disk> Engine<D> {
             limiter.running = u32::try_from(queue.counts.of(State::Active)).unwrap_or(u32::MAX);
             let name = queue.name.clone();
             let line = Line::new(tuning);
-            let state =
-                QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
+            let state = QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
             queues.insert(name, state);
         }
-        let plugins: BTreeMap<String, Plugin> =
-            read_all::<Plugin>(&disk, Space::Plugins)?.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
+        let plugins: BTreeMap<String, Plugin> = read_all::<Plugin>(&disk, Space::Plugins)?
+            .into_iter()
+            .map(|plugin| (plugin.name.clone(), plugin))
+            .collect();
         let schedules: BTreeMap<String, Schedule> = read_all::<Schedule>(&disk, Space::Schedules)?
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))

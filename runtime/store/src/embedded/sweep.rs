@@ -32,6 +32,8 @@ struct Clear {
     before: Time,
     removed: u64,
     and_remove: bool,
+    /// Whether it was paused before its removal began.
+    was_paused: bool,
     answer: Answer<u64>,
 }
 
@@ -101,7 +103,8 @@ impl<D: Disk> Engine<D> {
             next.push(0);
             let now = self.now;
             // What keeps a time of its own goes by its own timer.
-            let kept = self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
+            let kept =
+                self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
             if !kept {
                 self.ask(job, Command::Delete)?.ok();
             }
@@ -128,7 +131,10 @@ impl<D: Disk> Engine<D> {
             return Ok(());
         }
         if let Some(queue) = self.queues.get(&name).filter(|queue| queue.row.counts.of(State::Active) > 0) {
-            let why = format!("{} of its jobs are running; pause it and wait, or cancel them", queue.row.counts.of(State::Active));
+            let why = format!(
+                "{} of its jobs are running; pause it and wait, or cancel them",
+                queue.row.counts.of(State::Active)
+            );
             self.outbox.push(Outgoing::Count(answer, Err(Refusal::invalid("queue", why).into())));
             return Ok(());
         }
@@ -143,6 +149,7 @@ impl<D: Disk> Engine<D> {
             return;
         };
         let id = queue.row.id;
+        let was_paused = queue.row.settings.paused;
         if and_remove {
             // Nothing starts in a queue that is going.
             queue.row.settings.paused = true;
@@ -158,7 +165,7 @@ impl<D: Disk> Engine<D> {
         });
         let before = self.now;
         let clear =
-            Clear { queue: name, id, spaces: spaces.collect(), before, removed: 0, and_remove, answer };
+            Clear { queue: name, id, spaces: spaces.collect(), before, removed: 0, and_remove, was_paused, answer };
         self.sweeps.clears.push_back(clear);
     }
 
@@ -200,6 +207,8 @@ impl<D: Disk> Engine<D> {
         let empty = self
             .queues
             .get(&clear.queue)
+            // By now there may be a new queue of the old name.
+            .filter(|queue| queue.row.id == clear.id)
             .is_some_and(|queue| State::ALL.iter().all(|state| queue.row.counts.of(*state) == 0));
         if clear.and_remove && empty {
             let left = clear.id.to_be_bytes();
@@ -211,6 +220,14 @@ impl<D: Disk> Engine<D> {
             self.queues.remove(&clear.queue);
             self.queue_names.remove(&clear.id);
             self.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
+            self.hard = true;
+        } else if clear.and_remove
+            && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)
+        {
+            // Jobs have come meanwhile: it stays, and goes on as it was.
+            queue.row.settings.paused = clear.was_paused;
+            queue.dirty = true;
+            self.awake.insert(clear.queue.clone());
             self.hard = true;
         }
         let answer: Result<u64, Error> = Ok(clear.removed);

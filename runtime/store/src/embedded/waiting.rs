@@ -270,7 +270,10 @@ impl<D: Disk> Engine<D> {
             let ring = queue.line.ring(queue_id, priority, target);
             let Some((limit_key, place)) = ring.peek(&self.disk)? else { return Ok(None) };
             let is_pending = self.load(place.id)?.is_some_and(|job| {
-                job.state == State::Pending && job.ready_seq == place.seq && job.priority == priority && job.queue == *name
+                job.state == State::Pending
+                    && job.ready_seq == place.seq
+                    && job.priority == priority
+                    && job.queue == *name
             });
             if !is_pending {
                 if let Some(queue) = self.queues.get_mut(name) {

@@ -83,13 +83,22 @@ async fn check(victim: &Victim, file: &PathBuf, way: Damage, report: &mut Report
         Ok(store) => {
             report.opened += 1;
             let lost = missing(&store, &victim.acknowledged).await;
-            assert!(lost.is_none(), "{} {way:?}: opened without a word, but {}", file.display(), lost.unwrap_or_default());
+            assert!(
+                lost.is_none(),
+                "{} {way:?}: opened without a word, but {}",
+                file.display(),
+                lost.unwrap_or_default()
+            );
             store.close().await;
         }
         Err(error) => {
             report.refused += 1;
             let words = error.to_string();
-            assert!(words.contains(&dir.path().display().to_string()), "{} {way:?} names no place: {words}", file.display());
+            assert!(
+                words.contains(&dir.path().display().to_string()),
+                "{} {way:?} names no place: {words}",
+                file.display()
+            );
             if let OpenError::Damaged { advice, .. } = error {
                 assert!(!advice.is_empty(), "{} {way:?} says not what to do: {words}", file.display());
             }
@@ -181,7 +190,7 @@ fn lose_pages(older: &Path, newer: &Path, seed: u64) {
     let Ok(old) = fs::read(older) else { return };
     let mut new = fs::read(newer).expect("reads");
     for (index, page) in new.chunks_mut(PAGE).enumerate() {
-        if windlass_core::retry::mix(seed ^ (index as u64) << 20) % 2 == 0 {
+        if windlass_core::retry::mix(seed ^ (index as u64) << 20).is_multiple_of(2) {
             let begin = (index * PAGE).min(old.len());
             let kept = &old[begin..(begin + page.len()).min(old.len())];
             page[..kept.len()].copy_from_slice(kept);

@@ -17,6 +17,10 @@ impl HandClock {
     pub fn at(millis: u64) -> Arc<HandClock> {
         Arc::new(HandClock(AtomicU64::new(millis)))
     }
+
+    pub fn advance(&self, span: std::time::Duration) {
+        self.0.fetch_add(span.as_millis() as u64, Ordering::Relaxed);
+    }
 }
 
 impl Clock for HandClock {
@@ -68,7 +72,9 @@ pub async fn missing(store: &Store, acknowledged: &Acknowledged) -> Option<Strin
         };
         match store.body(&job, BodyKind::Payload).await {
             Ok(Some(found)) if found == *payload => {}
-            Ok(found) => return Some(format!("{id} has another payload: {} bytes", found.map_or(0, |body| body.len()))),
+            Ok(found) => {
+                return Some(format!("{id} has another payload: {} bytes", found.map_or(0, |body| body.len())));
+            }
             Err(_) => {}
         }
     }

@@ -1,9 +1,10 @@
 //! The store's tests, in one binary: the simulator below the seam, the conformance suite above it, and what a real
 //! folder goes through: damage, a full disk, old formats.
 
-mod rng;
-mod simulator;
+mod conformance;
 mod damage;
 mod disk_full;
 mod folder;
 mod formats;
+mod rng;
+mod simulator;

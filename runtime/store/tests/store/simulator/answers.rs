@@ -6,7 +6,6 @@ use windlass_store::embedded::record;
 use windlass_store::{Assignment, Error};
 
 use super::commands::Asked;
-use super::model::allowed;
 use super::world::World;
 
 impl World {
@@ -71,7 +70,8 @@ impl World {
     fn check_children(&self, parent: JobId, children: &[NewJob]) {
         for child in children {
             let id = child.id.expect("a child's id is derived");
-            let known = self.model.jobs.contains_key(&id) || self.model.seen.contains_key(&id) || child.unique.is_some();
+            let known =
+                self.model.jobs.contains_key(&id) || self.model.seen.contains_key(&id) || child.unique.is_some();
             assert!(known, "child {id} of {parent} was acknowledged and is not stored");
         }
     }
@@ -84,7 +84,10 @@ impl World {
                 let could = states.iter().any(|state| allowed(command, *state));
                 assert!(could, "{command:?} of {id} was taken ({reply:?}), though it was only {states:?}");
                 if let (Reply::Now { state, .. }, false) = (reply, states.is_empty()) {
-                    assert!(states.contains(state), "{command:?} of {id} answered {reply:?}, and it was only {states:?}");
+                    assert!(
+                        states.contains(state),
+                        "{command:?} of {id} answered {reply:?}, and it was only {states:?}"
+                    );
                 }
             }
             Err(Error::Refused(Refusal::WrongState { state, .. })) => {
@@ -93,7 +96,7 @@ impl World {
             }
             Err(Error::Refused(Refusal::NotActive { .. })) => {
                 // With the token of the attempt that lives, and nothing else going on, it must be taken.
-                let calm = states == [State::Active] && self.model.seen.get(&id).is_none();
+                let calm = states == [State::Active] && !self.model.seen.contains_key(&id);
                 let own = self.model.jobs.get(&id).and_then(|job| job.token);
                 let said = match command {
                     Command::Complete { word, .. }
@@ -156,13 +159,17 @@ impl World {
             .map(|(_, value)| record::decode(Space::Plugins, value).expect("a plugin reads"))
             .collect();
         let served = |queue: &str| {
-            plugins.iter().any(|plugin| {
-                plugin.active.is_some() && plugin.queues.iter().any(|served| served.as_str() == queue)
-            })
+            plugins
+                .iter()
+                .any(|plugin| plugin.active.is_some() && plugin.queues.iter().any(|served| served.as_str() == queue))
         };
         for (claim, ..) in &self.waiting {
             let startable = self.model.startable(claim, &served, self.now);
-            assert!(startable.is_none(), "{claim:?} waits, and {startable:?} could start: {:?}", startable.map(|id| &self.model.jobs[&id]));
+            assert!(
+                startable.is_none(),
+                "{claim:?} waits, and {startable:?} could start: {:?}",
+                startable.map(|id| &self.model.jobs[&id])
+            );
         }
     }
 }
@@ -181,5 +188,29 @@ pub fn assert_unheard(asked: Asked) {
         Asked::Clear { answer, .. } | Asked::RemoveQueue { answer, .. } => check(answer),
         Asked::Plugin { answer, .. } | Asked::Schedule { answer, .. } => check(answer),
         Asked::Log => {}
+    }
+}
+
+/// Whether a command can be carried out on a job in this state.
+fn allowed(command: &Command, state: State) -> bool {
+    match command {
+        Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
+        Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,
+        Command::Cancel { .. } => !state.is_ended(),
+        Command::Retry => state.is_ended(),
+        Command::Requeue => state == State::Dead,
+        Command::Move { .. } => state != State::Active,
+        Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,
+        Command::Hold { .. } => {
+            matches!(state, State::Scheduled | State::Pending | State::Retrying | State::Active)
+        }
+        Command::Approve | Command::Reject { .. } => state == State::Held,
+        Command::Delete => true,
+        Command::Enqueue(_)
+        | Command::Start { .. }
+        | Command::Due
+        | Command::Expire
+        | Command::Watch { .. }
+        | Command::Crash => false,
     }
 }

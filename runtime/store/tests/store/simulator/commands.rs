@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use windlass_core::limits::Rate;
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    Blob, Body, BackoffKind, Checkpoint, Command, Failure, JobId, Keep, NewJob, Plugin, PolicyChoice, Priority, Progress,
-    QueueName, Reply, Retry, Settings, Time, Token, Unique, Until, Usage, Version, Within, Word,
+    BackoffKind, Blob, Body, Checkpoint, Command, Failure, JobId, Keep, NewJob, Plugin, PolicyChoice, Priority,
+    Progress, QueueName, Reply, Retry, Settings, Time, Token, Unique, Until, Usage, Version, Within, Word,
 };
 use windlass_store::embedded::message::Request;
 use windlass_store::{Assignment, By, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
@@ -107,9 +107,7 @@ impl World {
         let policy = PolicyChoice {
             priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
             max_retries: rng.maybe(40, |rng| rng.below(4) as u32),
-            backoff: rng.maybe(50, |rng| {
-                if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }
-            }),
+            backoff: rng.maybe(50, |rng| if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }),
             base_delay: rng.maybe(30, |rng| seconds(rng, 10)),
             max_delay: None,
             attempt_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
@@ -121,7 +119,7 @@ impl World {
         };
         NewJob {
             queue: Some(queue(rng)),
-            payload: rng.maybe(70, |rng| body(rng)),
+            payload: rng.maybe(70, body),
             policy,
             delay: rng.maybe(20, |rng| Duration::from_millis(rng.below(40_000))),
             unique,
@@ -141,7 +139,10 @@ impl World {
         let by = if rng.chance(35) {
             By::Local
         } else {
-            By::Worker { worker_id: (*rng.pick(&WORKERS).expect("there are workers")).to_owned(), hostname: "host".into() }
+            By::Worker {
+                worker_id: (*rng.pick(&WORKERS).expect("there are workers")).to_owned(),
+                hostname: "host".into(),
+            }
         };
         let named = if by == By::Local && rng.chance(70) { 0 } else { 1 + rng.below(3) };
         let mut queues: Vec<QueueName> = (0..named).map(|_| queue(rng)).collect();

@@ -11,6 +11,7 @@ mod commands;
 mod disk;
 mod model;
 mod order;
+mod silent;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use world::World;
 
 /// What `make test` plays.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_000;
 
 #[test]
 fn simulator_nothing_acknowledged_is_lost_doubled_or_out_of_order_whatever_crashes() {

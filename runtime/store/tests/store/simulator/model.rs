@@ -4,12 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{
-    AfterStop, Command, Event, EventKind, JobId, LockKey, NewJob, Priority, QueueName, Settings, State, Time, Token,
-    Unique, Until, Word,
+    Command, Event, EventKind, JobId, LockKey, NewJob, Priority, QueueName, Settings, State, Time, Token, Unique,
+    Until, Word,
 };
 use windlass_store::{Claim, EventRecord};
-
-use super::check::Stored;
 
 #[derive(Default)]
 pub struct Model {
@@ -63,6 +61,7 @@ pub struct ModelJob {
 
 #[derive(Clone, Debug, Default)]
 pub struct ModelQueue {
+    pub id: u32,
     pub settings: Settings,
     /// As they were when this group began: the sweep comes first in it.
     pub before: Option<Settings>,
@@ -123,58 +122,6 @@ impl Model {
         self.stored.clear();
     }
 
-    /// Settings leave no event: what is on disk must be what was, or what was asked for.
-    pub fn adopt_settings(&mut self, stored: &Stored, causes: &Causes) {
-        for row in stored.queues.values() {
-            let queue = self.queues.entry(row.name.clone()).or_default();
-            if row.settings == queue.settings {
-                continue;
-            }
-            let asked = causes.configured.as_ref().is_some_and(|(name, wanted)| *name == row.name && *wanted == row.settings);
-            let mut as_before = row.settings.clone();
-            as_before.paused = queue.settings.paused;
-            let going = as_before == queue.settings && self.clearing.contains(&row.name);
-            assert!(asked || going, "nobody set {row:?}; it was {:?}", queue.settings);
-            if row.settings.rate != queue.settings.rate {
-                queue.starts.counted.clear();
-            }
-            if row.settings.key_rate != queue.settings.key_rate {
-                queue.by_key.values_mut().for_each(|starts| starts.counted.clear());
-            }
-            queue.before = Some(std::mem::replace(&mut queue.settings, row.settings.clone()));
-        }
-        let clearing = &self.clearing;
-        self.queues.retain(|name, _| {
-            let there = stored.queues.contains_key(name.as_str());
-            assert!(there || clearing.contains(name), "the queue {name} is gone, and nobody removed it");
-            there
-        });
-    }
-
-    /// A changed priority leaves no event, and a token is nobody's but its holder's: both are read from the record.
-    pub fn adopt_silent(&mut self, stored: &Stored, causes: &Causes) {
-        let mut again = Vec::new();
-        for (id, job) in &mut self.jobs {
-            let Some(stored) = stored.jobs.get(id) else { continue };
-            if stored.priority != job.priority && causes.reordered(*id) {
-                job.priority = stored.priority;
-                again.push(*id);
-            }
-            if let Some(run) = &stored.run {
-                let same = job.token.is_none_or(|token| token == run.token);
-                assert!(same, "another attempt lives: {stored:?} should be {job:?}");
-                job.token = Some(run.token);
-                job.local = run.runner.is_local();
-            }
-            assert!(stored.children >= job.children, "children are never forgotten: {stored:?}");
-            job.children = stored.children;
-        }
-        for id in again {
-            self.place_again(id);
-            self.jobs.get_mut(&id).expect("it is there").loose = true;
-        }
-    }
-
     fn move_to(&mut self, id: JobId, state: State, at: Time) {
         self.next_order += 1;
         let (order, group) = (self.next_order, self.group);
@@ -207,7 +154,7 @@ impl Model {
         }
     }
 
-    /// Takes one stored event. `local` and `label` tell what the job's record says, where it still has one.
+    /// Takes one stored event; `stored` is the record of its job after the group, where it still has one.
     pub fn take(&mut self, record: &EventRecord, causes: &Causes, stored: Option<&windlass_core::Job>) {
         let EventRecord { seq, event } = record;
         assert!(*seq > self.last_event, "event {seq} after event {}", self.last_event);
@@ -436,33 +383,4 @@ impl Model {
         let own = job.ttl || job.unique.as_ref().is_some_and(|unique| unique.until == Until::Period);
         assert!(allowed || own, "{event:?}: it was removed too early: {job:?}");
     }
-}
-
-/// Whether a command can be carried out on a job in this state.
-pub fn allowed(command: &Command, state: State) -> bool {
-    match command {
-        Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
-        Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,
-        Command::Cancel { .. } => !state.is_ended(),
-        Command::Retry => state.is_ended(),
-        Command::Requeue => state == State::Dead,
-        Command::Move { .. } => state != State::Active,
-        Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,
-        Command::Hold { .. } => {
-            matches!(state, State::Scheduled | State::Pending | State::Retrying | State::Active)
-        }
-        Command::Approve | Command::Reject { .. } => state == State::Held,
-        Command::Delete => true,
-        Command::Enqueue(_)
-        | Command::Start { .. }
-        | Command::Due
-        | Command::Expire
-        | Command::Watch { .. }
-        | Command::Crash => false,
-    }
-}
-
-/// The wish behind a stop that is under way weighs at least as much as an expiry.
-pub fn stops_for_good(then: &AfterStop) -> bool {
-    matches!(then, AfterStop::Expire | AfterStop::Delete)
 }

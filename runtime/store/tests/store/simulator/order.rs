@@ -44,7 +44,8 @@ impl Model {
         let running = self.running(|other| other.queue == job.queue);
         let full = settings.max_concurrency.is_some_and(|most| running >= most as usize);
         assert!(!full, "{event:?}: {running} run already, of {:?}", settings.max_concurrency);
-        let fast = settings.rate.is_some_and(|rate| inside(&queue.starts.counted, rate, event.at) >= rate.count as usize);
+        let fast =
+            settings.rate.is_some_and(|rate| inside(&queue.starts.counted, rate, event.at) >= rate.count as usize);
         assert!(!fast, "{event:?}: more starts than {:?}", settings.rate);
         let Some(key) = &job.limit_key else { return };
         let running = self.running(|other| other.queue == job.queue && other.limit_key.as_ref() == Some(key));
@@ -67,7 +68,10 @@ impl Model {
             let same_lane =
                 other.priority == job.priority && other.limit_key == job.limit_key && other.target == job.target;
             let unknown = other.group == job.group && (other.loose || job.loose);
-            assert!(!same_lane || unknown || other.order > job.order, "{event:?}: {other_id} was before it: {other:?}, {job:?}");
+            assert!(
+                !same_lane || unknown || other.order > job.order,
+                "{event:?}: {other_id} was before it: {other:?}, {job:?}"
+            );
             // What came into line within this very group may not be seen yet, when there are very many keys.
             let passed_over = queue.settings.ageing.is_none()
                 && other.priority < job.priority
@@ -133,4 +137,3 @@ impl Starts {
 fn inside(starts: &[Time], rate: Rate, now: Time) -> usize {
     starts.iter().rev().take_while(|at| **at + rate.per > now).count()
 }
-

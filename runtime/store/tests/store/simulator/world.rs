@@ -14,8 +14,8 @@ use windlass_store::embedded::stream;
 use windlass_store::limits::Tuning;
 use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
 
-use super::check::{self, Stored};
 use super::answers::assert_unheard;
+use super::check::{self, Stored};
 use super::commands::{Asked, QUEUES, Receiver, WORKERS};
 use super::disk::{Fate, SimDisk};
 use super::model::{Causes, Model};
@@ -175,7 +175,8 @@ impl World {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
             let alive = Alive { hub: self.hub.clone(), orders: self.orders.clone(), local: local.clone(), new_process };
             let seed = self.rng.next();
-            self.engine = Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
+            self.engine =
+                Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
             self.disk.set_fate(fate, None);
             let done = self.engine.group(Vec::new(), self.now);
             self.disk.set_fate(Fate::Holds, None);
@@ -194,7 +195,8 @@ impl World {
     }
 
     fn causes(&mut self, asked: &[Asked]) -> Causes {
-        let mut causes = Causes { claims: self.waiting.iter().map(|(claim, ..)| claim.clone()).collect(), ..Causes::default() };
+        let mut causes =
+            Causes { claims: self.waiting.iter().map(|(claim, ..)| claim.clone()).collect(), ..Causes::default() };
         for asked in asked {
             match asked {
                 Asked::Enqueue { jobs, .. } => self.expect_jobs(jobs),

@@ -1,0 +1,147 @@
+//! What is charged to whom: runs, failures, crashes, hand-backs; and what retry and requeue grant.
+
+use core::time::Duration;
+
+use super::{Desk, complete, fail, hand_back, here, outside, plain, policy, watch};
+use crate::{BackoffKind, Command, NewJob, PolicyChoice, Reply, Retry, State, bounds};
+
+fn runs(most: u32) -> NewJob {
+    let backoff = Some(BackoffKind::None);
+    policy(PolicyChoice { max_retries: Some(most), backoff, ..PolicyChoice::default() })
+}
+
+/// How many times it can fail until it is dead.
+fn fail_until_dead(desk: &mut Desk) -> u32 {
+    let mut failures = 0;
+    while desk.state() == State::Pending {
+        let word = desk.start(outside());
+        desk.ask(fail(word, Retry::Backoff)).expect("its own word");
+        failures += 1;
+    }
+    assert_eq!(desk.state(), State::Dead);
+    failures
+}
+
+#[test]
+fn max_retries_is_the_number_of_runs_the_first_included() {
+    for (most, expected) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
+        assert_eq!(fail_until_dead(&mut Desk::with(runs(most))), expected, "max_retries {most}");
+    }
+}
+
+#[test]
+fn retry_grants_all_runs_again_and_requeue_exactly_one() {
+    let mut desk = Desk::with(runs(3));
+    assert_eq!(fail_until_dead(&mut desk), 3);
+    for _ in 0..3 {
+        desk.ask(Command::Requeue).expect("it is dead");
+        assert_eq!(fail_until_dead(&mut desk), 1);
+    }
+    assert_eq!(desk.job().attempt, 6, "requeue keeps the count");
+    desk.ask(Command::Retry).expect("it has ended");
+    assert_eq!(desk.job().attempt, 0);
+    assert_eq!(fail_until_dead(&mut desk), 3);
+}
+
+#[test]
+fn requeue_takes_no_run_from_a_job_that_had_some_left() {
+    let mut desk = Desk::with(runs(5));
+    let word = desk.start(outside());
+    desk.ask(fail(word, Retry::Never)).expect("its own word");
+    assert_eq!(desk.state(), State::Dead);
+    desk.ask(Command::Requeue).expect("it is dead");
+    assert_eq!(desk.job().runs_left(), 4);
+}
+
+#[test]
+fn a_hand_back_is_charged_to_nobody() {
+    let mut desk = Desk::with(runs(1));
+    for attempt in 1..=20 {
+        let word = desk.start(if attempt % 2 == 0 { outside() } else { here() });
+        desk.ask(hand_back(word)).expect("its own word");
+        assert_eq!((desk.state(), desk.job().attempt), (State::Pending, attempt));
+    }
+    assert_eq!((desk.job().failures, desk.job().crashes, desk.errors), (0, 0, 0));
+}
+
+#[test]
+fn a_lapsed_lease_is_a_failure_and_goes_back_in_line_at_once() {
+    let mut desk = Desk::with(policy(PolicyChoice { max_retries: Some(2), ..PolicyChoice::default() }));
+    for (failures, expected) in [(1, State::Pending), (2, State::Dead)] {
+        desk.start(outside());
+        desk.pass(60);
+        desk.ask(watch()).expect("never refused");
+        assert_eq!((desk.job().failures, desk.state()), (failures, expected));
+    }
+    assert_eq!(desk.errors, 2);
+}
+
+#[test]
+fn crashes_have_a_cap_of_their_own() {
+    let mut desk = Desk::with(runs(1));
+    for crash in 1..=bounds::MAX_CRASHES {
+        desk.start(here());
+        desk.ask(Command::Crash).expect("never refused");
+        assert_eq!((desk.job().crashes, desk.job().failures), (crash, 0));
+        if crash == bounds::MAX_CRASHES {
+            break;
+        }
+        let expected = if crash == 1 { State::Pending } else { State::Retrying };
+        assert_eq!(desk.state(), expected, "from the second time on it waits for its neighbours");
+        desk.pass(120);
+        desk.ask(Command::Due).expect("never refused");
+    }
+    assert_eq!(desk.state(), State::Dead);
+}
+
+#[test]
+fn a_failure_says_when_to_try_again_within_bounds() {
+    let mut desk = Desk::with(plain());
+    let word = desk.start(outside());
+    let answer = desk.ask(fail(word, Retry::After(Duration::from_secs(7)))).expect("its own word");
+    let expected =
+        Reply::Now { state: State::Retrying, next_attempt_at: Some(desk.now + Duration::from_secs(7)), runs_left: 2 };
+    assert_eq!(answer, expected);
+    desk.pass(7);
+    desk.ask(Command::Due).expect("never refused");
+    let word = desk.start(outside());
+    desk.ask(fail(word, Retry::After(Duration::MAX))).expect("its own word");
+    assert_eq!(desk.job().scheduled_at, Some(desk.now + bounds::LONGEST));
+}
+
+#[test]
+fn no_attempt_is_planned_for_after_the_job_s_whole_time() {
+    let mut desk =
+        Desk::with(policy(PolicyChoice { max_duration: Some(Duration::from_secs(10)), ..PolicyChoice::default() }));
+    let word = desk.start(outside());
+    desk.ask(fail(word, Retry::After(Duration::from_secs(10)))).expect("its own word");
+    assert_eq!((desk.state(), desk.reason()), (State::Dead, "max_duration"));
+}
+
+#[test]
+fn retry_forgets_how_the_job_ended_and_keeps_its_checkpoint_unless_it_was_done() {
+    let checkpoint = || crate::Body::Inline(bytes::Bytes::from_static(b"half way"));
+    let mut desk = Desk::with(NewJob { checkpoint: Some(checkpoint()), ..runs(1) });
+    fail_until_dead(&mut desk);
+    desk.ask(Command::Retry).expect("it has ended");
+    assert!(!desk.job().checkpoint.is_none());
+    let word = desk.start(outside());
+    desk.ask(complete(word)).expect("its own word");
+    desk.ask(Command::Retry).expect("it has ended");
+    let job = desk.job();
+    assert!(job.checkpoint.is_none() && job.result.is_none() && job.hold_reason.is_none());
+    assert_eq!((job.completed_at, job.failed_at, job.ended_by, job.expire_at), (None, None, None, None));
+}
+
+#[test]
+fn a_long_history_keeps_its_beginning_and_its_end() {
+    let mut desk = Desk::with(plain());
+    for _ in 0..200 {
+        let word = desk.start(outside());
+        desk.ask(hand_back(word)).expect("its own word");
+    }
+    let timeline = &desk.job().timeline;
+    assert_eq!(timeline.steps.len(), bounds::TIMELINE);
+    assert_eq!(timeline.dropped as usize, 401 - bounds::TIMELINE);
+    assert_eq!((&*timeline.steps[0].reason, desk.reason()), ("enqueued", "shutting down"));
+}

@@ -1,0 +1,176 @@
+//! The rules, one by one. A desk is the smallest store there is: one job, its locks, and a clock moved by hand.
+
+mod counting;
+mod stops;
+mod table;
+mod unique;
+mod words;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::{
+    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, PolicyChoice, Priority, Queue, Refusal,
+    Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+};
+
+pub struct Desk {
+    pub job: Option<Job>,
+    pub locks: BTreeMap<LockKey, crate::Lock>,
+    pub settings: Settings,
+    pub now: Time,
+    pub effects: Vec<Effect>,
+    pub events: Vec<EventKind>,
+    pub errors: usize,
+    asked: u64,
+}
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk {
+            job: None,
+            locks: BTreeMap::new(),
+            settings: Settings::default(),
+            now: Time(1_000_000),
+            effects: Vec::new(),
+            events: Vec::new(),
+            errors: 0,
+            asked: 0,
+        }
+    }
+
+    /// A desk with this job on it.
+    pub fn with(new: NewJob) -> Desk {
+        let mut desk = Desk::new();
+        desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+        desk
+    }
+
+    /// Decides and carries out.
+    pub fn ask(&mut self, command: Command) -> Result<Reply, Refusal> {
+        self.asked += 1;
+        let queue = Queue {
+            name: queue("mail"),
+            id: 1,
+            created_at: Time::ZERO,
+            settings: self.settings.clone(),
+            counts: Default::default(),
+        };
+        let target_lock = match (&command, &self.job) {
+            (Command::Move { queue, .. }, Some(job)) => {
+                let key = job.unique.as_ref().map(|unique| unique.lock_key(queue, job.scope.as_deref()));
+                key.and_then(|key| self.locks.get(&key).cloned())
+            }
+            _ => None,
+        };
+        let (job, key) = match &command {
+            Command::Enqueue(new) => {
+                let key = new.unique.as_ref().map(|unique| unique.lock_key(&queue.name, new.scope.as_deref()));
+                (self.job.clone().filter(|job| Some(job.id) == new.id), key)
+            }
+            _ => (self.job.clone(), self.job.as_ref().and_then(Job::lock_key)),
+        };
+        let lock = key.and_then(|key| self.locks.get(&key).cloned());
+        let facts = Facts { job, queue: &queue, lock, target_lock, children: 0 };
+        let decision = decide(command, facts, self.now, self.asked)?;
+        for change in decision.changes {
+            match change {
+                Change::Job(job) => self.job = Some(*job),
+                Change::Remove(_) => self.job = None,
+                Change::Lock { key, lock: Some(lock) } => drop(self.locks.insert(key, lock)),
+                Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
+                Change::Error { .. } => self.errors += 1,
+                Change::Event(event) => self.events.push(event.kind),
+                Change::Body { .. } => {}
+            }
+        }
+        self.effects.extend(decision.effects);
+        if let Some(job) = &self.job {
+            assert_eq!(
+                job.run.is_some(),
+                job.state == State::Active,
+                "an attempt lives while its job is active: {job:?}"
+            );
+        }
+        Ok(decision.reply)
+    }
+
+    pub fn job(&self) -> &Job {
+        self.job.as_ref().expect("a job is on the desk")
+    }
+
+    pub fn state(&self) -> State {
+        self.job().state
+    }
+
+    pub fn pass(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+    }
+
+    /// Claims it for a worker outside, or for this process.
+    pub fn start(&mut self, runner: Runner) -> Word {
+        match self.ask(Command::Start { runner }).expect("it is pending") {
+            Reply::Started { token, .. } => Word::Of(token),
+            other => panic!("started, and answered {other:?}"),
+        }
+    }
+
+    pub fn reason(&self) -> &str {
+        &self.job().timeline.steps.last().expect("it has a history").reason
+    }
+}
+
+pub fn queue(name: &str) -> crate::QueueName {
+    name.parse().expect("a queue's name")
+}
+
+pub fn outside() -> Runner {
+    Runner::External { worker_id: "ann".into(), hostname: "host".into() }
+}
+
+pub fn here() -> Runner {
+    Runner::Local { plugin: "sender".into(), version: "1".into() }
+}
+
+pub fn plain() -> NewJob {
+    NewJob { queue: Some(queue("mail")), ..NewJob::default() }
+}
+
+pub fn policy(policy: PolicyChoice) -> NewJob {
+    NewJob { policy, ..plain() }
+}
+
+pub fn complete(word: Word) -> Command {
+    Command::Complete { word, result: None, usage: Usage::default() }
+}
+
+pub fn fail(word: Word, retry: Retry) -> Command {
+    let failure = Failure { error: "it broke".into(), backtrace: None, retry };
+    Command::Fail { word, failure, usage: Usage::default() }
+}
+
+pub fn hand_back(word: Word) -> Command {
+    Command::HandBack { word, reason: "shutting down".into() }
+}
+
+pub fn beat(word: Word) -> Command {
+    Command::Beat { word, progress: None, checkpoint: None }
+}
+
+pub fn cancel() -> Command {
+    Command::Cancel { reason: "not wanted".into() }
+}
+
+pub fn hold() -> Command {
+    Command::Hold { reason: "wait".into() }
+}
+
+pub fn watch() -> Command {
+    Command::Watch { alive_from: Time::ZERO }
+}
+
+pub fn move_to(name: &str) -> Command {
+    Command::Move { queue: queue(name), reset_attempts: false, priority: Some(Priority::High) }
+}
+
+pub const STRANGER: Word = Word::Of(Token { fence: 1, secret: 0 });

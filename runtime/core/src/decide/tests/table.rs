@@ -1,0 +1,115 @@
+//! Every command in every state, as one table.
+
+use core::time::Duration;
+
+use super::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
+use crate::{Command, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Word};
+
+/// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the word of its last
+/// attempt.
+fn in_state(state: State) -> (Desk, Word) {
+    let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(1800)), ..PolicyChoice::default() });
+    let mut desk = match state {
+        State::Scheduled => Desk::with(NewJob { delay: Some(Duration::from_secs(60)), ..new }),
+        _ => Desk::with(new),
+    };
+    let mut word = Word::Unsigned;
+    match state {
+        State::Scheduled | State::Pending => {}
+        State::Active => word = desk.start(outside()),
+        State::Retrying => {
+            word = desk.start(outside());
+            desk.ask(fail(word, Retry::Backoff)).expect("its own word");
+        }
+        State::Held => drop(desk.ask(hold()).expect("it waits")),
+        // Nothing blocks a job yet; the rules know the state all the same.
+        State::Blocked => desk.job.as_mut().expect("it is there").state = State::Blocked,
+        State::Completed => {
+            word = desk.start(outside());
+            desk.ask(complete(word)).expect("its own word");
+        }
+        State::Dead => {
+            word = desk.start(outside());
+            desk.ask(fail(word, Retry::Never)).expect("its own word");
+        }
+        State::Cancelled => drop(desk.ask(cancel()).expect("it waits")),
+    }
+    assert_eq!(desk.state(), state);
+    desk.pass(3600);
+    (desk, word)
+}
+
+fn outcome(desk: &mut Desk, command: Command) -> &'static str {
+    match desk.ask(command) {
+        Err(Refusal::WrongState { .. } | Refusal::NotActive { .. }) => "no",
+        Err(other) => panic!("{other}"),
+        Ok(Reply::Stopping) => "stopping",
+        Ok(Reply::Removed) => "gone",
+        Ok(Reply::Unchanged) => "same",
+        Ok(_) => desk.state().word(),
+    }
+}
+
+type Making = fn(Word) -> Command;
+
+#[test]
+fn every_command_in_every_state_does_what_the_table_says() {
+    // `no` is refused; `same` changes nothing; else the state that follows.
+    #[rustfmt::skip]
+    let table: [(&str, Making, [&str; 9]); 18] = [
+        //                                                  scheduled    pending      active       retrying     held         blocked      completed    dead         cancelled
+        ("start", |_| Command::Start { runner: outside() }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
+        ("fail", |word| fail(word, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("hand back", hand_back,                            ["no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("beat", beat,                                      ["no",        "no",        "active",    "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("cancel", |_| cancel(),                            ["cancelled", "cancelled", "stopping",  "cancelled", "cancelled", "cancelled", "no",        "no",        "no"]),
+        ("retry", |_| Command::Retry,                       ["no",        "no",        "no",        "no",        "no",        "no",        "pending",   "pending",   "pending"]),
+        ("requeue", |_| Command::Requeue,                   ["no",        "no",        "no",        "no",        "no",        "no",        "no",        "pending",   "no"]),
+        ("move", |_| move_to("images"),                     ["scheduled", "pending",   "no",        "retrying",  "held",      "blocked",   "completed", "dead",      "cancelled"]),
+        ("reprioritise", |_| Command::Reprioritise { priority: Priority::Low },
+                                                            ["scheduled", "pending",   "no",        "retrying",  "held",      "blocked",   "no",        "no",        "no"]),
+        ("hold", |_| hold(),                                ["held",      "held",      "stopping",  "held",      "no",        "no",        "no",        "no",        "no"]),
+        ("approve", |_| Command::Approve,                   ["no",        "no",        "no",        "no",        "pending",   "no",        "no",        "no",        "no"]),
+        ("reject", |_| Command::Reject { reason: "no".into() },
+                                                            ["no",        "no",        "no",        "no",        "dead",      "no",        "no",        "no",        "no"]),
+        ("delete", |_| Command::Delete,                     ["gone",      "gone",      "stopping",  "gone",      "gone",      "gone",      "gone",      "gone",      "gone"]),
+        ("due", |_| Command::Due,                           ["pending",   "same",      "same",      "pending",   "same",      "same",      "same",      "same",      "same"]),
+        ("expire", |_| Command::Expire,                     ["dead",      "dead",      "stopping",  "dead",      "dead",      "dead",      "same",      "same",      "same"]),
+        ("watch", |_| watch(),                              ["same",      "same",      "pending",   "same",      "same",      "same",      "same",      "same",      "same"]),
+        // It ran outside: the death of this process is nothing to it.
+        ("crash", |_| Command::Crash,                       ["same",      "same",      "same",      "same",      "same",      "same",      "same",      "same",      "same"]),
+    ];
+    for (name, making, expected) in table {
+        for (state, expected) in State::ALL.into_iter().zip(expected) {
+            let (mut desk, word) = in_state(state);
+            let before = desk.job().clone();
+            let found = outcome(&mut desk, making(word));
+            assert_eq!(found, expected, "{name} when {}", state.word());
+            if matches!(found, "no" | "same") {
+                assert_eq!(desk.job(), &before, "{name} when {} should change nothing", state.word());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_clock_brings_too_early_changes_nothing() {
+    let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(600)), ..PolicyChoice::default() });
+    let mut desk = Desk::with(NewJob { delay: Some(Duration::from_secs(60)), ..new });
+    desk.pass(59);
+    for command in [Command::Due, Command::Expire] {
+        assert_eq!(desk.ask(command).expect("never refused"), Reply::Unchanged);
+    }
+    desk.pass(1);
+    desk.ask(Command::Due).expect("never refused");
+    assert_eq!(desk.state(), State::Pending);
+}
+
+#[test]
+fn a_time_that_has_passed_is_no_delay() {
+    let mut desk = Desk::new();
+    let new = NewJob { scheduled_at: Some(desk.now), ..super::plain() };
+    desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    assert_eq!(desk.state(), State::Pending);
+}

@@ -1,0 +1,163 @@
+//! A store of its own for each test, and short words for what the tests do with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use windlass_core::{
+    Blob, Body, Command, Failure, Job, JobId, NewJob, Plugin, PolicyChoice, Priority, QueueName, Reply, Retry,
+    Settings, State, Time, Usage, Version, Word,
+};
+use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Options, PluginChange, Store};
+
+use crate::folder::HandClock;
+
+pub struct House {
+    dir: TempDir,
+    pub clock: Arc<HandClock>,
+    pub store: Store,
+}
+
+/// A Monday morning.
+const START: u64 = 1_790_000_000_000;
+
+impl House {
+    pub fn new() -> House {
+        let dir = tempfile::tempdir().expect("a folder");
+        let clock = HandClock::at(START);
+        let store = open(&dir, clock.clone());
+        House { dir, clock, store }
+    }
+
+    /// Stops the store, and starts it again on what it left.
+    pub async fn reopen(&mut self) {
+        self.store.close().await;
+        self.store = open(&self.dir, self.clock.clone());
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Lets time pass, and the store do what that brings.
+    pub async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+        // The engine sleeps by real time; being asked wakes it. Background work goes on in later groups.
+        for _ in 0..6 {
+            assert!(self.claim("nobody-enqueues-here").await.is_none());
+        }
+    }
+
+    pub async fn put(&self, job: NewJob) -> JobId {
+        let stored = self.try_put(job).await.expect("a good job");
+        assert!(!stored.duplicate, "it is the first of its kind");
+        stored.id
+    }
+
+    pub async fn try_put(&self, job: NewJob) -> Result<Enqueued, Error> {
+        Ok(self.store.enqueue(vec![job]).await?.remove(0))
+    }
+
+    pub async fn claim(&self, queue: &str) -> Option<Assignment> {
+        self.claim_as("ann", &[queue], 1).await.pop()
+    }
+
+    pub async fn claim_as(&self, worker: &str, queues: &[&str], count: usize) -> Vec<Assignment> {
+        let by = By::Worker { worker_id: worker.into(), hostname: "host".into() };
+        let queues = queues.iter().map(|name| queue(name)).collect();
+        self.store.claim(Claim { by, queues, count, wait: Duration::ZERO }).await.expect("a claim")
+    }
+
+    pub async fn claim_here(&self) -> Option<Assignment> {
+        let claim = Claim { by: By::Local, queues: Vec::new(), count: 1, wait: Duration::ZERO };
+        self.store.claim(claim).await.expect("a claim").pop()
+    }
+
+    pub async fn ask(&self, id: JobId, command: Command) -> Result<Reply, Error> {
+        self.store.ask(id, command, Vec::new()).await
+    }
+
+    pub async fn job(&self, id: JobId) -> Job {
+        self.store.job(id).await.expect("the store reads").expect("the job is there")
+    }
+
+    pub async fn state(&self, id: JobId) -> Option<State> {
+        self.store.job(id).await.expect("the store reads").map(|job| job.state)
+    }
+
+    pub async fn count(&self, name: &str, state: State) -> u64 {
+        let queues = self.store.queues().await.expect("the store reads");
+        queues.iter().find(|view| view.queue.name.as_str() == name).map_or(0, |view| view.queue.counts.of(state))
+    }
+
+    pub async fn set(&self, name: &str, change: impl FnOnce(&mut Settings) + Send + 'static) {
+        self.store.configure(queue(name), change).await.expect("good settings");
+    }
+
+    /// A plugin that serves the queue, so that this process may run its jobs.
+    pub async fn serve(&self, name: &str) {
+        let component = Blob { sha256: [9; 32], len: 1 };
+        let version = Version { component, uploaded_at: self.now(), uploaded_by: None, imports: Vec::new() };
+        let plugin = Plugin {
+            name: format!("plugin-of-{name}"),
+            queues: vec![queue(name)],
+            versions: vec![version],
+            active: Some(component.sha256),
+            created_at: self.now(),
+            updated_at: self.now(),
+        };
+        self.store.change_plugin(PluginChange::Put(plugin)).await.expect("a plugin");
+    }
+}
+
+fn open(dir: &TempDir, clock: Arc<HandClock>) -> Store {
+    let options = Options { dir: dir.path().join("data"), durability: Durability::Fsync };
+    Store::open(options, clock).expect("the folder opens")
+}
+
+pub fn queue(name: &str) -> QueueName {
+    name.parse().expect("a queue's name")
+}
+
+pub fn job(name: &str) -> NewJob {
+    NewJob { queue: Some(queue(name)), ..NewJob::default() }
+}
+
+pub fn with_policy(name: &str, policy: PolicyChoice) -> NewJob {
+    NewJob { policy, ..job(name) }
+}
+
+pub fn urgent(name: &str, priority: Priority) -> NewJob {
+    with_policy(name, PolicyChoice { priority: Some(priority), ..PolicyChoice::default() })
+}
+
+pub fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn done(of: &Assignment) -> Command {
+    Command::Complete { word: Word::Of(of.token), result: None, usage: Usage::default() }
+}
+
+pub fn done_with(of: &Assignment, result: &'static str) -> Command {
+    let result = Some(Body::Inline(Bytes::from_static(result.as_bytes())));
+    Command::Complete { word: Word::Of(of.token), result, usage: Usage::default() }
+}
+
+pub fn failed(of: &Assignment, retry: Retry) -> Command {
+    let failure = Failure { error: "it broke".into(), backtrace: None, retry };
+    Command::Fail { word: Word::Of(of.token), failure, usage: Usage::default() }
+}
+
+pub fn beat(of: &Assignment) -> Command {
+    Command::Beat { word: Word::Of(of.token), progress: None, checkpoint: None }
+}
+
+pub fn handed_back(of: &Assignment) -> Command {
+    Command::HandBack { word: Word::Of(of.token), reason: "shutting down".into() }
+}
+
+pub fn cancel() -> Command {
+    Command::Cancel { reason: "not wanted".into() }
+}

@@ -1,0 +1,126 @@
+//! Cron: an instant runs once, crash or not; what was missed is caught up with as the schedule says.
+
+use bytes::Bytes;
+use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::{PolicyChoice, Refusal, State, Time};
+use windlass_store::{Error, ScheduleChange};
+
+use super::house::{House, queue, secs};
+
+fn every_five_minutes(name: &str) -> Schedule {
+    Schedule {
+        name: name.into(),
+        queue: queue("reports"),
+        cron: "*/5 * * * *".into(),
+        timezone: "Europe/Berlin".into(),
+        payload: Bytes::from_static(b"{}"),
+        policy: PolicyChoice::default(),
+        unique: None,
+        tags: Vec::new(),
+        catch_up: CatchUp::Once,
+        overlap: Overlap::Allow,
+        paused: false,
+        created_at: Time::ZERO,
+        updated_at: Time::ZERO,
+        last_run: None,
+        last_job: None,
+        next_run: None,
+    }
+}
+
+async fn put(house: &House, schedule: Schedule) {
+    let change = ScheduleChange::Put { schedule: Box::new(schedule), replace: false };
+    house.store.change_schedule(change).await.expect("a good schedule");
+}
+
+async fn runs(house: &House) -> u64 {
+    let mut runs = 0;
+    for state in State::ALL {
+        runs += house.count("reports", state).await;
+    }
+    runs
+}
+
+#[tokio::test]
+async fn an_instant_runs_once_also_when_the_store_is_opened_again_within_it() {
+    let mut house = House::new();
+    put(&house, every_five_minutes("often")).await;
+    assert_eq!(runs(&house).await, 0);
+    for instants in 1..=4 {
+        house.pass(secs(300)).await;
+        house.reopen().await;
+        house.pass(secs(0)).await;
+        assert_eq!(runs(&house).await, instants);
+    }
+}
+
+#[tokio::test]
+async fn after_downtime_missed_instants_are_skipped_run_once_or_all_up_to_a_bound() {
+    for (catch_up, expected) in [(CatchUp::Skip, 0), (CatchUp::Once, 1), (CatchUp::All { at_most: 3 }, 3)] {
+        let mut house = House::new();
+        put(&house, Schedule { catch_up, ..every_five_minutes("often") }).await;
+        let next = house.store.schedules().await.expect("reads")[0].next_run.expect("there is a next one");
+        house.store.close().await;
+        // To two minutes past an instant, an hour later: that one was missed too, not just a little late.
+        house.clock.advance(next.since(house.now()) + secs(3600 + 120));
+        house.reopen().await;
+        house.pass(secs(0)).await;
+        assert_eq!(runs(&house).await, expected, "{catch_up:?}");
+    }
+}
+
+#[tokio::test]
+async fn while_the_last_run_goes_on_the_next_is_allowed_skipped_or_replaces_it() {
+    for (overlap, pending, cancelled) in [(Overlap::Allow, 2, 0), (Overlap::Skip, 1, 0), (Overlap::Cancel, 1, 1)] {
+        let house = House::new();
+        put(&house, Schedule { overlap, ..every_five_minutes("often") }).await;
+        house.pass(secs(300)).await;
+        house.pass(secs(300)).await;
+        let found = (house.count("reports", State::Pending).await, house.count("reports", State::Cancelled).await);
+        assert_eq!(found, (pending, cancelled), "{overlap:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_schedule_misses_nothing_it_wants_back_and_run_now_works_at_any_time() {
+    let house = House::new();
+    put(&house, every_five_minutes("often")).await;
+    let name = || "often".to_owned();
+    house.store.change_schedule(ScheduleChange::Pause { name: name(), paused: true }).await.expect("it is there");
+    house.pass(secs(3600)).await;
+    assert_eq!(runs(&house).await, 0);
+    house.store.change_schedule(ScheduleChange::RunNow { name: name() }).await.expect("it is there");
+    assert_eq!(runs(&house).await, 1);
+    house.store.change_schedule(ScheduleChange::Pause { name: name(), paused: false }).await.expect("it is there");
+    assert_eq!(runs(&house).await, 1, "what passed while it was paused was not wanted");
+    house.pass(secs(300)).await;
+    assert_eq!(runs(&house).await, 2);
+    house.store.change_schedule(ScheduleChange::Remove { name: name() }).await.expect("it is there");
+    house.pass(secs(3600)).await;
+    assert_eq!(runs(&house).await, 2);
+}
+
+#[tokio::test]
+async fn a_schedule_is_replaced_only_when_asked_and_a_bad_one_is_refused_by_field() {
+    let mut house = House::new();
+    put(&house, every_five_minutes("often")).await;
+    let again = ScheduleChange::Put { schedule: Box::new(every_five_minutes("often")), replace: false };
+    let refused = house.store.change_schedule(again).await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Exists { .. }))), "{refused:?}");
+    let hourly = Schedule { cron: "0 * * * *".into(), ..every_five_minutes("often") };
+    house
+        .store
+        .change_schedule(ScheduleChange::Put { schedule: Box::new(hourly), replace: true })
+        .await
+        .expect("replaced");
+    house.reopen().await;
+    assert_eq!(house.store.schedules().await.expect("reads")[0].cron, "0 * * * *");
+    for (cron, timezone, wrong) in [("61 * * * *", "UTC", "cron"), ("* * * * *", "Mars/Olympus", "timezone")] {
+        let bad = Schedule { cron: cron.into(), timezone: timezone.into(), ..every_five_minutes("bad") };
+        let refused = house.store.change_schedule(ScheduleChange::Put { schedule: Box::new(bad), replace: true }).await;
+        assert!(
+            matches!(refused, Err(Error::Refused(Refusal::Invalid { field, .. })) if field == wrong),
+            "{refused:?}"
+        );
+    }
+}

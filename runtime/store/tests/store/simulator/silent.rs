@@ -1,0 +1,64 @@
+//! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
+
+use super::check::Stored;
+use super::model::{Causes, Model, ModelQueue};
+
+impl Model {
+    /// Settings leave no event: what is on disk must be what was, or what was asked for.
+    pub fn adopt_settings(&mut self, stored: &Stored, causes: &Causes) {
+        for row in stored.queues.values() {
+            let queue = self.queues.entry(row.name.clone()).or_default();
+            if queue.id != row.id {
+                let removed = queue.id == 0 || self.clearing.contains(&row.name);
+                assert!(removed, "{} is another queue of that name, and nobody removed the first", row.name);
+                *queue = ModelQueue { id: row.id, ..ModelQueue::default() };
+            }
+            if row.settings == queue.settings {
+                continue;
+            }
+            let asked =
+                causes.configured.as_ref().is_some_and(|(name, wanted)| *name == row.name && *wanted == row.settings);
+            let mut as_before = row.settings.clone();
+            as_before.paused = queue.settings.paused;
+            let going = as_before == queue.settings && self.clearing.contains(&row.name);
+            assert!(asked || going, "nobody set {row:?}; it was {:?}", queue.settings);
+            if row.settings.rate != queue.settings.rate {
+                queue.starts.counted.clear();
+            }
+            if row.settings.key_rate != queue.settings.key_rate {
+                queue.by_key.values_mut().for_each(|starts| starts.counted.clear());
+            }
+            queue.before = Some(std::mem::replace(&mut queue.settings, row.settings.clone()));
+        }
+        let clearing = &self.clearing;
+        self.queues.retain(|name, _| {
+            let there = stored.queues.contains_key(name.as_str());
+            assert!(there || clearing.contains(name), "the queue {name} is gone, and nobody removed it");
+            there
+        });
+    }
+
+    /// A changed priority leaves no event, and a token is nobody's but its holder's: both are read from the record.
+    pub fn adopt_silent(&mut self, stored: &Stored, causes: &Causes) {
+        let mut again = Vec::new();
+        for (id, job) in &mut self.jobs {
+            let Some(stored) = stored.jobs.get(id) else { continue };
+            if stored.priority != job.priority && causes.reordered(*id) {
+                job.priority = stored.priority;
+                again.push(*id);
+            }
+            if let Some(run) = &stored.run {
+                let same = job.token.is_none_or(|token| token == run.token);
+                assert!(same, "another attempt lives: {stored:?} should be {job:?}");
+                job.token = Some(run.token);
+                job.local = run.runner.is_local();
+            }
+            assert!(stored.children >= job.children, "children are never forgotten: {stored:?}");
+            job.children = stored.children;
+        }
+        for id in again {
+            self.place_again(id);
+            self.jobs.get_mut(&id).expect("it is there").loose = true;
+        }
+    }
+}
