@@ -89,7 +89,7 @@ impl Embedded {
     fn give_back(&self, assignments: Vec<Assignment>) {
         if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
             let requests = self.inner.requests.clone();
-            std::thread::spawn(move || requests.send(request));
+            std::thread::spawn(move || drop(requests.send(request)));
         }
     }
 
