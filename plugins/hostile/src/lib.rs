@@ -67,7 +67,7 @@ pub enum Attempt {
     },
     /// How many jobs this very instance has served.
     Served,
-    /// The same, but by trapping.
+    /// Trap instead of returning.
     Panic,
 }
 
@@ -120,4 +120,5 @@ fn told(answer: io::Result<String>) -> Result<String> {
     answer.map_err(|error| Error::new(format_args!("refused: {error}")))
 }
 
-windlass::handler!(run);
+// One handler, whatever the queue is called.
+windlass::handlers! { _ => run }

@@ -67,9 +67,7 @@ impl BodyRef {
 impl From<&Body> for BodyRef {
     fn from(body: &Body) -> BodyRef {
         match body {
-            Body::Inline(bytes) => BodyRef::Inline {
-                len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-            },
+            Body::Inline(bytes) => BodyRef::Inline { len: u32::try_from(bytes.len()).unwrap_or(u32::MAX) },
             Body::Blob(blob) => BodyRef::Blob(*blob),
         }
     }

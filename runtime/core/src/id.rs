@@ -41,10 +41,7 @@ impl JobId {
             hash.update(part);
         }
         let digest = hash.finalize();
-        let random = digest
-            .iter()
-            .take(10)
-            .fold(0u128, |sum, byte| (sum << 8) | u128::from(*byte));
+        let random = digest.iter().take(10).fold(0u128, |sum, byte| (sum << 8) | u128::from(*byte));
         JobId::new(time, random)
     }
 
@@ -77,15 +74,9 @@ impl fmt::Debug for JobId {
 impl FromStr for JobId {
     type Err = Refusal;
     fn from_str(text: &str) -> Result<JobId, Refusal> {
-        text.strip_prefix(PREFIX)
-            .and_then(|rest| Ulid::from_string(rest).ok())
-            .map(|ulid| JobId(ulid.0))
-            .ok_or_else(|| {
-                Refusal::invalid(
-                    "id",
-                    "a job id is `job_` and 26 characters, such as job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5",
-                )
-            })
+        text.strip_prefix(PREFIX).and_then(|rest| Ulid::from_string(rest).ok()).map(|ulid| JobId(ulid.0)).ok_or_else(
+            || Refusal::invalid("id", "a job id is `job_` and 26 characters, such as job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5"),
+        )
     }
 }
 
@@ -137,10 +128,7 @@ mod tests {
 
     #[test]
     fn a_token_survives_its_text_form() {
-        let token = Token {
-            fence: 3,
-            secret: 0xdead_beef,
-        };
+        let token = Token { fence: 3, secret: 0xdead_beef };
         assert_eq!(token.to_string().parse::<Token>().expect("its own text"), token);
     }
 }

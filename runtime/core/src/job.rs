@@ -153,12 +153,7 @@ impl Job {
         self.state = state;
         self.since = now;
         self.updated_at = now;
-        self.timeline.push(Step {
-            at: now,
-            state,
-            attempt: self.attempt,
-            reason: reason.into(),
-        });
+        self.timeline.push(Step { at: now, state, attempt: self.attempt, reason: reason.into() });
     }
 }
 

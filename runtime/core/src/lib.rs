@@ -31,7 +31,9 @@ pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure,
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
 pub use id::{JobId, Token};
-pub use job::{AfterStop, AttemptError, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage};
+pub use job::{
+    AfterStop, AttemptError, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
+};
 pub use name::{Name, QueueName};
 pub use plugin::{Plugin, Version};
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};

@@ -121,10 +121,7 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    const PER_SECOND: Rate = Rate {
-        count: 2,
-        per: Duration::from_secs(1),
-    };
+    const PER_SECOND: Rate = Rate { count: 2, per: Duration::from_secs(1) };
 
     #[test]
     fn a_rate_holds_in_every_window_not_only_aligned_ones() {
@@ -133,19 +130,13 @@ mod tests {
             assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(at)), Admission::Go);
             limiter.start(Some(PER_SECOND), Time(at));
         }
-        assert_eq!(
-            limiter.admit(None, Some(PER_SECOND), Time(1_000)),
-            Admission::Until(Time(1_900))
-        );
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(1_000)), Admission::Until(Time(1_900)));
         assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(1_900)), Admission::Go);
     }
 
     #[test]
     fn a_high_rate_is_never_exceeded_and_needs_little_memory() {
-        let rate = Rate {
-            count: 5_000,
-            per: Duration::from_secs(60),
-        };
+        let rate = Rate { count: 5_000, per: Duration::from_secs(60) };
         let mut limiter = Limiter::default();
         let mut starts = Vec::new();
         for at in (0..180_000).step_by(3) {

@@ -19,18 +19,13 @@ pub type QueueName = Name;
 impl Name {
     pub fn parse(field: &'static str, text: &str) -> Result<Name, Refusal> {
         let fits = (1..=bounds::NAME_BYTES).contains(&text.len())
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte));
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte));
         if fits {
             return Ok(Name(text.into()));
         }
         Err(Refusal::invalid(
             field,
-            format!(
-                "a name has 1 to {} of the characters A-Z a-z 0-9 . _ - : /",
-                bounds::NAME_BYTES
-            ),
+            format!("a name has 1 to {} of the characters A-Z a-z 0-9 . _ - : /", bounds::NAME_BYTES),
         ))
     }
 

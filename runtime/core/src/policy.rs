@@ -139,10 +139,7 @@ impl PolicyChoice {
     /// Refuses what no job could live by, naming the field.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.max_retries.is_some_and(|runs| runs > bounds::MAX_RETRIES) {
-            return Err(Refusal::invalid(
-                "max_retries",
-                format!("at most {} runs", bounds::MAX_RETRIES),
-            ));
+            return Err(Refusal::invalid("max_retries", format!("at most {} runs", bounds::MAX_RETRIES)));
         }
         let spans = [
             ("retry_base_delay", self.base_delay),
@@ -169,10 +166,7 @@ impl PolicyChoice {
                 return Err(Refusal::invalid(field, "more than zero, or leave it out for no limit"));
             }
         }
-        if self
-            .lease
-            .is_some_and(|lease| !(bounds::SHORTEST_LEASE..=bounds::LONGEST_LEASE).contains(&lease))
-        {
+        if self.lease.is_some_and(|lease| !(bounds::SHORTEST_LEASE..=bounds::LONGEST_LEASE).contains(&lease)) {
             return Err(Refusal::invalid("lease", "between 1 second and 24 hours"));
         }
         Ok(())

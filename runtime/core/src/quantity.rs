@@ -94,7 +94,7 @@ impl fmt::Display for Span {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = SIZE_UNITS.iter().filter(|(unit, _)| unit.len() != 2);
-        let fits = binary.into_iter().find(|(_, scale)| self.0 >= *scale && self.0 % scale == 0);
+        let fits = binary.into_iter().find(|(_, scale)| self.0 >= *scale && self.0.is_multiple_of(*scale));
         let (unit, scale) = fits.copied().unwrap_or(("B", 1));
         write!(f, "{}{unit}", self.0 / scale)
     }

@@ -50,10 +50,7 @@ pub struct Keep {
 
 impl Default for Keep {
     fn default() -> Keep {
-        Keep {
-            age: Duration::from_secs(7 * 24 * 3600),
-            count: None,
-        }
+        Keep { age: Duration::from_secs(7 * 24 * 3600), count: None }
     }
 }
 
@@ -109,10 +106,7 @@ impl Settings {
                 rate.check(field)?;
             }
         }
-        if self
-            .ageing
-            .is_some_and(|span| span < Duration::from_secs(1) || span > bounds::LONGEST)
-        {
+        if self.ageing.is_some_and(|span| span < Duration::from_secs(1) || span > bounds::LONGEST) {
             return Err(Refusal::invalid(
                 "ageing",
                 "between 1 second and ten years, or leave it out for strict priority",

@@ -12,22 +12,13 @@ pub enum Refusal {
     NotFound { what: &'static str, name: String },
     /// The job is not in a state from which that can be done.
     #[error("cannot {action} job {id}: it is {}, and only {allowed} jobs can be", state.word())]
-    WrongState {
-        action: &'static str,
-        id: JobId,
-        state: State,
-        allowed: &'static str,
-    },
+    WrongState { action: &'static str, id: JobId, state: State, allowed: &'static str },
     /// A late word: the attempt it speaks for is over.
     #[error("job {id} is {}, and no attempt under this lease is active: its result is not taken", state.word())]
     NotActive { id: JobId, state: State },
     /// Bringing the job back would break the promise of its unique key.
     #[error("cannot {action} job {id}: its unique key is held by {holder}")]
-    Locked {
-        action: &'static str,
-        id: JobId,
-        holder: JobId,
-    },
+    Locked { action: &'static str, id: JobId, holder: JobId },
     /// One queue, one plugin.
     #[error("queue `{queue}` is served by plugin `{plugin}`")]
     Taken { queue: String, plugin: String },
@@ -41,9 +32,6 @@ impl Refusal {
     }
 
     pub fn not_found(what: &'static str, name: impl ToString) -> Refusal {
-        Refusal::NotFound {
-            what,
-            name: name.to_string(),
-        }
+        Refusal::NotFound { what, name: name.to_string() }
     }
 }

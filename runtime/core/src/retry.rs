@@ -37,18 +37,11 @@ mod tests {
     use super::*;
 
     fn check(kind: BackoffKind, failures: u32, expected_ms: u64) {
-        let backoff = Backoff {
-            kind,
-            base: Duration::from_secs(5),
-            cap: Duration::from_secs(600),
-        };
+        let backoff = Backoff { kind, base: Duration::from_secs(5), cap: Duration::from_secs(600) };
         for seed in 0..500 {
             let got = delay(backoff, failures, seed).as_millis() as u64;
             let tenth = expected_ms / 10;
-            assert!(
-                (expected_ms - tenth..=expected_ms + tenth).contains(&got),
-                "{kind:?} #{failures}: {got}"
-            );
+            assert!((expected_ms - tenth..=expected_ms + tenth).contains(&got), "{kind:?} #{failures}: {got}");
             assert!(got <= 600_000);
         }
     }

@@ -73,10 +73,7 @@ impl Schedule {
         if let CatchUp::All { at_most } = self.catch_up
             && !(1..=bounds::CATCH_UP).contains(&at_most)
         {
-            return Err(Refusal::invalid(
-                "catch_up",
-                format!("at most {} missed runs", bounds::CATCH_UP),
-            ));
+            return Err(Refusal::invalid("catch_up", format!("at most {} missed runs", bounds::CATCH_UP)));
         }
         if self.next_after(self.created_at)?.is_none() {
             return Err(Refusal::invalid("cron", "this never comes: there is no such day"));
@@ -98,30 +95,21 @@ impl Schedule {
     /// The instants to run for now, oldest first, and the next one to wait for. Changes nothing.
     pub fn due(&self, now: Time) -> Result<Due, Refusal> {
         let Some(first) = self.next_run.filter(|first| *first <= now) else {
-            return Ok(Due {
-                instants: Vec::new(),
-                next: self.next_run,
-            });
+            return Ok(Due { instants: Vec::new(), next: self.next_run });
         };
         let most = match self.catch_up {
             CatchUp::Skip | CatchUp::Once => 1,
             CatchUp::All { at_most } => at_most as usize,
         };
-        let (cron, at) = self.read(Time(now.millis() + 1))?;
-        let mut instants: Vec<Time> = cron
-            .iter_before(at)
-            .map(to_time)
-            .take_while(|instant| *instant >= first)
-            .take(most)
-            .collect();
+        // The search before a moment looks at whole seconds only: it has to begin with the next one to find this one.
+        let (cron, at) = self.read(Time((now.millis() / 1_000 + 1) * 1_000))?;
+        let mut instants: Vec<Time> =
+            cron.iter_before(at).map(to_time).take_while(|instant| *instant >= first).take(most).collect();
         instants.reverse();
         if self.catch_up == CatchUp::Skip {
             instants.retain(|instant| now.since(*instant) <= LATE);
         }
-        Ok(Due {
-            instants,
-            next: self.next_after(now)?,
-        })
+        Ok(Due { instants, next: self.next_after(now)? })
     }
 
     /// The job for one instant. Its id is derived from the instant, so that one instant never makes two.
@@ -140,26 +128,15 @@ impl Schedule {
 
     fn read(&self, from: Time) -> Result<(Cron, DateTime<Tz>), Refusal> {
         let zone: Tz = self.timezone.parse().map_err(|_| {
-            let why = format!(
-                "`{}` is not a time zone; use a name such as Europe/Berlin or UTC",
-                self.timezone
-            );
+            let why = format!("`{}` is not a time zone; use a name such as Europe/Berlin or UTC", self.timezone);
             Refusal::invalid("timezone", why)
         })?;
-        let cron = CronParser::builder()
-            .seconds(Seconds::Optional)
-            .build()
-            .parse(&self.cron)
-            .map_err(|error| {
-                let why = format!(
-                    "`{}`: {error}; five fields such as `30 2 * * 1-5` (minute hour day month weekday)",
-                    self.cron
-                );
-                Refusal::invalid("cron", why)
-            })?;
-        let from = i64::try_from(from.millis())
-            .ok()
-            .and_then(|millis| Utc.timestamp_millis_opt(millis).single());
+        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(&self.cron).map_err(|error| {
+            let why =
+                format!("`{}`: {error}; five fields such as `30 2 * * 1-5` (minute hour day month weekday)", self.cron);
+            Refusal::invalid("cron", why)
+        })?;
+        let from = i64::try_from(from.millis()).ok().and_then(|millis| Utc.timestamp_millis_opt(millis).single());
         let from = from.ok_or_else(|| Refusal::invalid("cron", "the time is out of range"))?;
         Ok((cron, from.with_timezone(&zone)))
     }
@@ -208,38 +185,24 @@ mod tests {
     }
 
     fn check(cron: &str, from: &str, expected: &[&str]) {
-        let times = schedule(cron, "Europe/Berlin", from)
-            .next_times(at(from), expected.len())
-            .expect("a good cron");
+        let times = schedule(cron, "Europe/Berlin", from).next_times(at(from), expected.len()).expect("a good cron");
         let expected: Vec<Time> = expected.iter().map(|text| at(text)).collect();
         assert_eq!(times, expected, "{cron} from {from}");
     }
 
     #[test]
     fn a_fixed_time_in_the_skipped_hour_runs_once_when_the_hour_would_have_ended() {
-        check(
-            "30 2 * * *",
-            "2026-03-28T12:00:00+01:00",
-            &["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"],
-        );
+        check("30 2 * * *", "2026-03-28T12:00:00+01:00", &["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]);
     }
 
     #[test]
     fn a_wildcard_keeps_its_beat_over_the_skipped_hour() {
-        check(
-            "*/30 * * * *",
-            "2026-03-29T01:29:00+01:00",
-            &["2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00"],
-        );
+        check("*/30 * * * *", "2026-03-29T01:29:00+01:00", &["2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00"]);
     }
 
     #[test]
     fn a_fixed_time_in_the_repeated_hour_runs_once() {
-        check(
-            "30 2 * * *",
-            "2026-10-24T12:00:00+02:00",
-            &["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"],
-        );
+        check("30 2 * * *", "2026-10-24T12:00:00+02:00", &["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]);
     }
 
     #[test]
@@ -261,11 +224,7 @@ mod tests {
     fn weekdays_and_days_of_the_month_mean_what_cron_users_expect() {
         // 1 is Monday; a day of the month beside a weekday means either.
         check("0 0 * * 1", "2026-11-01T01:00:00+01:00", &["2026-11-02T00:00:00+01:00"]);
-        check(
-            "0 0 13 * 5",
-            "2026-11-01T01:00:00+01:00",
-            &["2026-11-06T00:00:00+01:00", "2026-11-13T00:00:00+01:00"],
-        );
+        check("0 0 13 * 5", "2026-11-01T01:00:00+01:00", &["2026-11-06T00:00:00+01:00", "2026-11-13T00:00:00+01:00"]);
     }
 
     #[test]
@@ -286,10 +245,19 @@ mod tests {
     fn an_instant_that_is_only_a_little_late_runs_even_when_missed_ones_do_not() {
         let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
         hourly.catch_up = CatchUp::Skip;
-        assert_eq!(
-            hourly.due(at("2026-05-01T01:00:30Z")).expect("a good cron").instants,
-            [at("2026-05-01T01:00:00Z")]
-        );
+        assert_eq!(hourly.due(at("2026-05-01T01:00:30Z")).expect("a good cron").instants, [at("2026-05-01T01:00:00Z")]);
+    }
+
+    #[test]
+    fn an_instant_is_due_at_its_very_moment_and_within_its_second() {
+        let minutely = schedule("* * * * *", "UTC", "2026-05-01T00:00:10Z");
+        let instant = at("2026-05-01T00:01:00Z");
+        for late in [0, 1, 999, 1_000, 30_000] {
+            let due = minutely.due(Time(instant.millis() + late)).expect("a good cron");
+            assert_eq!(due.instants, [instant], "{late} ms late");
+            assert_eq!(due.next, Some(at("2026-05-01T00:02:00Z")), "{late} ms late");
+        }
+        assert_eq!(minutely.due(Time(instant.millis() - 1)).expect("a good cron").instants, []);
     }
 
     #[test]

@@ -60,22 +60,13 @@ impl Lock {
 impl Unique {
     pub fn check(&self, scope: Option<&str>) -> Result<(), Refusal> {
         if self.key.is_empty() || self.key.len() > bounds::UNIQUE_KEY_BYTES {
-            return Err(Refusal::invalid(
-                "unique_key",
-                format!("1 to {} bytes", bounds::UNIQUE_KEY_BYTES),
-            ));
+            return Err(Refusal::invalid("unique_key", format!("1 to {} bytes", bounds::UNIQUE_KEY_BYTES)));
         }
         if self.period.is_zero() || self.period > bounds::LONGEST {
-            return Err(Refusal::invalid(
-                "unique_period",
-                "more than zero and at most ten years",
-            ));
+            return Err(Refusal::invalid("unique_period", "more than zero and at most ten years"));
         }
         if self.within == Within::Scope && scope.is_none() {
-            return Err(Refusal::invalid(
-                "unique_scope",
-                "`scope` needs the job to have a `scope`",
-            ));
+            return Err(Refusal::invalid("unique_scope", "`scope` needs the job to have a `scope`"));
         }
         Ok(())
     }
@@ -91,8 +82,6 @@ impl Unique {
 impl Job {
     /// The lock this job wants, or holds.
     pub fn lock_key(&self) -> Option<LockKey> {
-        self.unique
-            .as_ref()
-            .map(|unique| unique.lock_key(&self.queue, self.scope.as_deref()))
+        self.unique.as_ref().map(|unique| unique.lock_key(&self.queue, self.scope.as_deref()))
     }
 }

@@ -1,12 +1,12 @@
 //! What goes into one attempt: plain data that the server fills in. Nothing here knows wasmtime.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use crate::capability::Permissions;
 use crate::limits::Limits;
 
 /// One run of one job's handler.
@@ -28,12 +28,20 @@ pub struct Attempt {
     /// How many children earlier attempts have committed: the ordinal of the next one.
     pub children_committed: u32,
     pub limits: Limits,
-    /// What `config.get` finds.
-    pub config: BTreeMap<String, String>,
-    /// The secrets this plugin may read; `None` is granted but not set. A name that is not here is denied.
-    pub secrets: BTreeMap<String, Option<Secret>>,
+    pub permissions: Permissions,
+    /// Whether the instance may serve further attempts. `None`: a fresh one, thrown away afterwards.
+    pub reuse: Option<Reuse>,
     /// Set to stop the attempt. The newest value counts; dropping the sender means that nobody will ask.
     pub cancel: watch::Receiver<Option<Cancel>>,
+}
+
+/// Leave to serve several attempts with one instance. What a guest leaves in its globals is then seen by the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// How many more attempts an instance may serve after its first.
+    pub times: u32,
+    /// Only attempts with the same key share an instance: nothing leaks from one tenant to another.
+    pub limit_key: String,
 }
 
 /// Saved state: bytes to us, and the version number the guest gave them.

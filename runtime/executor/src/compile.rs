@@ -1,14 +1,17 @@
 //! From bytes to a plugin: every check an upload must pass, in order of cost.
 //!
 //! Compiling takes from milliseconds to half a minute and up to 500 MB, so it happens on threads of its own, at the lowest
-//! priority, one component at a time. Nothing here runs guest code.
+//! priority, one component at a time; but a slow one soon goes on beside the next, and is given up at its time limit. Nothing
+//! here runs guest code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
@@ -16,16 +19,22 @@ use wasmtime::component::{Component, Linker};
 use crate::bindings::exports::windlass::job::run::{Failure, Job, Output};
 use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
 use crate::cache::{Cache, hex};
+use crate::complexity;
 use crate::error::{Error, Rejected};
-use crate::limits::TABLES_PER_SHARE;
+use crate::executor::Config;
+use crate::limits::{COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
 use crate::plugin::Plugin;
 use crate::state::State;
 use crate::threads::lower_priority;
 
 pub(crate) struct Compiler {
     bench: Arc<Bench>,
-    threads: rayon::ThreadPool,
-    one_at_a_time: Semaphore,
+    threads: usize,
+    time: Duration,
+    /// One at a time, for as long as it is quick.
+    turn: Arc<Semaphore>,
+    /// All that go on, also those that nobody waits for any more: compiling cannot be interrupted.
+    room: Arc<Semaphore>,
 }
 
 /// What the compiling threads share.
@@ -38,22 +47,16 @@ struct Bench {
 }
 
 impl Compiler {
-    pub(crate) fn new(
-        engine: &Engine,
-        cache: Option<Cache>,
-        threads: usize,
-        max_bytes: usize,
-        shares: u32,
-    ) -> Result<Self, Error> {
-        let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|n| format!("windlass-compile-{n}"))
-            .start_handler(|_| lower_priority())
-            .build()
-            .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
+    pub(crate) fn new(engine: &Engine, cache: Option<Cache>, config: &Config) -> Result<Self, Error> {
         let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
-        let bench = Arc::new(Bench { engine: engine.clone(), linker, cache, max_bytes, shares });
-        Ok(Compiler { bench, threads, one_at_a_time: Semaphore::new(1) })
+        let (max_bytes, shares) = (config.max_component_bytes, config.places);
+        Ok(Compiler {
+            bench: Arc::new(Bench { engine: engine.clone(), linker, cache, max_bytes, shares }),
+            threads: config.compile_threads,
+            time: config.compile_time,
+            turn: Arc::new(Semaphore::new(1)),
+            room: Arc::new(Semaphore::new(COMPILES)),
+        })
     }
 
     pub(crate) async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
@@ -62,20 +65,48 @@ impl Compiler {
         if bytes.len() > limit {
             return Err(Rejected::TooLarge { size: bytes.len(), limit });
         }
-        let internal = |reason: &str| Rejected::Internal { reason: reason.to_owned() };
-        let _turn = self.one_at_a_time.acquire().await.map_err(|_| internal("the executor is shutting down"))?;
+        let turn = Arc::clone(&self.turn).acquire_owned();
+        let room = Arc::clone(&self.room).acquire_owned();
+        // Nobody waits longer for others than for his own.
+        let entered = timeout(self.time, async { (turn.await, room.await) }).await;
+        let Ok((Ok(turn), Ok(room))) = entered else { return Err(Rejected::Busy) };
+
+        let mut answered = self.start(bytes, room)?;
+        let quick = timeout(COMPILE_TURN.min(self.time), &mut answered).await;
+        drop(turn);
+        let answer = match quick {
+            Ok(answer) => answer,
+            Err(_) => match timeout(self.time.saturating_sub(COMPILE_TURN), answered).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(Rejected::TooSlow { limit: self.time }),
+            },
+        };
+        answer.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler's thread is gone".to_owned() }))
+    }
+
+    /// Compiles on threads of its own, which end with it. They keep the room until then, whoever still waits.
+    fn start(&self, bytes: Bytes, room: OwnedSemaphorePermit) -> Result<oneshot::Receiver<Answer>, Rejected> {
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads)
+            .thread_name(|n| format!("windlass-compile-{n}"))
+            .start_handler(|_| lower_priority())
+            .build()
+            .map_err(|error| Rejected::Internal { reason: format!("no thread to compile on: {error}") })?;
         let (answer, answered) = oneshot::channel();
         let bench = Arc::clone(&self.bench);
-        self.threads.spawn(move || {
+        threads.spawn(move || {
             // A compiler that panics on somebody's bytes must not take the server along.
             let made = catch_unwind(AssertUnwindSafe(|| bench.make(&bytes)));
             let made = made.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler panicked".to_owned() }));
+            drop(room);
             // Whoever asked may have gone; the cache has the code for the next one.
             let _ = answer.send(made);
         });
-        answered.await.unwrap_or_else(|_| Err(internal("the executor is shutting down")))
+        Ok(answered)
     }
 }
+
+type Answer = Result<Plugin, Rejected>;
 
 impl Bench {
     fn make(&self, bytes: &[u8]) -> Result<Plugin, Rejected> {
@@ -85,6 +116,7 @@ impl Bench {
         let component = match cached {
             Some(component) => component,
             None => {
+                complexity::check(bytes, FUNCTION_BYTES)?;
                 let component = Component::from_binary(&self.engine, bytes)
                     .map_err(|error| Rejected::Invalid { reason: format!("{error:#}") })?;
                 if let Some(cache) = &self.cache {
@@ -110,7 +142,7 @@ impl Bench {
 }
 
 /// Everything a guest may import. What is granted of it is decided per attempt, in `capability`.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     Handler::add_to_linker::<State, State>(&mut linker, |state| state)?;

@@ -2,6 +2,7 @@
 //! `Outcome`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The executor cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,15 @@ pub enum Rejected {
     ImportMismatch { reason: String },
     #[error("the component needs {needed} memories or table groups at once, and the pool has {available}")]
     TooManyParts { needed: u32, available: u32 },
+    #[error(
+        "function {function} of the component has {size} bytes of code, and the limit is {limit}. Split it, or build with \
+         less inlining"
+    )]
+    FunctionTooLarge { function: u32, size: usize, limit: usize },
+    #[error("compiling the component took longer than {limit:?}. Build it smaller, or raise the server's limit")]
+    TooSlow { limit: Duration },
+    #[error("the compiler is busy with other components; try again in a while")]
+    Busy,
     #[error("compiling the component failed inside the server: {reason}")]
     Internal { reason: String },
 }
@@ -74,6 +84,9 @@ impl Rejected {
             Rejected::ForeignImport { .. } => "FOREIGN_IMPORT",
             Rejected::ImportMismatch { .. } => "IMPORT_MISMATCH",
             Rejected::TooManyParts { .. } => "COMPONENT_TOO_COMPLEX",
+            Rejected::FunctionTooLarge { .. } => "COMPONENT_TOO_COMPLEX",
+            Rejected::TooSlow { .. } => "COMPILE_TOO_SLOW",
+            Rejected::Busy => "COMPILER_BUSY",
             Rejected::Internal { .. } => "COMPILE_FAILED",
         }
     }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{self, Runtime};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 
@@ -15,7 +15,9 @@ use crate::cache::Cache;
 use crate::compile::Compiler;
 use crate::ended::{Ended, Outcome, Retry, Usage};
 use crate::error::{Error, Rejected};
+use crate::gate::Gate;
 use crate::host::Host;
+use crate::kept::Kept;
 use crate::limits;
 use crate::plugin::Plugin;
 use crate::run::{self, Floor};
@@ -34,6 +36,8 @@ pub struct Config {
     pub places: u32,
     /// The largest component that is accepted.
     pub max_component_bytes: usize,
+    /// How long compiling one may take.
+    pub compile_time: Duration,
     /// Where compiled code is kept. Without it every start compiles again.
     pub cache: Option<CacheConfig>,
 }
@@ -54,6 +58,7 @@ impl Default for Config {
             compile_threads: (cores / 2).clamp(1, 4),
             places: limits::SHARES,
             max_component_bytes: limits::COMPONENT_BYTES,
+            compile_time: limits::COMPILE_TIME,
             cache: None,
         }
     }
@@ -81,12 +86,10 @@ impl Executor {
             Some(cache) => Some(Cache::open(&cache.folder, &cache.key_file, &engine)?),
             None => None,
         };
-        let compiler =
-            Compiler::new(&engine, cache, config.compile_threads, config.max_component_bytes, config.places)?;
+        let compiler = Compiler::new(&engine, cache, &config)?;
         let guests = guests(config.guest_threads.max(1)).map_err(Error::Thread)?;
         let ticker = Ticker::start(engine.clone())?;
-        let shares = Arc::new(Semaphore::new(config.places as usize));
-        let floor = Floor { engine, beat: ticker.beat(), shares };
+        let floor = Floor { engine, beat: ticker.beat(), gate: Gate::new(config.places), kept: Kept::default() };
         Ok(Executor { inner: Arc::new(Inner { floor, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 
@@ -95,7 +98,7 @@ impl Executor {
         self.inner.compiler.compile(bytes).await
     }
 
-    /// Runs one attempt to its end, in a fresh instance, on the guests' own threads. To drop the future is to stop the attempt
+    /// Runs one attempt to its end, on the guests' own threads, in a fresh instance unless the attempt allows another. To drop the future is to stop the attempt
     /// dead and not be told how it ended.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
         let running = run::run(self.inner.floor.clone(), plugin.clone(), attempt, host);
@@ -113,6 +116,7 @@ impl Executor {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.floor.kept.clear();
         if let Some(guests) = self.guests.take() {
             // Not the usual drop, which waits for every task and may not happen inside another runtime.
             guests.shutdown_background();
@@ -154,7 +158,7 @@ fn guests(threads: usize) -> std::io::Result<Runtime> {
         .build()
 }
 
-fn engine(config: &Config) -> wasmtime::Result<Engine> {
+pub(crate) fn engine(config: &Config) -> wasmtime::Result<Engine> {
     let shares = config.places;
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(shares)

@@ -6,6 +6,7 @@
 //!
 //! Reading order: `executor` (the handle), `compile` (bytes to plugin), `run` (one attempt), `host` (what a guest may call).
 
+pub mod bench;
 mod executor;
 
 mod attempt;
@@ -16,7 +17,10 @@ mod plugin;
 
 mod cache;
 mod compile;
+mod complexity;
 
+mod gate;
+mod kept;
 mod run;
 mod state;
 mod stop;
@@ -32,7 +36,8 @@ mod meter;
 mod threads;
 mod ticker;
 
-pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Secret};
+pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
+pub use capability::{Folder, Permissions};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};

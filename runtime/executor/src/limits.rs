@@ -91,6 +91,26 @@ pub(crate) const RANDOM_BYTES: u64 = MIB as u64;
 /// Handles (streams, pollables, descriptors) that a guest holds at once; each is host memory.
 pub(crate) const RESOURCES: usize = 10_000;
 
+/// Instances that are kept for reuse at once, over all plugins.
+pub(crate) const KEPT: usize = 64;
+/// How long an instance is kept when nobody wants it.
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// One part in so many of the pool is for plugins that hold less than that.
+pub(crate) const RESERVED_PART: u32 = 8;
+/// How often lighter attempts may go before a heavy one that does not fit yet.
+pub(crate) const OVERTAKEN: u32 = 64;
+
+/// How long compiling may take. The work cannot be interrupted, so whoever waits is told, and it ends by itself.
+pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
+/// A compile that takes longer than this no longer holds up the next.
+pub(crate) const COMPILE_TURN: Duration = Duration::from_secs(5);
+/// How many compiles go on at once at most, the given up ones included: each may take half a GiB.
+pub(crate) const COMPILES: usize = 3;
+/// The code of one function. Compiling takes more than twice the time and memory for twice the size; the largest function of a
+/// Python or JavaScript engine has a few hundred KiB.
+pub(crate) const FUNCTION_BYTES: usize = 2 * MIB;
+
 /// Shares of the instance pool. One share is one memory and `TABLES_PER_SHARE` tables.
 pub(crate) const SHARES: u32 = 1_024;
 pub(crate) const TABLES_PER_SHARE: u32 = 4;

@@ -9,14 +9,13 @@ use crate::limits::{LAST_WORDS_BYTES, LOG_LINE_BYTES};
 use crate::meter::Life;
 
 pub(crate) struct Logbook {
-    host: Arc<dyn Host>,
-    life: Arc<Life>,
-    limit: usize,
     pages: Mutex<Pages>,
 }
 
-#[derive(Default)]
 struct Pages {
+    host: Arc<dyn Host>,
+    life: Arc<Life>,
+    limit: usize,
     written: usize,
     full: bool,
     stdout: Line,
@@ -34,22 +33,27 @@ struct Line {
 
 impl Logbook {
     pub(crate) fn new(host: Arc<dyn Host>, life: Arc<Life>, limit: usize) -> Self {
-        Logbook { host, life, limit, pages: Mutex::default() }
+        Logbook { pages: Mutex::new(Pages::new(host, life, limit)) }
+    }
+
+    /// Begins the log of the next attempt on the same instance, whose streams still lead here.
+    pub(crate) fn renew(&self, host: Arc<dyn Host>, life: Arc<Life>, limit: usize) {
+        *self.pages() = Pages::new(host, life, limit);
     }
 
     /// One message from the `log` import. It may have several lines and stays one entry.
     pub(crate) fn write(&self, stream: Stream, level: Level, message: String) {
-        self.life.sign();
         let mut pages = self.pages();
+        pages.life.sign();
         let cut = message.len() > LOG_LINE_BYTES;
         let message = if cut { message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned() } else { message };
-        self.put(&mut pages, LogLine { stream, level, message, cut });
+        pages.put(LogLine { stream, level, message, cut });
     }
 
     /// Bytes written to standard output or error.
     pub(crate) fn stream(&self, stream: Stream, bytes: &[u8]) {
-        self.life.sign();
         let mut pages = self.pages();
+        pages.life.sign();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ended) = match part.split_last() {
                 Some((b'\n', text)) => (text, true),
@@ -57,7 +61,7 @@ impl Logbook {
             };
             pages.line(stream).add(text);
             if ended {
-                self.end_line(&mut pages, stream);
+                pages.end_line(stream);
             }
         }
     }
@@ -67,7 +71,7 @@ impl Logbook {
         let mut pages = self.pages();
         for stream in [Stream::Stdout, Stream::Stderr] {
             if !pages.line(stream).bytes.is_empty() {
-                self.end_line(&mut pages, stream);
+                pages.end_line(stream);
             }
         }
     }
@@ -81,32 +85,6 @@ impl Logbook {
         self.pages().last_words.trim().to_owned()
     }
 
-    fn end_line(&self, pages: &mut Pages, stream: Stream) {
-        let line = std::mem::take(pages.line(stream));
-        let bytes = line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes);
-        let message = String::from_utf8_lossy(bytes).into_owned();
-        self.put(pages, LogLine { stream, level: Level::Info, message, cut: line.too_long });
-    }
-
-    fn put(&self, pages: &mut Pages, line: LogLine) {
-        if line.stream == Stream::Stderr || line.level == Level::Error {
-            pages.remember(&line.message);
-        }
-        if pages.full {
-            return;
-        }
-        // An empty line is an entry too, and must not be free.
-        let size = line.message.len() + 1;
-        if size > self.limit - pages.written {
-            pages.full = true;
-            let message = format!("the log is cut here: an attempt may write {} bytes", self.limit);
-            self.host.log(LogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
-            return;
-        }
-        pages.written += size;
-        self.host.log(line);
-    }
-
     fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
         // A panic while it was held leaves at worst a line half written.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
@@ -114,6 +92,37 @@ impl Logbook {
 }
 
 impl Pages {
+    fn new(host: Arc<dyn Host>, life: Arc<Life>, limit: usize) -> Self {
+        let (stdout, stderr) = (Line::default(), Line::default());
+        Pages { host, life, limit, written: 0, full: false, stdout, stderr, last_words: String::new() }
+    }
+
+    fn end_line(&mut self, stream: Stream) {
+        let line = std::mem::take(self.line(stream));
+        let bytes = line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes);
+        let message = String::from_utf8_lossy(bytes).into_owned();
+        self.put(LogLine { stream, level: Level::Info, message, cut: line.too_long });
+    }
+
+    fn put(&mut self, line: LogLine) {
+        if line.stream == Stream::Stderr || line.level == Level::Error {
+            self.remember(&line.message);
+        }
+        if self.full {
+            return;
+        }
+        // An empty line is an entry too, and must not be free.
+        let size = line.message.len() + 1;
+        if size > self.limit - self.written {
+            self.full = true;
+            let message = format!("the log is cut here: an attempt may write {} bytes", self.limit);
+            self.host.log(LogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
+            return;
+        }
+        self.written += size;
+        self.host.log(line);
+    }
+
     fn line(&mut self, stream: Stream) -> &mut Line {
         match stream {
             Stream::Stdout => &mut self.stdout,

@@ -2,7 +2,7 @@
 //!
 //! Wasmtime limits each memory on its own and knows no processor time, so both are counted here.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use wasmtime::ResourceLimiter;
@@ -47,19 +47,30 @@ fn nanos(time: Duration) -> u64 {
 pub(crate) struct Life {
     began: Instant,
     last_ms: AtomicU64,
+    /// The guest waits for us, so its silence is our doing.
+    waiting: AtomicBool,
 }
 
 impl Life {
     pub(crate) fn begin(now: Instant) -> Self {
-        Life { began: now, last_ms: AtomicU64::new(0) }
+        Life { began: now, last_ms: AtomicU64::new(0), waiting: AtomicBool::new(false) }
     }
 
     pub(crate) fn sign(&self) {
         let elapsed = self.began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         self.last_ms.store(elapsed, Ordering::Relaxed);
+        self.waiting.store(false, Ordering::Relaxed);
+    }
+
+    /// From now until `sign` the guest waits for the host, and time does not count against it.
+    pub(crate) fn pause(&self) {
+        self.waiting.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn last(&self) -> Instant {
+        if self.waiting.load(Ordering::Relaxed) {
+            return Instant::now();
+        }
         self.began + Duration::from_millis(self.last_ms.load(Ordering::Relaxed))
     }
 }
@@ -78,6 +89,12 @@ pub(crate) struct MemoryMeter {
 impl MemoryMeter {
     pub(crate) fn new(limit: usize) -> Self {
         MemoryMeter { limit, used: 0, peak: 0, allowed: 0, refused: false }
+    }
+
+    /// Begins a new attempt on the memory that there is.
+    pub(crate) fn renew(&mut self) {
+        self.peak = self.used;
+        self.refused = false;
     }
 
     pub(crate) fn peak(&self) -> usize {
@@ -183,6 +200,17 @@ mod tests {
         let mut meter = MemoryMeter::new(100);
         assert!(!meter.memory_growing(0, 50, Some(40)).expect("no error"));
         assert!(!meter.refused());
+    }
+
+    #[test]
+    fn silence_does_not_count_while_the_guest_waits_for_us() {
+        let long_ago = Instant::now() - Duration::from_secs(60);
+        let life = Life::begin(long_ago);
+        assert_eq!(life.last(), long_ago);
+        life.pause();
+        assert!(life.last() > long_ago + Duration::from_secs(59));
+        life.sign();
+        assert!(life.last() > long_ago + Duration::from_secs(59), "and the answer is a sign of life");
     }
 
     #[test]

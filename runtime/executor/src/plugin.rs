@@ -13,7 +13,7 @@ pub struct Plugin {
 }
 
 struct Inner {
-    digest: String,
+    digest: Arc<str>,
     size: usize,
     imports: Vec<String>,
     from_cache: bool,
@@ -30,11 +30,16 @@ impl Plugin {
         shares: u32,
         pre: HandlerPre<State>,
     ) -> Self {
-        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, pre }) }
+        Plugin { inner: Arc::new(Inner { digest: digest.into(), size, imports, from_cache, shares, pre }) }
     }
 
     /// The sha-256 of the component's bytes, in hex.
     pub fn digest(&self) -> &str {
+        &self.inner.digest
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn version(&self) -> &Arc<str> {
         &self.inner.digest
     }
 

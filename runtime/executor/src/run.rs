@@ -9,15 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 use wasmtime::{Engine, Store, UpdateDeadline};
 
 use crate::attempt::{Attempt, CancelReason};
 use crate::bindings::exports::windlass::job::run as wit;
 use crate::bindings::windlass::job::types;
-use crate::capability::Grants;
+use crate::capability::NoFolder;
 use crate::ended::{Ended, Outcome, Retry, Usage};
+use crate::gate::{Gate, Place};
 use crate::host::Host;
+use crate::kept::{Kept, Key, Live};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, Limits, TIMEOUT_GRACE, cut};
 use crate::meter::{CpuMeter, Life};
 use crate::plugin::Plugin;
@@ -31,21 +32,22 @@ use crate::trap;
 pub(crate) struct Floor {
     pub(crate) engine: Engine,
     pub(crate) beat: Beat,
-    /// Shares of the instance pool. The pool answers with an error when it is exhausted, so attempts wait here instead.
-    pub(crate) shares: Arc<Semaphore>,
+    pub(crate) gate: Gate,
+    pub(crate) kept: Kept,
 }
 
 type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
 
 /// Runs one attempt to its end.
 pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
-    let waiting = Stop::new(attempt.cancel.clone(), None);
-    let waiting_life = Life::begin(Instant::now());
-    let place = tokio::select! {
-        place = Arc::clone(&floor.shares).acquire_many_owned(plugin.shares()) => place,
-        dead = waiting.watch(&waiting_life, None) => return never_started(dead),
+    let memory = attempt.limits.memory_bytes;
+    let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
+    let waiting = Life::begin(Instant::now());
+    let entered = tokio::select! {
+        entered = enter(&floor, &plugin, key.as_ref()) => entered,
+        dead = Stop::new(attempt.cancel.clone(), None).watch(&waiting, None) => return never_started(dead),
     };
-    let Ok(_place) = place else {
+    let Some(entered) = entered else {
         return never_started(Dead::Cancelled(CancelReason::Shutdown));
     };
 
@@ -62,12 +64,16 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         stop: stop.clone(),
         life: Arc::clone(&life),
         cpu: Arc::clone(&cpu),
+        permissions: attempt.permissions,
         children_committed: attempt.children_committed,
     };
-    let mut store = store(&floor.engine, State::new(parts, Grants::new(attempt.config, attempt.secrets)));
+    let mut live = match live(&floor.engine, entered, parts) {
+        Ok(live) => live,
+        Err(missing) => return impossible(missing.to_string()),
+    };
 
     let ended = {
-        let mut guest = pin!(call(&plugin, &mut store, &job));
+        let mut guest = pin!(call(&plugin, &mut live, &job));
         let guest = poll_fn(|context| {
             let _on_cpu = floor.beat.enter();
             cpu.charge(|| guest.as_mut().poll(context))
@@ -79,12 +85,13 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         }
     };
 
-    store.data().logbook.finish();
+    let state = live.store.data_mut();
+    state.logbook.finish();
+    let returned = matches!(ended, Ok(Ok(_)));
     let outcome = match ended {
-        Ok(returned) => returned_outcome(returned, &stop, store.data()),
-        Err(dead) => stopped_dead(dead, &store.data().limits),
+        Ok(returned) => returned_outcome(returned, &stop, state),
+        Err(dead) => stopped_dead(dead, &state.limits),
     };
-    let state = store.data_mut();
     let children = match outcome {
         Outcome::Completed { .. } => state.children.take(),
         Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Vec::new(),
@@ -96,29 +103,70 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         host_calls: state.host_calls,
         log_bytes: state.logbook.written(),
     };
+    // Kept only after an orderly return that met no limit, and only while nobody waits for its place.
+    let orderly = returned && !state.memory.refused() && stop.request(Instant::now()).is_none();
+    let times = attempt.reuse.map_or(0, |reuse| reuse.times);
+    if let Some(key) = key
+        && orderly
+        && live.served <= times
+        && !floor.gate.anyone_waits()
+    {
+        floor.kept.keep(key, live);
+    }
     Ended { outcome, children, usage }
 }
 
-/// A fresh instance, and its one call.
-async fn call(plugin: &Plugin, store: &mut Store<State>, job: &types::Job) -> Returned {
-    let handler = plugin.pre().instantiate_async(&mut *store).await?;
-    handler.windlass_job_run().call_run(&mut *store, job).await
+/// What an attempt begins with.
+enum Entered {
+    Fresh(Place),
+    Kept(Live),
 }
 
-fn store(engine: &Engine, state: State) -> Store<State> {
-    let cpu_time = state.limits.cpu_time;
-    let bytes_per_call = state.limits.bytes_per_call();
-    let mut store = Store::new(engine, state);
-    store.limiter(|state| &mut state.memory);
-    store.set_hostcall_fuel(bytes_per_call);
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(move |context| {
-        if cpu_time.is_some_and(|limit| context.data().cpu.used_within_poll() > limit) {
-            return Err(CpuTimeUsedUp.into());
+/// An instance that was kept, or a place for a new one. Idle instances make room when there is none left.
+async fn enter(floor: &Floor, plugin: &Plugin, key: Option<&Key>) -> Option<Entered> {
+    if let Some(live) = key.and_then(|key| floor.kept.take(key)) {
+        return Some(Entered::Kept(live));
+    }
+    if let Some(place) = floor.gate.try_enter(plugin.version(), plugin.shares()) {
+        return Some(Entered::Fresh(place));
+    }
+    floor.kept.clear();
+    floor.gate.enter(plugin.version(), plugin.shares()).await.map(Entered::Fresh)
+}
+
+fn live(engine: &Engine, entered: Entered, parts: Parts) -> Result<Live, NoFolder> {
+    let bytes_per_call = parts.limits.bytes_per_call();
+    let mut live = match entered {
+        Entered::Kept(mut live) => {
+            live.store.data_mut().renew(parts);
+            live
         }
-        Ok(UpdateDeadline::Yield(1))
-    });
-    store
+        Entered::Fresh(place) => {
+            let mut store = Store::new(engine, State::new(parts)?);
+            store.limiter(|state| &mut state.memory);
+            store.epoch_deadline_callback(|context| {
+                let State { limits, cpu, .. } = context.data();
+                if limits.cpu_time.is_some_and(|limit| cpu.used_within_poll() > limit) {
+                    return Err(CpuTimeUsedUp.into());
+                }
+                Ok(UpdateDeadline::Yield(1))
+            });
+            Live { store, handler: None, served: 0, _place: place }
+        }
+    };
+    live.served += 1;
+    live.store.set_hostcall_fuel(bytes_per_call);
+    live.store.set_epoch_deadline(1);
+    Ok(live)
+}
+
+/// The one call of an attempt, on a fresh instance if there is none yet.
+async fn call(plugin: &Plugin, live: &mut Live, job: &types::Job) -> Returned {
+    let handler = match &live.handler {
+        Some(handler) => handler,
+        None => live.handler.insert(plugin.pre().instantiate_async(&mut live.store).await?),
+    };
+    handler.windlass_job_run().call_run(&mut live.store, job).await
 }
 
 fn job(attempt: &Attempt) -> types::Job {
@@ -154,9 +202,19 @@ fn returned_outcome(returned: Returned, stop: &Stop, state: &State) -> Outcome {
         Ok(Ok(result)) => Outcome::Completed { result: Bytes::from(result) },
         Ok(Err(failure)) => match stop.obeyed(Instant::now()) {
             Some(reason) => Outcome::Stopped { reason, error: cut(failure.message, ERROR_BYTES), cooperative: true },
-            None => failed(failure),
+            None => explained(failed(failure), state),
         },
-        Err(error) => trap::outcome(&error, state),
+        Err(error) => explained(trap::outcome(&error, state), state),
+    }
+}
+
+/// A failure may come of what was not granted, so it says what that was.
+fn explained(outcome: Outcome, state: &State) -> Outcome {
+    match outcome {
+        Outcome::Failed { error, backtrace, retry } => {
+            Outcome::Failed { error: state.permissions.explain(error), backtrace, retry }
+        }
+        other @ (Outcome::Completed { .. } | Outcome::Stopped { .. } | Outcome::Superseded) => other,
     }
 }
 
@@ -189,6 +247,12 @@ fn stopped_dead(dead: Dead, limits: &Limits) -> Outcome {
         }
     };
     Outcome::Stopped { reason, error, cooperative: false }
+}
+
+/// What the attempt was granted cannot be given.
+fn impossible(error: String) -> Ended {
+    let outcome = Outcome::Failed { error, backtrace: None, retry: Retry::Backoff };
+    Ended { outcome, children: Vec::new(), usage: Usage::default() }
 }
 
 /// Stopped while it waited for its place: no guest has run.

@@ -6,7 +6,7 @@ use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::bindings::windlass::job::types;
-use crate::capability::Grants;
+use crate::capability::{NoFolder, Permissions};
 use crate::host::{Children, Host};
 use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
@@ -16,48 +16,64 @@ use crate::stop::Stop;
 pub(crate) struct State {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) limits: Limits,
-    pub(crate) grants: Grants,
+    pub(crate) permissions: Permissions,
     pub(crate) stop: Stop,
     pub(crate) logbook: Arc<Logbook>,
     pub(crate) children: Children,
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
-    life: Arc<Life>,
+    pub(crate) life: Arc<Life>,
     wasi: WasiCtx,
     resources: ResourceTable,
 }
 
-/// What a guest is built from, besides its grants.
+/// What belongs to one attempt, whichever instance serves it.
 pub(crate) struct Parts {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) limits: Limits,
     pub(crate) stop: Stop,
     pub(crate) life: Arc<Life>,
     pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
 }
 
 impl State {
-    pub(crate) fn new(parts: Parts, grants: Grants) -> Self {
-        let Parts { host, limits, stop, life, cpu, children_committed } = parts;
+    pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
-        State {
-            wasi: grants.wasi(&logbook),
+        Ok(State {
+            wasi: permissions.wasi(&logbook)?,
             memory: MemoryMeter::new(limits.memory_bytes),
             children: Children::starting_at(children_committed),
             host_calls: 0,
             host,
             limits,
-            grants,
+            permissions,
             stop,
             logbook,
             cpu,
             life,
             resources,
-        }
+        })
+    }
+
+    /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
+    pub(crate) fn renew(&mut self, parts: Parts) {
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed } = parts;
+        self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
+        self.memory.renew();
+        self.children = Children::starting_at(children_committed);
+        self.host_calls = 0;
+        self.host = host;
+        self.limits = limits;
+        self.permissions = permissions;
+        self.stop = stop;
+        self.life = life;
+        self.cpu = cpu;
     }
 
     pub(crate) fn host_called(&mut self) {
@@ -71,7 +87,9 @@ impl State {
 }
 
 impl WasiView for State {
+    /// WASI asks for this once in every call.
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.host_called();
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
     }
 }

@@ -17,6 +17,15 @@ pub(crate) fn lower_priority() {
 
 /// The processor time that the calling thread has used so far.
 pub(crate) fn cpu_clock() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    read(ClockId::ThreadCPUTime)
+}
+
+/// The processor time that all threads of this process have used so far.
+pub(crate) fn process_cpu_clock() -> Duration {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

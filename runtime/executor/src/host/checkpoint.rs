@@ -27,6 +27,7 @@ impl wit::Host for State {
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
         let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
+        self.life.pause();
         let stored = self.host.checkpoint(checkpoint, self.children.uncommitted()).await;
         self.alive();
         match stored {

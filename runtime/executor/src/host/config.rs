@@ -6,6 +6,6 @@ use crate::state::State;
 impl wit::Host for State {
     fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
         self.host_called();
-        Ok(self.grants.config(&name).map(str::to_owned))
+        Ok(self.permissions.config(&name).map(str::to_owned))
     }
 }

@@ -7,7 +7,7 @@ use crate::state::State;
 impl wit::Host for State {
     fn get(&mut self, name: String) -> wasmtime::Result<Result<String, wit::Refusal>> {
         self.host_called();
-        Ok(match self.grants.secret(&name) {
+        Ok(match self.permissions.secret(&name) {
             SecretAnswer::Given(secret) => Ok(secret.reveal().to_owned()),
             SecretAnswer::Missing(how) => Err(wit::Refusal::Missing(how)),
             SecretAnswer::Denied(how) => Err(wit::Refusal::Denied(how)),

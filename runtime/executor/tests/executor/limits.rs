@@ -32,6 +32,16 @@ async fn several_memories_get_no_more_than_one() {
 }
 
 #[tokio::test]
+async fn a_table_bomb_gets_no_more_than_its_limit() {
+    let guest = compiled(hostile("table-bomb")).await;
+    let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = MIB / 2);
+    neighbour_is_well().await;
+    let ended = running.ended().await;
+    assert_eq!(error(&ended), "the handler ran out of memory: an attempt may use 524288 bytes");
+    assert!(ended.usage.peak_memory <= MIB as u64 / 2, "{:?}", ended.usage);
+}
+
+#[tokio::test]
 async fn a_guest_that_starts_larger_than_its_limit_is_told_so() {
     let guest = compiled(hostile("giant-result")).await;
     let ended = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB).ended().await;

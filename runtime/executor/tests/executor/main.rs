@@ -1,11 +1,18 @@
 //! The executor against real guests: good ones, and the gallery in `plugins/hostile`.
 //!
-//! The `digest` plugin must have been built before (`make plugins`).
+//! The plugins `digest` and `hostile` must have been built before (`make plugins`).
 
+mod boundary;
 mod cache;
+mod capabilities;
+mod checkpoints;
+mod compiling;
+mod fuzz;
 mod good;
 mod limits;
 mod rejects;
+mod reuse;
+mod sharing;
 mod stopping;
 mod support;
 mod traps;

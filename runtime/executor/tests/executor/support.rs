@@ -1,17 +1,16 @@
 //! One executor for all tests, guests by name, and a host that remembers what it was told.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_executor::{
     Attempt, Cancel, CancelReason, Checkpoint, Child, Config, Ended, Executor, Host, HostError, Limits, LogLine,
-    Outcome, Plugin, Progress, async_trait,
+    Outcome, Permissions, Plugin, Progress, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -56,6 +55,12 @@ pub async fn compiled(bytes: Bytes) -> Plugin {
     EXECUTOR.compile(bytes).await.expect("a good component")
 }
 
+/// The plugin `hostile`, compiled once: its payload says what it tries.
+pub async fn trespasser() -> Plugin {
+    static COMPILED: OnceCell<Plugin> = OnceCell::const_new();
+    COMPILED.get_or_init(|| compiled(built("hostile"))).await.clone()
+}
+
 /// A host that remembers.
 #[derive(Default)]
 pub struct Recorder {
@@ -64,6 +69,8 @@ pub struct Recorder {
     pub checkpoints: Mutex<Vec<(Checkpoint, Vec<Child>)>>,
     /// What the next checkpoints are answered; `Ok` when there is nothing.
     pub answers: Mutex<Vec<Result<(), HostError>>>,
+    /// How long storing a checkpoint takes.
+    pub disk: Mutex<Duration>,
     heard: Notify,
 }
 
@@ -105,7 +112,8 @@ impl Host for Recorder {
 
     async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
         // A real store waits for its disk here.
-        tokio::task::yield_now().await;
+        let disk = *self.disk.lock().expect("no panic");
+        tokio::time::sleep(disk).await;
         let answer = self.answers.lock().expect("no panic").pop().unwrap_or(Ok(()));
         if answer.is_ok() {
             self.checkpoints.lock().expect("no panic").push((checkpoint, children));
@@ -148,8 +156,8 @@ pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
         started_at_ms: 0,
         children_committed: 0,
         limits: Limits::default(),
-        config: BTreeMap::new(),
-        secrets: BTreeMap::new(),
+        permissions: Permissions::default(),
+        reuse: None,
         cancel,
     };
     (attempt, sender)
@@ -160,10 +168,21 @@ pub fn start(plugin: &Plugin, payload: &str, change: impl FnOnce(&mut Attempt)) 
 }
 
 pub fn start_with(plugin: &Plugin, payload: &str, host: Arc<Recorder>, change: impl FnOnce(&mut Attempt)) -> Running {
+    start_on(&EXECUTOR, plugin, payload, host, change)
+}
+
+/// The same on an executor of one's own.
+pub fn start_on(
+    executor: &Executor,
+    plugin: &Plugin,
+    payload: &str,
+    host: Arc<Recorder>,
+    change: impl FnOnce(&mut Attempt),
+) -> Running {
     let (mut attempt, cancel) = attempt(payload);
     change(&mut attempt);
-    let (plugin, told) = (plugin.clone(), Arc::clone(&host));
-    let task = tokio::spawn(async move { EXECUTOR.run(&plugin, attempt, told).await });
+    let (executor, plugin, told) = (executor.clone(), plugin.clone(), Arc::clone(&host));
+    let task = tokio::spawn(async move { executor.run(&plugin, attempt, told).await });
     Running { host, cancel, task }
 }
 

@@ -1,0 +1,67 @@
+//! A thousand attempts asleep at once, and what each of them costs.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Figure, Goal, Result, Setting, attempt, host};
+use crate::{Cancel, CancelReason, Config, Executor};
+
+const ASLEEP: usize = 1_000;
+
+/// `plugins/hostile/sleep-forever.wat`, assembled: it touches two pages of its memory, so what is measured is ours. A test sees
+/// to it that the two agree.
+const SLEEPER: &[u8] = include_bytes!("sleeper.wasm");
+
+pub async fn measure(setting: &Setting) -> Result<Option<Figure>> {
+    let executor = Executor::new(Config { places: 1_200, ..Config::default() })?;
+    let plugin = executor.compile(Bytes::from_static(SLEEPER)).await?;
+    let (stop, cancel) = watch::channel(None);
+    let mut running = JoinSet::new();
+    let start = |running: &mut JoinSet<_>, count: usize| {
+        for _ in 0..count {
+            let (executor, plugin) = (executor.clone(), plugin.clone());
+            let attempt = attempt(&Bytes::new(), cancel.clone());
+            running.spawn(async move { executor.run(&plugin, attempt, host()).await });
+        }
+    };
+    // The first ones pay for what all share.
+    start(&mut running, 20);
+    let Some(before) = settled().await? else { return Ok(None) };
+    start(&mut running, ASLEEP);
+    let Some(after) = settled().await? else { return Ok(None) };
+    if running.try_join_next().is_some() {
+        return Err("a sleeper did not sleep".into());
+    }
+    stop.send_replace(Some(Cancel::within(CancelReason::Shutdown, Duration::ZERO)));
+    let began = Instant::now();
+    while running.join_next().await.is_some() {}
+    let each = after.saturating_sub(before) as f64 / ASLEEP as f64 / 1_024.0;
+    let stopped = began.elapsed();
+    (setting.say)(&format!("{ASLEEP} attempts asleep: {each:.1} KiB each; stopped in {stopped:?}"));
+    let (name, unit, goal) = ("sleeping_attempt", "KiB", Goal::AtMost(32.0));
+    Ok(Some(Figure { name, value: each, unit, limit: None, ratio: each, goal }))
+}
+
+/// The resident memory once it has stopped growing; none where the system does not tell.
+async fn settled() -> Result<Option<u64>> {
+    let mut last = 0;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let Some(now) = resident()? else { return Ok(None) };
+        if now.abs_diff(last) < 64 * 1_024 {
+            return Ok(Some(now));
+        }
+        last = now;
+    }
+    Err("the memory never stopped growing".into())
+}
+
+fn resident() -> Result<Option<u64>> {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok(None) };
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(Some(kib * 1_024))
+}

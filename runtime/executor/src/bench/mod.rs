@@ -1,0 +1,99 @@
+//! Measures the executor against bare wasmtime in the same run: this machine may be busy, so a figure counts only as a ratio.
+//! Called by `windlass bench guest`; no test asserts on what it finds.
+
+mod asleep;
+mod noop;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::{Attempt, Cancel, Checkpoint, Child, Host, HostError, Limits, LogLine, Permissions, Progress, async_trait};
+
+/// One measured number, and what it should be.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub name: &'static str,
+    pub value: f64,
+    pub unit: &'static str,
+    /// What it is measured against, in the same unit, where there is such a thing.
+    pub limit: Option<f64>,
+    /// What decides: the value against the limit, or the value itself.
+    pub ratio: f64,
+    pub goal: Goal,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Figure {
+    pub fn holds(&self) -> bool {
+        match self.goal {
+            Goal::AtLeast(least) => self.ratio >= least,
+            Goal::AtMost(most) => self.ratio <= most,
+        }
+    }
+}
+
+/// What to measure with.
+pub struct Setting {
+    /// A handler in Rust, and a payload with which it returns at once.
+    pub noop: Bytes,
+    pub noop_payload: Bytes,
+    /// A version of each figure that takes seconds.
+    pub quick: bool,
+    /// Told what is going on.
+    pub say: Box<dyn Fn(&str)>,
+}
+
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+pub fn run(setting: &Setting) -> Result<Vec<Figure>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut figures = vec![runtime.block_on(noop::measure(setting))?];
+    figures.extend(runtime.block_on(asleep::measure(setting))?);
+    Ok(figures)
+}
+
+/// A host that hears everything and remembers nothing.
+struct Deaf;
+
+#[async_trait]
+impl Host for Deaf {
+    fn progress(&self, _progress: Progress) {}
+
+    fn log(&self, _line: LogLine) {}
+
+    async fn checkpoint(&self, _checkpoint: Checkpoint, _children: Vec<Child>) -> std::result::Result<(), HostError> {
+        Ok(())
+    }
+}
+
+fn host() -> Arc<dyn Host> {
+    Arc::new(Deaf)
+}
+
+fn attempt(payload: &Bytes, cancel: watch::Receiver<Option<Cancel>>) -> Attempt {
+    Attempt {
+        job_id: "job_01JD0000000000000000000000".to_owned(),
+        queue: "bench".to_owned(),
+        payload: payload.clone(),
+        checkpoint: None,
+        attempt: 1,
+        max_attempts: 3,
+        tags: Vec::new(),
+        scope: None,
+        created_at_ms: 0,
+        started_at_ms: 0,
+        children_committed: 0,
+        limits: Limits { attempt_timeout: Some(Duration::from_secs(3_600)), ..Limits::default() },
+        permissions: Permissions::default(),
+        reuse: None,
+        cancel,
+    }
+}

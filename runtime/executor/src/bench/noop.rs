@@ -1,0 +1,173 @@
+//! A no-op job: through the executor, and as bare wasmtime would run it.
+//!
+//! Both sides use the same engine settings, the same component, a pre-linked instance and all guest threads. The bare side has no
+//! limits, no epoch, no log and nobody to stop it.
+//!
+//! What counts is the processor time of the whole process for each job. Jobs per second would measure the machine's scheduler:
+//! beside other work, threads that sleep and wake, as the executor's do, are served before those that only compute.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use super::{Figure, Goal, Result, Setting, attempt, host};
+use crate::bindings::exports::windlass::job::run::Job;
+use crate::bindings::{HandlerPre, PACKAGE};
+use crate::executor::engine;
+use crate::threads::{lower_priority, process_cpu_clock};
+use crate::{Config, Executor, Outcome, Plugin};
+
+/// Attempts under way at once: enough to keep every thread busy.
+const AT_ONCE: usize = 32;
+
+pub async fn measure(setting: &Setting) -> Result<Figure> {
+    let span = Duration::from_millis(if setting.quick { 1_500 } else { 10_000 });
+    let config = Config::default();
+    let threads = config.guest_threads;
+    let bare = Bare::new(&config, setting)?;
+    let executor = Executor::new(config)?;
+    let plugin = executor.compile(setting.noop.clone()).await?;
+    // By turns, so that what else the machine does meets both; the first round warms up.
+    let (mut through, mut alone) = (Vec::new(), Vec::new());
+    for round in 0..4 {
+        let executed = executed(&executor, &plugin, setting, span / 4).await?;
+        let bare = bare.cost(threads, span / 4)?;
+        if round > 0 {
+            through.push(executed);
+            alone.push(bare);
+        }
+    }
+    let (value, limit) = (median(through), median(alone));
+    (setting.say)(&format!(
+        "a no-op job: {value:.1} µs of processor through the executor, {limit:.1} µs with bare wasmtime"
+    ));
+    let unit = "µs of processor per job";
+    Ok(Figure { name: "noop_job", value, unit, limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(1.5) })
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or_default()
+}
+
+/// Microseconds for each job, of the processor time that all threads have used since `began`.
+fn each(began: Duration, done: u64) -> f64 {
+    process_cpu_clock().saturating_sub(began).as_secs_f64() * 1e6 / done.max(1) as f64
+}
+
+async fn executed(executor: &Executor, plugin: &Plugin, setting: &Setting, span: Duration) -> Result<f64> {
+    let (_never, cancel) = watch::channel(None);
+    let (began, cpu) = (Instant::now(), process_cpu_clock());
+    let mut done = 0u64;
+    let mut running = JoinSet::new();
+    let start = |running: &mut JoinSet<_>| {
+        let (executor, plugin) = (executor.clone(), plugin.clone());
+        let attempt = attempt(&setting.noop_payload, cancel.clone());
+        running.spawn(async move { executor.run(&plugin, attempt, host()).await });
+    };
+    for _ in 0..AT_ONCE {
+        start(&mut running);
+    }
+    while let Some(ended) = running.join_next().await {
+        match ended?.outcome {
+            Outcome::Completed { .. } => done += 1,
+            other => return Err(format!("the no-op job did not complete: {other:?}").into()),
+        }
+        if began.elapsed() < span {
+            start(&mut running);
+        }
+    }
+    Ok(each(cpu, done))
+}
+
+/// The least that a store must hold.
+struct Wasi(WasiCtx, ResourceTable);
+
+impl WasiView for Wasi {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.0, table: &mut self.1 }
+    }
+}
+
+/// Our own imports, which a no-op lists and never calls.
+fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> Result<()> {
+    for (name, item) in component.component_type().imports(engine) {
+        if let ComponentItem::ComponentInstance(interface) = item.ty
+            && name.starts_with(PACKAGE)
+        {
+            let mut instance = linker.instance(name)?;
+            for (function, item) in interface.exports(engine) {
+                if let ComponentItem::ComponentFunc(_) = item.ty {
+                    instance.func_new(function, |_, _, _, _| Err(wasmtime::Error::msg("not here")))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Bare {
+    engine: Engine,
+    pre: HandlerPre<Wasi>,
+    job: Job,
+}
+
+impl Bare {
+    fn new(config: &Config, setting: &Setting) -> Result<Bare> {
+        let engine = engine(config)?;
+        let component = Component::from_binary(&engine, &setting.noop)?;
+        let mut linker: Linker<Wasi> = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        refuse_ours(&engine, &mut linker, &component)?;
+        let job = Job {
+            id: "job_01JD0000000000000000000000".to_owned(),
+            queue: "bench".to_owned(),
+            payload: setting.noop_payload.to_vec(),
+            attempt: 1,
+            max_attempts: 3,
+            checkpoint: None,
+            tags: Vec::new(),
+            scope: None,
+            created_at_ms: 0,
+            deadline_ms: None,
+        };
+        Ok(Bare { pre: HandlerPre::new(linker.instantiate_pre(&component)?)?, engine, job })
+    }
+
+    fn cost(&self, threads: usize, span: Duration) -> Result<f64> {
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let cpu = process_cpu_clock();
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
+            thread::sleep(span);
+            stop.store(true, Ordering::Relaxed);
+            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a bare worker panicked")?)
+        })?;
+        Ok(each(cpu, done.load(Ordering::Relaxed)))
+    }
+
+    fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> Result<()> {
+        // As the executor's threads: whatever else the machine does meets both.
+        lower_priority();
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(async {
+            while !stop.load(Ordering::Relaxed) {
+                let mut store = Store::new(&self.engine, Wasi(WasiCtx::builder().build(), ResourceTable::new()));
+                // The engine's code asks for a deadline; nobody ticks here.
+                store.set_epoch_deadline(u64::MAX / 2);
+                let handler = self.pre.instantiate_async(&mut store).await?;
+                let answer = handler.windlass_job_run().call_run(&mut store, &self.job).await?;
+                answer.map_err(|failure| failure.message)?;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! Files, environment, network and secrets: nothing without a grant, and with one no more than it says.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_executor::{Ended, Folder, Outcome, Permissions, Secret};
+
+use crate::support::{assert_says, error, neighbour_is_well, start, trespasser};
+
+async fn tried(order: Value, permissions: &Permissions) -> Ended {
+    let guest = trespasser().await;
+    let running = start(&guest, &order.to_string(), |attempt| attempt.permissions = permissions.clone());
+    neighbour_is_well().await;
+    running.ended().await
+}
+
+async fn gets(order: Value, permissions: &Permissions) -> String {
+    match tried(order.clone(), permissions).await.outcome {
+        Outcome::Completed { result } => serde_json::from_slice(&result).expect("a text"),
+        other => panic!("{order} was not given: {other:?}"),
+    }
+}
+
+async fn is_refused(order: Value, permissions: &Permissions) {
+    let ended = tried(order.clone(), permissions).await;
+    assert!(matches!(ended.outcome, Outcome::Failed { .. }), "{order} was given: {:?}", ended.outcome);
+}
+
+fn folder(host: &Path, write: bool) -> Permissions {
+    let folder = Folder { host: host.to_owned(), guest: "/data".to_owned(), write };
+    Permissions { folders: vec![folder], ..Permissions::default() }
+}
+
+/// A granted folder with a file in it, and a secret beside it.
+fn house() -> tempfile::TempDir {
+    let house = tempfile::tempdir().expect("a folder");
+    fs::create_dir(house.path().join("granted")).expect("a folder");
+    fs::write(house.path().join("granted/inside.txt"), "inside").expect("a file");
+    fs::write(house.path().join("outside.txt"), "outside").expect("a file");
+    house
+}
+
+#[tokio::test]
+async fn without_a_grant_there_are_no_files_no_environment_and_no_network() {
+    let nothing = Permissions::default();
+    for order in [
+        json!({"try": "read", "path": "/etc/hostname"}),
+        json!({"try": "list", "path": "/"}),
+        json!({"try": "list", "path": "."}),
+        json!({"try": "environment", "name": "PATH"}),
+        json!({"try": "connect", "to": "127.0.0.1:7070"}),
+        json!({"try": "connect", "to": "[::1]:7070"}),
+        json!({"try": "connect", "to": "localhost:7070"}),
+        json!({"try": "send", "to": "127.0.0.1:53"}),
+        json!({"try": "resolve", "name": "localhost"}),
+    ] {
+        is_refused(order, &nothing).await;
+    }
+    assert_eq!(gets(json!({"try": "whole_environment"}), &nothing).await, "");
+}
+
+#[tokio::test]
+async fn a_granted_folder_is_read_and_written_as_granted() {
+    let house = house();
+    let granted = house.path().join("granted");
+    let read = folder(&granted, false);
+    assert_eq!(gets(json!({"try": "list", "path": "/data"}), &read).await, "inside.txt");
+    assert_eq!(gets(json!({"try": "read", "path": "/data/inside.txt"}), &read).await, "inside");
+    for order in [
+        json!({"try": "write", "path": "/data/new.txt", "text": "x"}),
+        json!({"try": "write", "path": "/data/inside.txt", "text": "x"}),
+        json!({"try": "remove", "path": "/data/inside.txt"}),
+        json!({"try": "rename", "from": "/data/inside.txt", "to": "/data/moved.txt"}),
+    ] {
+        is_refused(order, &read).await;
+    }
+    assert_eq!(fs::read_to_string(granted.join("inside.txt")).expect("still there"), "inside");
+
+    let write = folder(&granted, true);
+    gets(json!({"try": "write", "path": "/data/new.txt", "text": "new"}), &write).await;
+    assert_eq!(fs::read_to_string(granted.join("new.txt")).expect("written"), "new");
+}
+
+#[tokio::test]
+async fn no_path_and_no_link_leads_out_of_a_granted_folder() {
+    let house = house();
+    let granted = house.path().join("granted");
+    symlink(house.path().join("outside.txt"), granted.join("absolute-link")).expect("a link");
+    symlink("../outside.txt", granted.join("relative-link")).expect("a link");
+    symlink("..", granted.join("up")).expect("a link");
+    symlink("inside.txt", granted.join("good-link")).expect("a link");
+    let permissions = folder(&granted, true);
+    for path in [
+        "/data/../outside.txt",
+        "/data/./../outside.txt",
+        "/data/absolute-link",
+        "/data/relative-link",
+        "/data/up/outside.txt",
+        "/data/up/granted/../outside.txt",
+        "/outside.txt",
+        "/etc/hostname",
+    ] {
+        is_refused(json!({"try": "read", "path": path}), &permissions).await;
+        is_refused(json!({"try": "write", "path": path, "text": "x"}), &permissions).await;
+    }
+    is_refused(json!({"try": "rename", "from": "/data/inside.txt", "to": "/data/../stolen.txt"}), &permissions).await;
+    assert_eq!(gets(json!({"try": "read", "path": "/data/good-link"}), &permissions).await, "inside");
+    assert_eq!(fs::read_to_string(house.path().join("outside.txt")).expect("still there"), "outside");
+}
+
+#[tokio::test]
+async fn a_granted_folder_that_is_not_there_is_named() {
+    let house = house();
+    let ended = tried(json!({"try": "nothing"}), &folder(&house.path().join("gone"), false)).await;
+    assert_says(error(&ended), "granted to this plugin as `/data` cannot be opened");
+    assert_says(error(&ended), "Create it, or change the grant");
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_granted_and_not_the_servers() {
+    let permissions =
+        Permissions { environment: [("TZ".to_owned(), "UTC".to_owned())].into(), ..Permissions::default() };
+    assert_eq!(gets(json!({"try": "environment", "name": "TZ"}), &permissions).await, "UTC");
+    assert_eq!(gets(json!({"try": "whole_environment"}), &permissions).await, "TZ");
+}
+
+#[tokio::test]
+async fn a_plugin_reads_its_own_secrets_and_nobody_elses() {
+    let secrets = [("mine".to_owned(), Some(Secret::new("s3cret"))), ("unset".to_owned(), None)];
+    let permissions = Permissions { secrets: secrets.into(), ..Permissions::default() };
+    assert_eq!(gets(json!({"try": "secret", "name": "mine"}), &permissions).await, "s3cret");
+    let ended = tried(json!({"try": "secret", "name": "of-another-plugin"}), &permissions).await;
+    assert_says(error(&ended), "may not read the secret `of-another-plugin`");
+    let ended = tried(json!({"try": "secret", "name": "unset"}), &permissions).await;
+    assert_says(error(&ended), "it is not set");
+}
+
+#[tokio::test]
+async fn a_failure_says_what_was_asked_for_and_not_granted() {
+    let how = "reading the folder `/data` is not granted; to allow it, put `folders…` into the plugin's grant";
+    let permissions = Permissions { denied: vec![how.to_owned()], ..Permissions::default() };
+    let ended = tried(json!({"try": "read", "path": "/data/inside.txt"}), &permissions).await;
+    assert_says(error(&ended), "refused: ");
+    assert_says(error(&ended), how);
+    let ended = tried(json!({"try": "nothing"}), &permissions).await;
+    assert!(matches!(ended.outcome, Outcome::Completed { .. }), "what it does not use it does not miss");
+}

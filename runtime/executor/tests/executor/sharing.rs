@@ -1,0 +1,36 @@
+//! Places in the pool: fair between plugins.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use windlass_executor::{CancelReason, Config, Executor, Outcome};
+
+use crate::support::{hostile, root, start_on};
+
+/// Set `WINDLASS_BLESS` to write it anew.
+#[test]
+fn the_sleeper_of_the_bench_is_the_one_of_the_gallery() {
+    let path = root().join("runtime/executor/src/bench/sleeper.wasm");
+    let expected = hostile("sleep-forever");
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        std::fs::write(&path, &expected).expect("a file");
+    }
+    assert!(std::fs::read(&path).expect("a file") == expected, "run this test again with WINDLASS_BLESS=1");
+}
+
+#[tokio::test]
+async fn a_plugin_whose_attempts_all_sleep_leaves_places_for_others() {
+    let executor = Executor::new(Config { places: 16, ..Config::default() }).expect("an executor");
+    let sleeper = executor.compile(hostile("sleep-forever")).await.expect("a good component");
+    let noop = executor.compile(hostile("noop")).await.expect("a good component");
+    let asleep: Vec<_> = (0..40).map(|_| start_on(&executor, &sleeper, "{}", Default::default(), |_| {})).collect();
+    for _ in 0..20 {
+        let ended = start_on(&executor, &noop, "{}", Default::default(), |_| {}).ended().await;
+        assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
+    }
+    for running in asleep {
+        running.stop(CancelReason::Shutdown, Duration::ZERO);
+        let ended = running.ended().await;
+        assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Shutdown, .. }));
+    }
+}
