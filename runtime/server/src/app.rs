@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::time::sleep;
 use tracing::{info, warn};
 use windlass_executor::{self as executor, CacheConfig, Executor};
 use windlass_store::{OpenError, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
-use crate::http::{self, Api};
+use crate::http::{self, Api, Hub, Key, Workers, serve};
 use crate::registry::Registry;
 use crate::{Config, Shutdown, limits};
 
@@ -24,7 +23,9 @@ pub struct App {
     registry: Registry,
     clock: Arc<SystemClock>,
     max_body: usize,
+    max_connections: usize,
     slots: usize,
+    key: Option<Key>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +56,22 @@ impl App {
         })?;
         let registry = Registry::load(store.clone(), executor.clone(), Arc::clone(&clock));
         let registry = registry.await.map_err(StartError::Plugins)?;
-        Ok(App { store, executor, registry, clock, max_body: config.max_body, slots: config.slots })
+        Ok(App {
+            store,
+            executor,
+            registry,
+            clock,
+            max_body: config.max_body,
+            max_connections: config.max_connections,
+            slots: config.slots,
+            key: config.api_key.as_deref().map(Key::new),
+        })
     }
 
     /// Serves until `shutdown` is requested, and returns when everything has stopped.
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> Result<(), StartError> {
+        // First of all, so that no event comes before there is somebody to hand it on.
+        let hub = Hub::start(self.store.clone(), shutdown.clone());
         let orders = self.store.orders().ok_or(StartError::Orders)?;
         let dispatcher = Dispatcher::new(
             self.store.clone(),
@@ -75,31 +87,16 @@ impl App {
             registry: self.registry.clone(),
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
+            hub,
+            workers: Workers::default(),
+            key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, api, shutdown).await;
+        serve(listener, http::router(api), self.max_connections, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher did not end well: {error}");
         }
         self.store.close().await;
         Ok(())
-    }
-}
-
-/// Answers requests until told to stop, then lets the open ones finish, but not for ever.
-async fn serve(listener: TcpListener, api: Api, shutdown: Shutdown) {
-    let stop = shutdown.clone();
-    let server = axum::serve(listener, http::router(api))
-        .with_graceful_shutdown(async move { stop.requested().await })
-        .into_future();
-    let too_long = async {
-        shutdown.requested().await;
-        sleep(limits::HTTP_GRACE).await;
-    };
-    tokio::select! {
-        served = server => if let Err(error) = served {
-            warn!("the HTTP server ended: {error}");
-        },
-        () = too_long => warn!("some requests were still open after {} s", limits::HTTP_GRACE.as_secs()),
     }
 }

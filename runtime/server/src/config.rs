@@ -17,6 +17,9 @@ pub struct Config {
     pub durability: Durability,
     pub max_body: usize,
     pub slots: usize,
+    pub max_connections: usize,
+    pub api_key: Option<String>,
+    pub insecure: bool,
 }
 
 /// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
@@ -42,6 +45,18 @@ pub struct Layer {
     /// How many attempts run at once [default: 64]
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
+
+    /// How many connections are open at once; more wait their turn [default: 10000]
+    #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
+    pub max_connections: Option<usize>,
+
+    /// The key that every request must carry; needed on an address that other machines can reach
+    #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
+    pub api_key: Option<String>,
+
+    /// Serve other machines without a key: whoever reaches the port may do everything
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -85,6 +100,9 @@ impl Config {
             durability: flags.durability.or(file.durability).unwrap_or_default(),
             max_body: flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
+            max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
+            api_key: flags.api_key.or(file.api_key),
+            insecure: flags.insecure || file.insecure,
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });
         if !(1..=limits::BODY_MOST).contains(&config.max_body) {
@@ -92,6 +110,12 @@ impl Config {
         }
         if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
             return wrong("slots", format!("between 1 and {}", limits::SLOTS_MOST));
+        }
+        if config.max_connections == 0 {
+            return wrong("max_connections", "at least 1".to_owned());
+        }
+        if config.api_key.as_ref().is_some_and(|key| key.len() < limits::KEY_LEAST || !key.is_ascii()) {
+            return wrong("api_key", format!("at least {} letters, digits and signs", limits::KEY_LEAST));
         }
         Ok(config)
     }

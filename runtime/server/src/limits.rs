@@ -23,6 +23,15 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(50);
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// The same when the server stops.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// Connections that are open at once, unless the configuration says otherwise.
+pub const CONNECTIONS: usize = 10_000;
+/// How long a client may take to send the head of a request, counted from when it could.
+pub const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a client may fall silent in the middle of a body, and take for all of it.
+pub const BODY_IDLE: Duration = Duration::from_secs(30);
+pub const BODY_TIME: Duration = Duration::from_secs(600);
+/// The shortest key that is worth the name.
+pub const KEY_LEAST: usize = 8;
 /// How long open requests may go on when the server stops.
 pub const HTTP_GRACE: Duration = Duration::from_secs(5);
 /// Waiting before something is asked again of a store that cannot write.
@@ -47,5 +56,32 @@ pub const POLL: Duration = Duration::from_secs(30);
 pub const POLL_MOST: Duration = Duration::from_secs(60);
 /// A poll is answered this much early: the client's own timeout may be as long as the poll.
 pub const POLL_EARLY: Duration = Duration::from_millis(500);
+/// Jobs in one bulk-get.
+pub const BULK_GET: usize = 1_000;
+/// Workers that are remembered.
+pub const WORKERS: usize = 10_000;
+/// How many future instants of a schedule are told.
+pub const NEXT_TIMES: usize = 5;
+pub const NEXT_TIMES_MOST: usize = 1_000;
+/// How long an `Idempotency-Key` is remembered.
+pub const IDEMPOTENCY: Duration = Duration::from_secs(24 * 3600);
+pub const IDEMPOTENCY_KEY: usize = 255;
 /// Queues one fetch may name, and one plugin may serve.
 pub const QUEUES: usize = 256;
+
+/// Events in memory for watchers that come a little late, and how far a watcher may fall behind.
+pub const RECENT_EVENTS: usize = 4_096;
+pub const WATCHER_LAG: usize = 4_096;
+/// Events read from the disk at once.
+pub const EVENT_PAGE: usize = 1_000;
+/// Events of one job that a late watcher gets.
+pub const JOB_EVENTS: usize = 100;
+/// The largest result that the event of its completion carries.
+pub const EVENT_RESULT: u64 = 64 * 1024;
+/// A stream that has nothing to say says so this often, so that nobody between takes it for dead.
+pub const SSE_COMMENT: Duration = Duration::from_secs(15);
+/// How often a followed log is looked at: lines are on disk half a second after they were written.
+pub const LOG_POLL: Duration = Duration::from_millis(250);
+/// How long `wait` waits for the end of a job.
+pub const WAIT: Duration = Duration::from_secs(30);
+pub const WAIT_MOST: Duration = Duration::from_secs(600);

@@ -136,6 +136,40 @@ impl Registry {
         Ok(Uploaded { plugin, new_version })
     }
 
+    /// Makes a stored version the one that new attempts take. `version` may be the beginning of its digest.
+    pub async fn activate(&self, name: &str, version: &str) -> Result<Plugin, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let mut plugin = self.plugin(name).await?;
+        let version = find_version(&plugin, version).map_err(windlass_store::Error::from)?.clone();
+        let bytes = self.inner.store.read_blob(version.component).await?;
+        let code = self.inner.executor.compile(bytes).await?;
+        self.write(|loaded| loaded.code.insert(version.component.sha256, code));
+        plugin.active = Some(version.component.sha256);
+        plugin.updated_at = self.inner.clock.now();
+        let stored = self.inner.store.change_plugin(PluginChange::Put(plugin.clone())).await;
+        self.settle().await?;
+        stored?;
+        Ok(plugin)
+    }
+
+    /// Takes a plugin away. What runs finishes; the jobs of its queues wait for another, or for workers.
+    pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        let _changing = self.inner.changing.lock().await;
+        self.inner.store.change_plugin(PluginChange::Remove(name.to_owned())).await?;
+        self.settle().await?;
+        Ok(())
+    }
+
+    /// Brings the copy of the routing, and the code in memory, to what the store says.
+    async fn settle(&self) -> Result<(), windlass_store::Error> {
+        let plugins = self.inner.store.plugins().await?;
+        self.write(|loaded| {
+            loaded.served_by = routes(&plugins);
+            loaded.code.retain(|digest, _| plugins.iter().any(|plugin| plugin.active == Some(*digest)));
+        });
+        Ok(())
+    }
+
     pub async fn plugins(&self) -> Result<Vec<Plugin>, windlass_store::Error> {
         self.inner.store.plugins().await
     }
@@ -190,6 +224,25 @@ impl Registry {
 
     fn write<T>(&self, change: impl FnOnce(&mut Loaded) -> T) -> T {
         change(&mut self.inner.loaded.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The version that a digest, or enough of its beginning, names.
+pub fn find_version<'a>(plugin: &'a Plugin, text: &str) -> Result<&'a Version, Refusal> {
+    const ENOUGH: usize = 6;
+    let mut named = plugin.versions.iter().filter(|version| text.len() >= ENOUGH && version.digest().starts_with(text));
+    match (named.next(), named.next()) {
+        (Some(version), None) => Ok(version),
+        (Some(_), Some(_)) => {
+            Err(Refusal::invalid("version", format!("several versions begin with {text}; send more of it")))
+        }
+        (None, _) => {
+            let what = format!(
+                "there is no version `{text}` of plugin `{}`; send at least {ENOUGH} characters of one that it has",
+                plugin.name
+            );
+            Err(Refusal::invalid("version", what))
+        }
     }
 }
 

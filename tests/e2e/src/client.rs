@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::events::Events;
 use crate::wait::{DEADLINE, eventually};
 
 #[derive(Clone, Debug)]
@@ -48,6 +49,46 @@ impl Client {
 
     pub fn put(&self, path: &str, body: &[u8]) -> Answer {
         answer(path, self.agent.put(self.url(path)).send(body))
+    }
+
+    /// A GET with headers of its own.
+    pub fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let request =
+            headers.iter().fold(self.agent.get(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.call())
+    }
+
+    pub fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        let request = headers
+            .iter()
+            .fold(self.agent.post(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.send_json(body))
+    }
+
+    /// The bytes of an answer that is not JSON.
+    #[track_caller]
+    pub fn download(&self, path: &str) -> Vec<u8> {
+        let mut response = self.agent.get(self.url(path)).call().unwrap_or_else(|error| panic!("{path}: {error}"));
+        response.body_mut().read_to_vec().unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Opens a live stream.
+    #[track_caller]
+    pub fn events(&self, path: &str) -> Events {
+        self.events_after(path, None)
+    }
+
+    /// The same, coming back after the event `last`.
+    #[track_caller]
+    pub fn events_after(&self, path: &str, last: Option<u64>) -> Events {
+        let mut request = self.agent.get(self.url(path));
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last.to_string());
+        }
+        let response = request.call().unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Events::new(response.into_body())
     }
 
     /// Uploads a plugin to serve `queues`, and insists that it is taken.

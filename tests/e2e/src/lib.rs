@@ -4,10 +4,12 @@
 //! are taken. What a server said on its standard error is shown when the test that owns it fails.
 
 mod client;
+mod events;
 mod server;
 mod wait;
 
 pub use client::{Answer, Client};
+pub use events::{Event, Events};
 pub use server::{Data, Refused, Server, windlass};
 pub use wait::{DEADLINE, eventually};
 

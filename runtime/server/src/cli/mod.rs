@@ -1,7 +1,20 @@
-//! The command line: one file per subcommand.
+//! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod bench;
+mod client;
+mod completion;
+mod doctor;
+mod enqueue;
+mod job;
+mod plugin;
+mod queue;
+mod schedule;
 mod serve;
+mod show;
+mod status;
+mod watch;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -16,14 +29,46 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Enqueue(enqueue::Enqueue),
+    Job(job::Job),
+    Queue(queue::Queue),
+    Schedule(schedule::Schedule),
+    Plugin(plugin::Plugin),
+    Worker(status::Worker),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
     Bench(bench::Bench),
+    Completion(completion::Completion),
 }
 
 impl Cli {
-    pub fn run(self) -> anyhow::Result<()> {
+    /// Says with what status the process should end: a command that waits for a job ends as the job did.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
         match self.command {
-            Command::Serve(serve) => serve.run(),
-            Command::Bench(bench) => bench.run(),
+            Command::Serve(serve) => done(serve.run()),
+            Command::Enqueue(enqueue) => enqueue.run(),
+            Command::Job(job) => job.run(),
+            Command::Queue(queue) => done(queue.run()),
+            Command::Schedule(schedule) => done(schedule.run()),
+            Command::Plugin(plugin) => done(plugin.run()),
+            Command::Worker(worker) => done(worker.run()),
+            Command::Status(status) => done(status.run()),
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Bench(bench) => done(bench.run()),
+            Command::Completion(completion) => done(completion.run()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn no_two_arguments_of_a_command_are_in_each_others_way() {
+        Cli::command().debug_assert();
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -46,9 +46,16 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         format!("cannot listen on {}; stop what listens there, or choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr().context("the listening socket has no address")?;
+    let open = !address.ip().is_loopback() && config.api_key.is_none();
+    if open && !config.insecure {
+        bail!(
+            "{address} can be reached from other machines, and no key is set; set one with --api-key or \
+             WINDLASS_API_KEY, listen on 127.0.0.1, or say --insecure if everybody may do everything"
+        );
+    }
     let app = App::start(&config).await?;
     info!("windlass {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
-    if !address.ip().is_loopback() {
+    if open {
         warn!("{address} can be reached from other machines, and the API asks nobody who they are");
     }
     let (trigger, shutdown) = Shutdown::new();

@@ -1,13 +1,12 @@
 //! One attempt, from the claim to the command that says how it ended.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::{debug, error};
 use windlass_core::{BodyKind, Command, Failure, Job, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
-use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome};
+use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome, Permissions};
 use windlass_store::{Assignment, Clock, Error};
 
 use super::reporter::Reporter;
@@ -76,8 +75,8 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
             children_bytes: floor.max_body,
             ..Limits::default()
         },
-        config: BTreeMap::new(),
-        secrets: BTreeMap::new(),
+        permissions: Permissions::default(),
+        reuse: None,
         cancel: tokio::sync::watch::channel(None).1,
     };
     Ok(Prepared { code, attempt })
@@ -148,7 +147,11 @@ async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, 
                 error!(job = %job.id, "the end of an attempt was not stored: {error}");
             }
         }
-        Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } | Error::Damaged { .. } | Error::Closed => {
+        Error::Overloaded { .. }
+        | Error::Unavailable { .. }
+        | Error::Unknown { .. }
+        | Error::Damaged { .. }
+        | Error::Closed => {
             error!(job = %job.id, "the end of an attempt was not stored: {refused}");
         }
     }

@@ -1,21 +1,21 @@
-//! Producers: `POST /enqueue` and `POST /enqueue/batch`.
+//! Producers: `POST /enqueue`, `POST /enqueue/batch` and `POST /webhooks/{queue}`.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::{Name, NewJob, PolicyChoice, QueueName, Unique};
+use windlass_core::{Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
 use windlass_store::Enqueued;
 
 use super::Api;
 use super::error::{Error, Result};
-use super::read::Body;
-use super::wire::{BackoffWord, Moment, PriorityWord, Span, UntilWord, WithinWord};
+use super::read::{Body, NamePath, Query};
+use super::wire::{BackoffWord, Moment, PriorityWord, Shown, Span, UntilWord, WithinWord};
 use crate::limits;
 
 /// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
@@ -76,6 +76,8 @@ struct OneAnswer {
     unique_job_id: Option<String>,
     job: JobAnswer,
     job_url: String,
+    /// The live stream of this job.
+    events_url: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,13 +99,18 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
+pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+    let once = Once::read(&headers)?;
     let several: Several = body.json()?;
     if several.jobs.is_some() {
-        return store_several(&api, &body, several).await;
+        return store_several(&api, &body, several, &once).await;
     }
     let job: JobBody = body.json()?;
     let job = to_new_job(&api, &body, job, "").await?;
+    store_one(&api, once.mark(job, 0)).await
+}
+
+async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
     let Some(stored) = stored.into_iter().next() else {
@@ -113,12 +120,96 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     Ok((status, Json(answer(stored, queue))).into_response())
 }
 
-pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
-    store_several(&api, &body, body.json()?).await
+pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+    let once = Once::read(&headers)?;
+    store_several(&api, &body, body.json()?, &once).await
+}
+
+/// What a sender that can only post its own body may say in the address.
+#[derive(Debug, Deserialize)]
+pub struct HookQuery {
+    priority: Option<PriorityWord>,
+    unique_key: Option<String>,
+    max_retries: Option<u32>,
+    scheduled_at: Option<Moment>,
+    tags: Option<String>,
+}
+
+/// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
+pub async fn webhook(
+    State(api): State<Api>,
+    NamePath(queue): NamePath,
+    Query(query): Query<HookQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let once = Once::read(&headers)?;
+    let mut tags = Vec::new();
+    for pair in query.tags.as_deref().unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once(':') else {
+            return Err(Error::field("tags", format!("{pair:?} has no colon; write tags=key:value,key:value")));
+        };
+        tags.push((key.to_owned(), value.to_owned()));
+    }
+    let bytes = body.bytes();
+    let payload = match bytes.trim_ascii() {
+        [] => Bytes::from_static(b"{}"),
+        text if serde_json::from_slice::<&RawValue>(text).is_ok() => bytes.slice_ref(text),
+        _ => Bytes::from(serde_json::to_vec(&as_text(&bytes)).map_err(Error::internal)?),
+    };
+    let job = NewJob {
+        queue: Some(queue),
+        payload: Some(api.store.keep(payload).await?),
+        policy: PolicyChoice {
+            priority: query.priority.map(Into::into),
+            max_retries: query.max_retries,
+            ..PolicyChoice::default()
+        },
+        scheduled_at: query.scheduled_at.map(|moment| moment.0),
+        unique: query.unique_key.map(|key| Unique {
+            key,
+            within: Within::default(),
+            until: Until::default(),
+            period: windlass_core::DEFAULT_PERIOD,
+        }),
+        tags,
+        ..NewJob::default()
+    };
+    store_one(&api, once.mark(job, 0)).await
+}
+
+fn as_text(bytes: &Bytes) -> serde_json::Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::Value::from(text),
+        Err(_) => serde_json::json!(Shown(bytes.clone())),
+    }
+}
+
+/// The sender's own name for this request. Sent again under the same name, it finds the jobs of the first time.
+struct Once(Option<String>);
+
+impl Once {
+    fn read(headers: &HeaderMap) -> Result<Once> {
+        let Some(key) = headers.get("idempotency-key") else { return Ok(Once(None)) };
+        match key.to_str() {
+            Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(Once(Some(key.to_owned()))),
+            _ => Err(Error::field("Idempotency-Key", format!("1 to {} ASCII characters", limits::IDEMPOTENCY_KEY))),
+        }
+    }
+
+    /// It is a unique key that outlives the job. A job that has one of its own is found by that.
+    fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
+        if let (Some(name), None) = (&self.0, &job.unique) {
+            let key = format!("idempotency:{name}:{index}");
+            let unique = Unique { key, within: Within::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
+            job.unique = Some(unique);
+        }
+        job
+    }
 }
 
 /// All of the jobs, or none.
-async fn store_several(api: &Api, body: &Body, several: Several<'_>) -> Result<Response> {
+async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once) -> Result<Response> {
     if several.batch.is_some() {
         return Err(Error::field("batch", "this server has no batch callbacks; leave it out"));
     }
@@ -130,7 +221,8 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>) -> Result<R
     }
     let mut new = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.into_iter().enumerate() {
-        new.push(to_new_job(api, body, job, &format!("jobs[{index}].")).await?);
+        let job = to_new_job(api, body, job, &format!("jobs[{index}].")).await?;
+        new.push(once.mark(job, index));
     }
     let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
     let stored = if new.is_empty() { Vec::new() } else { api.store.enqueue(new).await? };
@@ -147,6 +239,7 @@ fn answer(stored: Enqueued, queue: Option<QueueName>) -> OneAnswer {
         unique_job_id: stored.duplicate.then(|| id.clone()),
         job: job_answer(&stored, queue),
         job_url: format!("/api/v1/jobs/{id}"),
+        events_url: format!("/api/v1/jobs/{id}/events"),
         job_id: id,
     }
 }

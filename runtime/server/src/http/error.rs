@@ -62,6 +62,18 @@ impl Error {
         Error::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
     }
 
+    pub fn too_slow() -> Error {
+        Error::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body took too long; nothing was done")
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
+    }
+
     pub fn served_by_plugin(message: impl Into<String>) -> Error {
         Error::new(StatusCode::UNPROCESSABLE_ENTITY, "QUEUE_SERVED_BY_PLUGIN", message)
     }

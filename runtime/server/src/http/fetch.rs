@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use windlass_core::{BodyKind, Name, QueueName, bounds};
-use windlass_store::{Assignment, By, Claim};
+use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
 use super::error::{Error, Result};
@@ -67,7 +67,10 @@ pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
 
 async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let queues = queues(api, &fetch.queues)?;
-    let by = By::Worker { worker_id: name("worker_id", fetch.worker_id)?, hostname: name("hostname", fetch.hostname)? };
+    let worker_id = name("worker_id", fetch.worker_id)?;
+    let hostname = name("hostname", fetch.hostname)?;
+    api.workers.fetched(&worker_id, &hostname, &queues, api.clock.now());
+    let by = By::Worker { worker_id, hostname };
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing.
     let claimed = tokio::select! {

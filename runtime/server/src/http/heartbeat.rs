@@ -24,6 +24,7 @@ use crate::limits;
 struct Heartbeat<'a> {
     #[serde(borrow)]
     jobs: &'a RawValue,
+    worker_id: Option<String>,
 }
 
 /// One job's part of a heartbeat. What is absent leaves its value alone.
@@ -65,7 +66,10 @@ struct JobAnswer {
 }
 
 pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<Answer>> {
-    let Heartbeat { jobs } = body.json()?;
+    let Heartbeat { jobs, worker_id } = body.json()?;
+    if let Some(worker) = worker_id {
+        api.workers.beat(&worker, api.clock.now());
+    }
     let beats = beats(jobs)?;
     if beats.len() > limits::WORKER_BATCH {
         return Err(Error::field("jobs", format!("at most {} at once, not {}", limits::WORKER_BATCH, beats.len())));

@@ -57,6 +57,45 @@ pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Res
     Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect() }))
 }
 
+#[derive(Debug, Deserialize)]
+pub struct DeadQuery {
+    queue: Option<String>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+}
+
+/// The dead letter queue.
+pub async fn dead(State(api): State<Api>, Query(query): Query<DeadQuery>) -> Result<Json<Jobs>> {
+    let DeadQuery { queue, limit, offset } = query;
+    list(State(api), Query(ListQuery { queue, state: Some("dead".to_owned()), limit, offset })).await
+}
+
+#[derive(Debug, Deserialize)]
+struct BulkGet {
+    job_ids: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct WholeJobs {
+    jobs: Vec<WholeJob>,
+}
+
+/// The records of many jobs; those that do not exist are left out.
+pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJobs>> {
+    let BulkGet { job_ids } = body.json()?;
+    if job_ids.len() > limits::BULK_GET {
+        return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
+    }
+    let mut jobs = Vec::with_capacity(job_ids.len());
+    for id in job_ids.iter().filter_map(|id| id.parse().ok()) {
+        if let Some(job) = api.store.job(id).await? {
+            jobs.push(job_view::whole(&api.store, job).await?);
+        }
+    }
+    Ok(Json(WholeJobs { jobs }))
+}
+
 fn state(word: &str) -> Result<windlass_core::State> {
     use windlass_core::State;
     let known = State::ALL.into_iter().find(|state| state.word() == word);

@@ -2,15 +2,18 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use windlass_core::{Name, Plugin, QueueName, Version};
 
 use super::Api;
 use super::error::{Error, Result};
-use super::read::{self, NamePath, Query};
+use super::jobs::{Status, status};
+use super::read::{self, Body, NamePath, Query};
 use super::wire::Rfc3339;
 use crate::limits;
+use crate::registry::find_version;
 
 #[derive(Debug, Serialize)]
 pub struct PluginAnswer {
@@ -79,6 +82,55 @@ pub async fn upload(
     let plugin = PluginAnswer::from(uploaded.plugin);
     let answer = UploadAnswer { version: plugin.active.clone(), new_version: uploaded.new_version, plugin };
     Ok((status, Json(answer)))
+}
+
+#[derive(Debug, Deserialize)]
+struct Activate {
+    version: String,
+}
+
+/// New attempts take this version from now on; running ones finish on theirs.
+pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+    let Activate { version } = body.json()?;
+    Ok(Json(api.registry.activate(&name, &version).await?.into()))
+}
+
+/// The version uploaded before the active one.
+pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    let plugin = api.registry.plugin(&name).await?;
+    let active = plugin.versions.iter().position(|version| Some(version.component.sha256) == plugin.active);
+    let Some(before) = active.and_then(|at| at.checked_sub(1)).and_then(|at| plugin.versions.get(at)) else {
+        return Err(Error::invalid(format!("plugin {name} has no version from before the active one")));
+    };
+    Ok(Json(api.registry.activate(&name, &before.digest()).await?.into()))
+}
+
+pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.registry.remove(&name).await?;
+    Ok(status("deleted"))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct DownloadQuery {
+    version: Option<String>,
+}
+
+/// The component as it was uploaded: the active version, or the one that is named.
+pub async fn download(
+    State(api): State<Api>,
+    NamePath(name): NamePath,
+    Query(query): Query<DownloadQuery>,
+) -> Result<Response> {
+    let plugin = api.registry.plugin(&name).await?;
+    let version = match &query.version {
+        Some(text) => Some(find_version(&plugin, text)?),
+        None => plugin.active_version(),
+    };
+    let Some(version) = version else {
+        return Err(Error::not_found(format!("plugin {name} has no active version; name one with ?version=")));
+    };
+    let bytes = api.store.read_blob(version.component).await?;
+    Ok(([(header::CONTENT_TYPE, "application/wasm")], bytes).into_response())
 }
 
 /// `a,b,c`, each named once.

@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use windlass_core::limits::Rate;
-use windlass_core::{QueueName, Settings, State as JobState};
+use windlass_core::{QueueName, Refusal, Settings, State as JobState};
 use windlass_store::QueueView;
 
 use super::Api;
 use super::error::{Error, Result};
 use super::jobs::{Status, status};
+use super::queue_settings::SettingsView;
 use super::read::{Body, NamePath, Query};
 use super::wire::{Rfc3339, Span};
 
@@ -71,6 +72,21 @@ impl From<QueueView> for QueueAnswer {
 
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
     Ok(Json(api.store.queues().await?.into_iter().map(QueueAnswer::from).collect()))
+}
+
+/// One queue, with all its settings.
+#[derive(Debug, Serialize)]
+pub struct WholeQueue {
+    #[serde(flatten)]
+    queue: QueueAnswer,
+    settings: SettingsView,
+}
+
+pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
+    let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
+    let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
+    let settings = view.queue.settings.clone().into();
+    Ok(Json(WholeQueue { queue: view.into(), settings }))
 }
 
 pub async fn pause(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {

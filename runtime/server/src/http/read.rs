@@ -28,6 +28,11 @@ impl FromRequest<Api> for Body {
 }
 
 impl Body {
+    /// All of it, as it came.
+    pub fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         parse(&self.0)
     }
@@ -50,7 +55,7 @@ pub async fn read(request: Request, most: usize, otherwise: &str) -> Result<Byte
     let mut body = request.into_body();
     let read = match told {
         Some(length) if length > most as u64 => None,
-        _ => collect(&mut body, most).await?,
+        _ => timeout(limits::BODY_TIME, collect(&mut body, most)).await.map_err(|_| Error::too_slow())??,
     };
     if let Some(bytes) = read {
         return Ok(bytes);
@@ -95,8 +100,8 @@ async fn collect_nothing(body: &mut axum::body::Body) {
 
 async fn next(body: &mut axum::body::Body) -> Result<Option<Bytes>> {
     loop {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
-        match frame {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        match timeout(limits::BODY_IDLE, frame).await.map_err(|_| Error::too_slow())? {
             None => return Ok(None),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use windlass_e2e::Server;
+use windlass_e2e::{Server, windlass};
 
-/// Runs each `curl` line of a document in order, on one server. An id in a line stands for the job enqueued last.
+/// Runs each `curl` and `windlass` line of a document in order, on one server. An id in a line stands for the job enqueued last.
 #[track_caller]
 fn commands_work(document: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -15,17 +15,22 @@ fn commands_work(document: &str) {
     server.upload("digest", "demo.digest");
     let mut job = String::new();
     let mut commands = 0;
-    for line in text.lines().filter(|line| line.starts_with("curl ")) {
+    for line in text.lines().filter(|line| line.starts_with("curl ") || is_ours(line)) {
         let mut command = line.replace("localhost:7070", server.url("").trim_start_matches("http://"));
         if let Ok(folder) = std::env::var("WINDLASS_PLUGINS") {
-            command = command.replace("@target/plugins", &format!("@{folder}"));
+            command = command.replace("target/plugins", &folder);
         }
         if let Some(at) = command.find("job_0") {
             assert!(!job.is_empty(), "no job was enqueued before: {line}");
             command.replace_range(at..at + job.len(), &job);
         }
-        let script = format!("{command} --silent --show-error --fail-with-body");
-        let output = Command::new("bash").args(["-c", &script]).current_dir(&root).output().expect("bash and curl");
+        let script = match command.strip_prefix("windlass ") {
+            Some(rest) => format!("{:?} {rest}", windlass().get_program()),
+            None => format!("{command} --silent --show-error --fail-with-body"),
+        };
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script]).current_dir(&root).env("WINDLASS_URL", server.url(""));
+        let output = shell.output().expect("bash and curl");
         let answer = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{line}\n{answer}{}", String::from_utf8_lossy(&output.stderr));
         if let Ok(answer) = serde_json::from_str::<Value>(&answer)
@@ -36,6 +41,11 @@ fn commands_work(document: &str) {
         commands += 1;
     }
     assert!(commands > 2, "{document} has only {commands} commands");
+}
+
+/// A server is started by the harness, on a port of its own.
+fn is_ours(line: &str) -> bool {
+    line.starts_with("windlass ") && !line.starts_with("windlass serve")
 }
 
 #[test]

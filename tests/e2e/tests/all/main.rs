@@ -1,9 +1,14 @@
 //! Windlass as its users see it: the real binary, over HTTP, through crashes.
 
+mod access;
 mod api;
 mod bad_input;
+mod command;
 mod crash;
 mod docs;
+mod live;
+mod operating;
 mod running;
+mod schedules;
 mod start_and_stop;
 mod workers;

@@ -1,0 +1,189 @@
+//! The server as the commands see it: an address, a key, and answers that are JSON or an error that says what to do next.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+/// Which server to speak to, and how to show what it answers.
+#[derive(Debug, Args)]
+pub struct Remote {
+    /// Where the server is
+    #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7070", global = true)]
+    url: String,
+
+    /// The server's key, if it has one
+    #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
+    api_key: Option<String>,
+
+    /// For people or for programs
+    #[arg(long, value_enum, default_value = "text", global = true)]
+    pub output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// How long one answer may take; a server that is stuck should not hang a script for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Compiling a large component takes its time.
+const UPLOAD: Duration = Duration::from_secs(600);
+
+type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
+
+impl Remote {
+    pub fn json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    pub fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let request = self.agent(Some(PATIENCE)).get(self.url(path));
+        self.answer(self.with_key(request).call())
+    }
+
+    pub fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        let request = self.agent(Some(PATIENCE)).delete(self.url(path));
+        self.answer(self.with_key(request).call())
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let request = self.agent(Some(PATIENCE)).post(self.url(path));
+        self.answer(self.with_key(request).send_json(body))
+    }
+
+    pub fn put(&self, path: &str, bytes: &[u8]) -> anyhow::Result<Value> {
+        let request = self.agent(Some(UPLOAD)).put(self.url(path));
+        self.answer(self.with_key(request).send(bytes))
+    }
+
+    /// A request that may be answered late.
+    pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
+        let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));
+        self.answer(self.with_key(request).call())
+    }
+
+    /// A live stream, after the event `last` if one has been seen. None when there is nothing more to come.
+    pub fn events(&self, path: &str, last: Option<&str>) -> anyhow::Result<Option<Events>> {
+        let mut request = self.with_key(self.agent(None).get(self.url(path)));
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        match request.call() {
+            Ok(response) if response.status() == 204 => Ok(None),
+            Ok(response) if response.status() == 200 => {
+                Ok(Some(Events { lines: Box::new(BufReader::new(response.into_body().into_reader())) }))
+            }
+            other => self.answer(other).and_then(|answer| bail!("not a stream, but {answer}")),
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/api/v1{path}", self.url.trim_end_matches('/'))
+    }
+
+    fn agent(&self, patience: Option<Duration>) -> ureq::Agent {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(patience);
+        config.timeout_connect(Some(Duration::from_secs(10))).build().into()
+    }
+
+    fn with_key<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.api_key {
+            Some(key) => request.header("X-API-Key", key),
+            None => request,
+        }
+    }
+
+    fn answer(&self, called: Called) -> anyhow::Result<Value> {
+        let mut response = called.map_err(|error| {
+            let url = &self.url;
+            anyhow!("cannot reach a server at {url}: {error}; start one with `windlass serve`, or name another with --url or WINDLASS_URL")
+        })?;
+        let status = response.status();
+        let text = response.body_mut().read_to_string().context("the answer broke off; try again")?;
+        let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        if status.is_success() {
+            return Ok(body);
+        }
+        let Some(why) = body["error"].as_str() else {
+            bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.url);
+        };
+        match status.as_u16() {
+            401 | 403 => bail!("{why}; give the key with --api-key or WINDLASS_API_KEY"),
+            _ => bail!("{why}"),
+        }
+    }
+}
+
+/// A part of a path or query, with what has a meaning there written in another way.
+pub fn part(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let pieces =
+        text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    pieces.collect()
+}
+
+/// A stream of events, as they come.
+pub struct Events {
+    lines: Box<dyn BufRead>,
+}
+
+pub struct Event {
+    /// To come back with. A line of a log has none.
+    pub id: Option<String>,
+    pub kind: String,
+    pub data: Value,
+}
+
+impl Events {
+    /// The next event; none when the stream has ended, in order or not.
+    pub fn next(&mut self) -> Option<Event> {
+        let (mut id, mut kind, mut data) = (None, String::new(), None);
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_end_matches(['\r', '\n']);
+            match line.split_once(": ") {
+                Some(("id", text)) => id = Some(text.to_owned()),
+                Some(("event", text)) => text.clone_into(&mut kind),
+                Some(("data", text)) => data = serde_json::from_str(text).ok(),
+                _ if line.is_empty() => {
+                    if let Some(data) = data.take() {
+                        return Some(Event { id, kind, data });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_slash_is_one_part_of_a_path() {
+        assert_eq!(part("emails.send"), "emails.send");
+        assert_eq!(part("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
+    }
+
+    #[test]
+    fn events_are_read_and_comments_passed_over() {
+        let text = ": still here\n\nid: 7\nevent: progress\ndata: {\"seq\":7}\n\nevent: log\ndata: {}\n\nid: 8\n";
+        let mut events = Events { lines: Box::new(text.as_bytes()) };
+        let first = events.next().expect("an event");
+        assert_eq!(
+            (first.id.as_deref(), first.kind.as_str(), &first.data["seq"]),
+            (Some("7"), "progress", &Value::from(7))
+        );
+        assert_eq!(events.next().expect("a line").id, None);
+        assert!(events.next().is_none(), "half an event is none");
+    }
+}

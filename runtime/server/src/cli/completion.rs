@@ -1,0 +1,20 @@
+//! `windlass completion`: what a shell needs to complete our commands.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, show};
+
+/// Print a completion script: `windlass completion bash > /etc/bash_completion.d/windlass`
+#[derive(Debug, Args)]
+pub struct Completion {
+    shell: Shell,
+}
+
+impl Completion {
+    pub fn run(self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "windlass", &mut script);
+        show::print(String::from_utf8_lossy(&script).trim_end())
+    }
+}

@@ -1,0 +1,77 @@
+//! `windlass status` and `windlass worker`: the server at a glance, and who works for it.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::client::Remote;
+use super::show::{self, Column};
+
+/// The server at a glance
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Status {
+    pub fn run(self) -> anyhow::Result<()> {
+        let remote = &self.remote;
+        let info = remote.get("/info")?;
+        let stats = remote.get("/jobs/stats")?;
+        let count = |list: Value| list.as_array().map_or(0, Vec::len);
+        let status = json!({
+            "server_version": info["server_version"],
+            "queues": count(remote.get("/queues")?),
+            "plugins": count(remote.get("/plugins")?["plugins"].take()),
+            "schedules": count(remote.get("/schedules")?),
+            "workers": count(remote.get("/workers")?),
+            "jobs": stats,
+        });
+        if remote.json() {
+            return show::json(&status);
+        }
+        show::fields(
+            &status,
+            &[
+                ("version", "server_version"),
+                ("queues", "queues"),
+                ("plugins", "plugins"),
+                ("schedules", "schedules"),
+                ("workers", "workers"),
+                ("pending", "jobs.pending"),
+                ("running", "jobs.processing"),
+                ("completed", "jobs.completed"),
+                ("dead", "jobs.failed"),
+            ],
+        )
+    }
+}
+
+/// External workers
+#[derive(Debug, Args)]
+pub struct Worker {
+    #[command(subcommand)]
+    action: WorkerAction,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkerAction {
+    /// Those that have fetched since the server started
+    List,
+}
+
+const WORKERS: [Column; 5] =
+    [("WORKER", "id"), ("HOST", "hostname"), ("QUEUES", "queues"), ("LAST SEEN", "last_heartbeat"), ("JOBS", "jobs")];
+
+impl Worker {
+    pub fn run(self) -> anyhow::Result<()> {
+        let WorkerAction::List = self.action;
+        let workers = self.remote.get("/workers")?;
+        match workers.as_array().filter(|_| !self.remote.json()) {
+            Some(rows) => show::table(rows, &WORKERS),
+            None => show::json(&workers),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Watching a job to its end: a bar, the phase and the message, and the log as it comes.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use super::client::{Event, Remote};
+use super::show;
+
+/// How a process ends that waited for a job.
+const DEAD: u8 = 1;
+const CANCELLED: u8 = 3;
+pub const NOT_ENDED: u8 = 4;
+
+/// How often and how patiently a broken stream is opened again.
+const TRIES: u32 = 30;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Shows a job until it has ended. A server that restarts meanwhile is waited for.
+pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
+    let mut screen = Screen::new(remote.json());
+    let (mut last, mut log_from, mut tries) = (None::<String>, 0, 0);
+    loop {
+        let path = format!("/jobs/{id}/events?logs=true&logs_from={log_from}");
+        match remote.events(&path, last.as_deref()) {
+            Ok(Some(mut events)) => {
+                while let Some(event) = events.next() {
+                    tries = 0;
+                    last = event.id.clone().or(last);
+                    log_from = event.data["data"]["n"].as_u64().map_or(log_from, |n| n + 1);
+                    screen.show(&event)?;
+                    if let Some(code) = exit_code(&event.kind) {
+                        return Ok(code);
+                    }
+                    if event.kind == "deleted" {
+                        bail!("job {id} was deleted");
+                    }
+                }
+            }
+            // All that there was has been seen: how it ended is in the record.
+            Ok(None) => {
+                let state = remote.get(&format!("/jobs/{id}"))?["state"].clone();
+                if let Some(code) = exit_code(state.as_str().unwrap_or_default()) {
+                    return Ok(code);
+                }
+            }
+            Err(error) if tries == 0 && last.is_none() => return Err(error),
+            Err(error) if tries >= TRIES => return Err(error),
+            Err(_) => {}
+        }
+        tries += 1;
+        sleep(PAUSE);
+    }
+}
+
+/// Prints the log of a job as it comes, until the job has ended.
+pub fn follow_log(remote: &Remote, id: &str, from: u64) -> anyhow::Result<()> {
+    let path = format!("/jobs/{id}/events?logs=true&logs_from={from}");
+    let Some(mut events) = remote.events(&path, None)? else { return Ok(()) };
+    while let Some(event) = events.next() {
+        if event.kind == "log" {
+            let line = &event.data["data"];
+            show::print(&if remote.json() { line.to_string() } else { log_line(line) })?;
+        }
+    }
+    Ok(())
+}
+
+/// The status to end with, for a state in which a job ends.
+pub fn exit_code(state: &str) -> Option<ExitCode> {
+    match state {
+        "completed" => Some(ExitCode::SUCCESS),
+        "dead" => Some(ExitCode::from(DEAD)),
+        "cancelled" => Some(ExitCode::from(CANCELLED)),
+        _ => None,
+    }
+}
+
+pub fn log_line(line: &Value) -> String {
+    format!("{:>6}  {}", line["level"].as_str().unwrap_or_default(), line["text"].as_str().unwrap_or_default())
+}
+
+/// Where a watched job is shown: events as JSON lines, a bar on a terminal, or plain lines.
+struct Screen {
+    json: bool,
+    bar: ProgressBar,
+}
+
+impl Screen {
+    fn new(json: bool) -> Screen {
+        let bar =
+            if json || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        Screen { json, bar }
+    }
+
+    fn show(&mut self, event: &Event) -> anyhow::Result<()> {
+        if self.json {
+            return show::print(&event.data.to_string());
+        }
+        let data = &event.data["data"];
+        match event.kind.as_str() {
+            "progress" => self.progress(data),
+            "log" => self.say(log_line(data)),
+            "completed" => {
+                self.bar.finish_and_clear();
+                eprintln!("completed");
+                if !data["result"].is_null() {
+                    show::json(&data["result"])?;
+                } else if data["result_omitted"] == true {
+                    eprintln!("the result is large; `windlass job get` shows it");
+                }
+            }
+            "dead" | "cancelled" => {
+                self.bar.finish_and_clear();
+                let why = data["error"].as_str().or(data["reason"].as_str()).unwrap_or_default();
+                eprintln!("{}: {why}", event.kind);
+            }
+            "failed" => {
+                let why = data["error"].as_str().unwrap_or_default();
+                self.say(format!("attempt {} failed: {why}; next at {}", data["attempt"], data["next_attempt_at"]));
+            }
+            // It is told often and says nothing to a person.
+            "checkpoint" => {}
+            kind => self.say(match data["reason"].as_str() {
+                Some(reason) => format!("{kind}: {reason}"),
+                None => kind.to_owned(),
+            }),
+        }
+        Ok(())
+    }
+
+    fn say(&self, text: String) {
+        if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
+    }
+
+    fn progress(&mut self, data: &Value) {
+        let words: Vec<&str> = ["phase", "message"].iter().filter_map(|field| data[*field].as_str()).collect();
+        let message = words.join(": ");
+        let (at, of) = match (data["percent"].as_f64(), data["current"].as_u64(), data["total"].as_u64()) {
+            (Some(percent), _, _) => (percent.clamp(0.0, 100.0) as u64, 100),
+            (None, Some(current), Some(total)) => (current.min(total), total),
+            (None, current, _) => (current.unwrap_or(0), 0),
+        };
+        if self.bar.is_hidden() {
+            let share =
+                at.saturating_mul(100).checked_div(of).map_or_else(String::new, |share| format!("{share:>3}% "));
+            eprintln!("{share}{message}");
+            return;
+        }
+        if of > 0 {
+            // The template is ours and fixed.
+            if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {msg}") {
+                self.bar.set_style(style.progress_chars("=> "));
+            }
+            self.bar.set_length(of);
+        }
+        self.bar.set_position(at);
+        self.bar.set_message(message);
+    }
+}

@@ -1,0 +1,168 @@
+//! Events as text: `id`, `event` and `data` lines, one of each, and an empty line.
+
+use bytes::Bytes;
+use serde::Serialize;
+use windlass_core::{BodyKind, EventKind, Job, JobId, QueueName, State, Time};
+use windlass_store::{EventRecord, LogLine, Store};
+
+use crate::http::job_view::ProgressView;
+use crate::http::wire::{Rfc3339, Shown};
+use crate::limits;
+
+/// The `data` of every event.
+#[derive(Debug, Serialize)]
+struct Data<'a> {
+    /// Its place in the stream. Lines of a log have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    job_id: JobIdText,
+    queue: &'a QueueName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'a str>,
+    at_ns: u128,
+    data: Details,
+}
+
+#[derive(Debug)]
+struct JobIdText(JobId);
+
+impl Serialize for JobIdText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// What an event of its kind says besides.
+#[derive(Debug, Default, Serialize)]
+struct Details {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<QueueName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Shown>,
+    /// The result is too large for an event; the job's record has it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    result_omitted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(flatten)]
+    progress: Option<ProgressView>,
+    /// Of a line of the log; progress has its own.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "level")]
+    log_level: Option<String>,
+}
+
+pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
+    let event = &record.event;
+    let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
+    let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
+    let details = details(store, &event.kind, job.as_ref()).await;
+    render(Some(record.seq), event.kind.word(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
+}
+
+/// The end of a job whose events are no longer stored, told from its record.
+pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
+    let attempt = job.attempt;
+    let reason = job.timeline.steps.last().map(|step| step.reason.clone()).unwrap_or_default();
+    let kind = match job.state {
+        State::Completed => EventKind::Completed { attempt },
+        State::Cancelled => EventKind::Cancelled { reason },
+        _ => EventKind::Dead { attempt, reason },
+    };
+    let details = details(store, &kind, Some(job)).await;
+    render(None, kind.word(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
+}
+
+pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
+    let details = Details {
+        n: Some(n),
+        attempt: Some(line.attempt),
+        log_level: Some(line.level),
+        text: Some(line.text),
+        ..Details::default()
+    };
+    render(None, "log", job.id, &job.queue, job.scope.as_deref(), line.at, details)
+}
+
+/// A word about the stream itself.
+pub fn of_stream(kind: &str, code: &str, message: &str) -> Bytes {
+    let data = serde_json::json!({ "error": message, "code": code });
+    Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))
+}
+
+fn render(
+    seq: Option<u64>,
+    kind: &str,
+    job: JobId,
+    queue: &QueueName,
+    scope: Option<&str>,
+    at: Time,
+    data: Details,
+) -> Bytes {
+    let at_ns = u128::from(at.millis()) * 1_000_000;
+    let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at_ns, data };
+    // A map of plain fields always serialises. A result is shown as it was sent, perhaps over several lines; outside of its
+    // strings, where it is escaped, a line break is a space like any other.
+    let json = serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ");
+    let id = seq.map_or_else(String::new, |seq| format!("id: {seq}\n"));
+    Bytes::from(format!("{id}event: {kind}\ndata: {json}\n\n"))
+}
+
+async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details {
+    let none = Details::default();
+    match kind {
+        EventKind::Started { attempt } => Details { attempt: Some(*attempt), ..none },
+        EventKind::Progress(progress) => Details { progress: Some(progress.clone().into()), ..none },
+        EventKind::Checkpoint { attempt, bytes } => Details { attempt: Some(*attempt), bytes: Some(*bytes), ..none },
+        EventKind::Completed { attempt } => {
+            let (result, result_omitted) = result(store, job).await;
+            Details { attempt: Some(*attempt), result, result_omitted, ..none }
+        }
+        EventKind::Failed { attempt, error, next_attempt_at } => Details {
+            attempt: Some(*attempt),
+            error: Some(error.clone()),
+            next_attempt_at: Some(Rfc3339(*next_attempt_at)),
+            ..none
+        },
+        EventKind::Dead { attempt, reason } => Details {
+            attempt: Some(*attempt),
+            reason: Some(reason.to_string()),
+            error: job.and_then(|job| job.last_error.clone()),
+            ..none
+        },
+        EventKind::Pending { reason } | EventKind::Held { reason } | EventKind::Cancelled { reason } => {
+            Details { reason: Some(reason.to_string()), ..none }
+        }
+        EventKind::Moved { from } => Details { from: Some(from.clone()), ..none },
+        EventKind::Enqueued
+        | EventKind::Approved
+        | EventKind::Rejected
+        | EventKind::Cancelling
+        | EventKind::Deleted => none,
+    }
+}
+
+/// The job's result, if it is small enough to be sent to everybody; and whether it is not.
+async fn result(store: &Store, job: Option<&Job>) -> (Option<Shown>, bool) {
+    let Some(job) = job.filter(|job| !job.result.is_none()) else { return (None, false) };
+    if job.result.len() > limits::EVENT_RESULT {
+        return (None, true);
+    }
+    match store.body(job, BodyKind::Result).await {
+        Ok(bytes) => (bytes.map(Shown), false),
+        Err(_) => (None, true),
+    }
+}

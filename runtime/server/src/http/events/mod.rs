@@ -1,0 +1,214 @@
+//! Live streams: `GET /events`, `GET /jobs/{id}/events`, and `GET /jobs/{id}/wait` for those who only want the end.
+//!
+//! Reading order: `hub` (one receiver for all watchers), `watch` (what one watcher gets), `line` (how it is written).
+
+mod hub;
+mod line;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
+use windlass_core::{EventKind, Job, JobId, Name, Refusal};
+
+pub use self::hub::Hub;
+use self::hub::Told;
+use self::watch::{Wanted, Watched, Watcher, is_end};
+use super::Api;
+use super::error::{Error, Result};
+use super::job_view::{self, WholeJob};
+use super::read::{JobPath, Query};
+use super::wire::Span;
+use crate::limits;
+
+#[derive(Debug, Deserialize)]
+pub struct EventQuery {
+    queues: Option<String>,
+    job_ids: Option<String>,
+    types: Option<String>,
+    scopes: Option<String>,
+    last_event_id: Option<String>,
+}
+
+/// Every event that passes the filters, from now on or from the last one the client has seen.
+pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
+    let last = last_event(&headers, query.last_event_id.as_deref())?;
+    let wanted = wanted(&query)?;
+    let (recent, live) = api.hub.join();
+    let newest = recent.last().map_or(0, |told| told.record.seq);
+    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let Some(last) = last else {
+        return Ok(watcher.beginning_now(newest).into_response());
+    };
+    let bounds = api.store.event_bounds().await?;
+    if last >= bounds.reserved.max(1) {
+        let why = format!("no event {last} has ever been sent here; the stream goes on with what happens now");
+        let watcher = watcher.beginning_now(newest).say(line::of_stream("gone", "UNKNOWN_EVENT", &why));
+        return Ok(watcher.into_response());
+    }
+    let mut watcher = watcher.replay(last, recent);
+    if last.saturating_add(1) < bounds.from {
+        let why = format!("the events after {last} and before {} are no longer stored", bounds.from);
+        watcher = watcher.say(line::of_stream("gone", "EVENTS_GONE", &why));
+    }
+    Ok(watcher.into_response())
+}
+
+#[derive(Debug, Deserialize)]
+pub struct JobEventQuery {
+    last_event_id: Option<String>,
+    #[serde(default)]
+    logs: bool,
+    #[serde(default)]
+    logs_from: u64,
+}
+
+/// What is stored of one job's events, then those to come, until it has ended.
+pub async fn of_job(
+    State(api): State<Api>,
+    JobPath(id): JobPath,
+    headers: HeaderMap,
+    Query(query): Query<JobEventQuery>,
+) -> Result<Response> {
+    let last = last_event(&headers, query.last_event_id.as_deref())?;
+    // Joined before the job is read: whatever happens after that comes live.
+    let (recent, live) = api.hub.join();
+    let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let over = job.is_ended();
+    let (mut past, end_is_stored) = present_life(past_of(&api, &job, recent).await?, over);
+    past.retain(|told| last.is_none_or(|last| told.record.seq > last));
+    if end_is_stored && past.is_empty() && last.is_some() {
+        // The client has everything. This is the answer after which a browser does not come back.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let end = if over && !end_is_stored { Some(line::of_ended_job(&api.store, &job).await) } else { None };
+    let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
+    let log_from = query.logs.then_some(query.logs_from);
+    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let watched = Watched { job, log_from, log_at: Instant::now(), end };
+    Ok(watcher.of_job(watched, past, over).into_response())
+}
+
+/// The latest events of a job: from memory, and from disk when it is older than what is in memory.
+async fn past_of(api: &Api, job: &Job, recent: Vec<Arc<Told>>) -> Result<Vec<Arc<Told>>> {
+    let first = recent.first().map(|told| (told.record.seq, told.record.event.at));
+    let mut past: Vec<Arc<Told>> = recent.into_iter().filter(|told| told.record.event.job == job.id).collect();
+    if past.len() < limits::JOB_EVENTS && first.is_none_or(|(_, at)| at >= job.created_at) {
+        let stored = api.store.events_of(job.id, job.created_at, limits::JOB_EVENTS).await?;
+        let older = stored.into_iter().filter(|record| first.is_none_or(|(seq, _)| record.seq < seq));
+        let mut both: Vec<Arc<Told>> = older.map(|record| Arc::new(Told::new(Arc::new(record)))).collect();
+        both.append(&mut past);
+        past = both;
+    }
+    past.drain(..past.len().saturating_sub(limits::JOB_EVENTS));
+    Ok(past)
+}
+
+/// The events since the job last came back to life, and whether its end is among them. A watcher takes an end for the end: that
+/// of an earlier life would send it away too early.
+fn present_life(mut past: Vec<Arc<Told>>, over: bool) -> (Vec<Arc<Told>>, bool) {
+    let kind = |told: &Arc<Told>| told.record.event.kind.clone();
+    let last_end = past.iter().rposition(|told| is_end(&kind(told)));
+    let revived = |told: &Arc<Told>| matches!(kind(told), EventKind::Pending { .. } | EventKind::Started { .. });
+    let end_is_stored = over && last_end.is_some_and(|end| !past[end..].iter().any(revived));
+    let before = if end_is_stored {
+        last_end.and_then(|end| past[..end].iter().rposition(|told| is_end(&kind(told))))
+    } else {
+        last_end
+    };
+    past.drain(..before.map_or(0, |end| end + 1));
+    (past, end_is_stored)
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WaitQuery {
+    timeout: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Waited {
+    #[serde(flatten)]
+    job: WholeJob,
+    /// It has not ended: this is how it stands.
+    timed_out: bool,
+}
+
+/// Answers as soon as the job has ended, or with how it stands when the time is up.
+pub async fn wait(
+    State(api): State<Api>,
+    JobPath(id): JobPath,
+    Query(query): Query<WaitQuery>,
+) -> Result<Json<Waited>> {
+    let deadline = Instant::now() + wait_time(query.timeout.as_deref())?;
+    let mut live = api.hub.live();
+    loop {
+        let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+        let timed_out = !job.is_ended() && Instant::now() >= deadline;
+        if job.is_ended() || timed_out {
+            return Ok(Json(Waited { job: job_view::whole(&api.store, job).await?, timed_out }));
+        }
+        let ended = async {
+            // An error means that some events were missed: the record tells.
+            while let Ok(told) = live.recv().await {
+                if told.record.event.job == id && is_end(&told.record.event.kind) {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            _ = timeout_at(deadline, ended) => {}
+            () = api.shutdown.requested() => return Err(Error::stopping()),
+        }
+    }
+}
+
+fn wait_time(text: Option<&str>) -> Result<Duration> {
+    let Some(text) = text else { return Ok(limits::WAIT) };
+    let span = match text.parse() {
+        Ok(seconds) => Ok(Span(Duration::from_secs(seconds))),
+        Err(_) => Span::parse(text),
+    };
+    let span = span.map_err(|why| Error::field("timeout", why))?;
+    Ok(span.0.min(limits::WAIT_MOST))
+}
+
+/// The header that a browser sends when it comes back, or the query for those who cannot set one.
+fn last_event(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>> {
+    let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let Some(text) = header.or(query).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let number = text.parse().map_err(|_| {
+        Error::field("last_event_id", format!("{text:?} is not the id of an event; send one as the stream gave it"))
+    });
+    number.map(Some)
+}
+
+fn wanted(query: &EventQuery) -> Result<Wanted> {
+    let mut wanted = Wanted { scopes: list(query.scopes.as_deref()), ..Wanted::default() };
+    for name in list(query.queues.as_deref()) {
+        wanted.queues.push(Name::parse("queues", &name)?);
+    }
+    for id in list(query.job_ids.as_deref()) {
+        let id: JobId = id.parse().map_err(|wrong| Error::field("job_ids", format!("{id:?}: {wrong}")))?;
+        wanted.jobs.push(id);
+    }
+    for word in list(query.types.as_deref()) {
+        if !EventKind::WORDS.contains(&word.as_str()) {
+            let known = EventKind::WORDS.join(", ");
+            return Err(Error::field("types", format!("{word:?} is not a type of event; the types are {known}")));
+        }
+        wanted.types.push(word);
+    }
+    Ok(wanted)
+}
+
+/// `a,b,c`.
+fn list(text: Option<&str>) -> Vec<String> {
+    let words = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}

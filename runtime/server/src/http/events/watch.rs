@@ -1,0 +1,267 @@
+//! A watcher: what is stored first, then what is in memory, then what comes, each event once and in order.
+//!
+//! It is pulled by its connection. While a slow client does not take what it has, nothing piles up here: the channel moves
+//! on without it, and when it has lost events it is told so and dropped. It can come back with the last id it has seen.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+use windlass_core::{EventKind, Job, JobId, QueueName};
+use windlass_store::{EventRecord, Store};
+
+use super::hub::Told;
+use super::line;
+use crate::{Shutdown, limits};
+
+/// Which events a watcher gets. An empty list does not narrow.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    pub queues: Vec<QueueName>,
+    pub jobs: Vec<JobId>,
+    pub scopes: Vec<String>,
+    pub types: Vec<String>,
+}
+
+impl Wanted {
+    fn wants(&self, record: &EventRecord) -> bool {
+        fn passes<T>(list: &[T], test: impl Fn(&T) -> bool) -> bool {
+            list.is_empty() || list.iter().any(test)
+        }
+        let event = &record.event;
+        passes(&self.jobs, |job| *job == event.job)
+            && passes(&self.queues, |queue| *queue == event.queue)
+            && passes(&self.scopes, |scope| Some(scope) == event.scope.as_ref())
+            && passes(&self.types, |word| word == event.kind.word())
+    }
+}
+
+pub struct Watcher {
+    store: Store,
+    shutdown: Shutdown,
+    wanted: Wanted,
+    /// The last event dealt with; nothing up to it is sent again.
+    last: u64,
+    /// Text that goes out before anything else.
+    words: VecDeque<Bytes>,
+    /// Stored events still to be read, up to this number.
+    stored_until: Option<u64>,
+    /// Events to be looked at before live ones.
+    past: VecDeque<Arc<Told>>,
+    /// Those in memory, for when the stored ones are through.
+    recent: Vec<Arc<Told>>,
+    live: Receiver<Arc<Told>>,
+    /// The one job it is about: its end is the stream's.
+    job: Option<Watched>,
+    quiet_until: Instant,
+    over: bool,
+}
+
+/// The job of a stream about one job.
+pub struct Watched {
+    pub job: Job,
+    /// The next line of its log, if that is wanted.
+    pub log_from: Option<u64>,
+    /// When the log is looked at next.
+    pub log_at: Instant,
+    /// Its end, when it is over and the event that told so is not stored.
+    pub end: Option<Bytes>,
+}
+
+impl Watcher {
+    /// A watcher of events after `last`, which are on disk up to the first of `recent`.
+    pub fn new(store: Store, shutdown: Shutdown, wanted: Wanted, live: Receiver<Arc<Told>>) -> Watcher {
+        Watcher {
+            store,
+            shutdown,
+            wanted,
+            last: 0,
+            words: VecDeque::new(),
+            stored_until: None,
+            past: VecDeque::new(),
+            recent: Vec::new(),
+            live,
+            job: None,
+            quiet_until: Instant::now() + limits::SSE_COMMENT,
+            over: false,
+        }
+    }
+
+    /// Begins after the event `last`: with those on disk, then those in memory.
+    pub fn replay(mut self, last: u64, recent: Vec<Arc<Told>>) -> Watcher {
+        let first = recent.first().map_or(u64::MAX, |told| told.record.seq);
+        self.last = last;
+        // What is in memory may begin early enough.
+        self.stored_until = (first > last.saturating_add(1)).then_some(first);
+        self.recent = recent;
+        if self.stored_until.is_none() {
+            self.past = std::mem::take(&mut self.recent).into();
+        }
+        self
+    }
+
+    /// Only events after `last` are sent, and none is replayed.
+    pub fn beginning_now(mut self, last: u64) -> Watcher {
+        self.last = last;
+        self
+    }
+
+    /// Begins with these events, and ends with the job; at once when `over`.
+    pub fn of_job(mut self, watched: Watched, past: Vec<Arc<Told>>, over: bool) -> Watcher {
+        self.past = past.into();
+        self.job = Some(watched);
+        self.over = over;
+        self
+    }
+
+    /// Says this first.
+    pub fn say(mut self, word: Bytes) -> Watcher {
+        self.words.push_back(word);
+        self
+    }
+
+    pub fn into_response(self) -> Response {
+        let lines = stream::unfold(self, |mut watcher| async move {
+            let bytes = watcher.next().await?;
+            watcher.quiet_until = Instant::now() + limits::SSE_COMMENT;
+            Some((Ok::<_, Infallible>(bytes), watcher))
+        });
+        let mut response = Body::from_stream(lines).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Proxies that collect an answer before they pass it on would make a live stream useless.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(word) = self.words.pop_front() {
+                return Some(word);
+            }
+            if let Some(told) = self.past.pop_front() {
+                self.take(told, false).await;
+            } else if let Some(until) = self.stored_until {
+                self.read_stored(until).await;
+            } else if self.over {
+                let end = self.job.as_mut().and_then(|watched| watched.end.take())?;
+                self.read_log().await;
+                self.words.push_back(end);
+            } else {
+                self.wait().await?;
+            }
+        }
+    }
+
+    /// One event: sent if it is new and wanted. The end of the watched job ends the stream.
+    async fn take(&mut self, told: Arc<Told>, live: bool) {
+        let record = &told.record;
+        if record.seq <= self.last {
+            return;
+        }
+        self.last = record.seq;
+        if !self.wanted.wants(record) {
+            return;
+        }
+        if self.job.is_some() && is_end(&record.event.kind) {
+            // An end among the past ones is known to whoever handed them in.
+            self.over |= live;
+            self.read_log().await;
+        }
+        let line = told.line(&self.store).await;
+        self.words.push_back(line);
+    }
+
+    async fn read_stored(&mut self, until: u64) {
+        match self.store.events_after(self.last, limits::EVENT_PAGE).await {
+            Ok(page) => {
+                let fresh = page.into_iter().filter(|record| record.seq < until);
+                self.past = fresh.map(|record| Arc::new(Told::new(Arc::new(record)))).collect();
+                if self.past.is_empty() {
+                    self.stored_until = None;
+                    self.past = std::mem::take(&mut self.recent).into();
+                }
+            }
+            Err(error) => {
+                let why = format!("the stored events cannot be read: {error}; come back with the last id you have");
+                self.end("dropped", "STORE_UNAVAILABLE", &why);
+            }
+        }
+    }
+
+    /// Waits for something to say; none when the server stops.
+    async fn wait(&mut self) -> Option<()> {
+        let log_at = self.job.as_ref().filter(|job| job.log_from.is_some()).map(|job| job.log_at);
+        let until = log_at.map_or(self.quiet_until, |at| at.min(self.quiet_until));
+        let received = tokio::select! {
+            received = self.live.recv() => received,
+            () = self.shutdown.requested() => return None,
+            () = sleep_until(until) => {
+                if log_at.is_some_and(|at| at <= Instant::now()) {
+                    self.read_log().await;
+                }
+                if self.quiet_until <= Instant::now() {
+                    self.words.push_back(Bytes::from_static(b": still here\n\n"));
+                }
+                return Some(());
+            }
+        };
+        match received {
+            Ok(told) => self.take(told, true).await,
+            Err(RecvError::Lagged(missed)) => {
+                let why =
+                    format!("this reader is too slow and missed {missed} events; come back with the last id you have");
+                self.end("dropped", "TOO_SLOW", &why);
+            }
+            Err(RecvError::Closed) => return None,
+        }
+        Some(())
+    }
+
+    /// New lines of the watched job's log.
+    async fn read_log(&mut self) {
+        let Some(watched) = self.job.as_mut() else { return };
+        watched.log_at = Instant::now() + limits::LOG_POLL;
+        while let Some(from) = watched.log_from {
+            // A log that cannot be read now is read next time.
+            let Ok(lines) = self.store.logs(watched.job.id, from, limits::LOG_PAGE).await else { return };
+            let Some((last, _)) = lines.last() else { return };
+            watched.log_from = Some(last + 1);
+            self.words.extend(lines.into_iter().map(|(n, line)| line::of_log(&watched.job, n, line)));
+        }
+    }
+
+    fn end(&mut self, kind: &str, code: &str, why: &str) {
+        self.words.push_back(line::of_stream(kind, code, why));
+        self.past.clear();
+        self.stored_until = None;
+        self.over = true;
+    }
+}
+
+/// Whether a job is over with this event.
+pub fn is_end(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Completed { .. } | EventKind::Dead { .. } | EventKind::Cancelled { .. } | EventKind::Deleted => true,
+        EventKind::Enqueued
+        | EventKind::Pending { .. }
+        | EventKind::Started { .. }
+        | EventKind::Progress(_)
+        | EventKind::Checkpoint { .. }
+        | EventKind::Failed { .. }
+        | EventKind::Held { .. }
+        | EventKind::Approved
+        | EventKind::Rejected
+        | EventKind::Cancelling
+        | EventKind::Moved { .. } => false,
+    }
+}

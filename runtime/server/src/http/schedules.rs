@@ -1,0 +1,270 @@
+//! `/schedules`: jobs that are made by the clock. The rules are in `windlass_core::schedule`.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Until, Within, bounds};
+use windlass_store::{Clock, ScheduleChange};
+
+use super::Api;
+use super::error::{Error, Result};
+use super::jobs::{Status, status};
+use super::policy::{PolicyBody, PolicyView};
+use super::read::{Body, NamePath, Query};
+use super::wire::{Rfc3339, Shown, Span};
+use crate::limits;
+
+/// What is sent to make or change a schedule. In a change, what is absent stays.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ScheduleBody<'a> {
+    name: Option<String>,
+    queue: Option<String>,
+    cron: Option<String>,
+    timezone: Option<String>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    unique_key: Option<String>,
+    unique_period: Option<Span>,
+    tags: Option<BTreeMap<String, String>>,
+    catch_up: Option<CatchUpWord>,
+    catch_up_most: Option<u32>,
+    overlap: Option<OverlapWord>,
+    paused: Option<bool>,
+    #[serde(flatten)]
+    policy: Option<PolicyBody>,
+}
+
+/// What to do about instants that passed while the server was down.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CatchUpWord {
+    Skip,
+    Once,
+    All,
+}
+
+/// What to do when the job of the last instant has not ended.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OverlapWord {
+    Allow,
+    Skip,
+    Cancel,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ScheduleAnswer {
+    id: String,
+    name: String,
+    queue: QueueName,
+    cron: String,
+    timezone: String,
+    payload: Shown,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    tags: BTreeMap<String, String>,
+    catch_up: CatchUpWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catch_up_most: Option<u32>,
+    overlap: OverlapWord,
+    paused: bool,
+    #[serde(flatten)]
+    policy: PolicyView,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+    last_run: Option<Rfc3339>,
+    last_job_id: Option<String>,
+    next_run: Option<Rfc3339>,
+}
+
+pub async fn list(State(api): State<Api>) -> Result<Json<Vec<ScheduleAnswer>>> {
+    Ok(Json(api.store.schedules().await?.into_iter().map(ScheduleAnswer::from).collect()))
+}
+
+pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<ScheduleAnswer>> {
+    Ok(Json(find(&api, &name).await?.into()))
+}
+
+pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
+    let wanted: ScheduleBody = body.json()?;
+    let needed = |field: &'static str, value: &Option<String>, example: &str| match value {
+        Some(text) => Ok(text.clone()),
+        None => Err(Error::field(field, format!("is missing; such as {example:?}"))),
+    };
+    let name = Name::parse("name", &needed("name", &wanted.name, "nightly-report")?)?;
+    let now = api.clock.now();
+    let mut schedule = Schedule {
+        name: name.to_string(),
+        queue: Name::parse("queue", &needed("queue", &wanted.queue, "reports")?)?,
+        cron: needed("cron", &wanted.cron, "30 2 * * 1-5")?,
+        timezone: "UTC".to_owned(),
+        payload: Bytes::from_static(b"{}"),
+        policy: PolicyChoice::default(),
+        unique: None,
+        tags: Vec::new(),
+        catch_up: CatchUp::default(),
+        overlap: Overlap::default(),
+        paused: false,
+        created_at: now,
+        updated_at: now,
+        last_run: None,
+        last_job: None,
+        next_run: None,
+    };
+    apply(&mut schedule, &body, wanted)?;
+    Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
+}
+
+pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
+    let wanted: ScheduleBody = body.json()?;
+    if wanted.name.as_ref().is_some_and(|other| **other != *name) {
+        return Err(Error::field("name", "a schedule cannot be renamed; make another and delete this one"));
+    }
+    let mut schedule = find(&api, &name).await?;
+    apply(&mut schedule, &body, wanted)?;
+    put(&api, schedule, true).await
+}
+
+pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Remove { name: name.to_string() }).await?;
+    Ok(status("deleted"))
+}
+
+pub async fn pause(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: true }).await?;
+    Ok(status("paused"))
+}
+
+pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: false }).await?;
+    Ok(status("resumed"))
+}
+
+#[derive(Debug, Serialize)]
+pub struct Ran {
+    status: &'static str,
+    /// The job it made. None when its last job still runs and `overlap` says to pass over.
+    job_id: Option<String>,
+}
+
+pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Ran>> {
+    let before = find(&api, &name).await?.last_job;
+    api.store.change_schedule(ScheduleChange::RunNow { name: name.to_string() }).await?;
+    let made = find(&api, &name).await?.last_job.filter(|job| Some(*job) != before);
+    let status = if made.is_some() { "enqueued" } else { "skipped" };
+    Ok(Json(Ran { status, job_id: made.map(|id| id.to_string()) }))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct NextQuery {
+    count: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Next {
+    next: Vec<Rfc3339>,
+}
+
+pub async fn next(
+    State(api): State<Api>,
+    NamePath(name): NamePath,
+    Query(query): Query<NextQuery>,
+) -> Result<Json<Next>> {
+    let schedule = find(&api, &name).await?;
+    let count = query.count.unwrap_or(limits::NEXT_TIMES).clamp(1, limits::NEXT_TIMES_MOST);
+    let times = schedule.next_times(api.clock.now(), count)?;
+    Ok(Json(Next { next: times.into_iter().map(Rfc3339).collect() }))
+}
+
+async fn find(api: &Api, name: &str) -> Result<Schedule> {
+    let found = api.store.schedules().await?.into_iter().find(|schedule| schedule.name == name);
+    Ok(found.ok_or_else(|| Refusal::not_found("schedule", name))?)
+}
+
+async fn put(api: &Api, schedule: Schedule, replace: bool) -> Result<Json<ScheduleAnswer>> {
+    let name = schedule.name.clone();
+    api.store.change_schedule(ScheduleChange::Put { schedule: Box::new(schedule), replace }).await?;
+    Ok(Json(find(api, &name).await?.into()))
+}
+
+fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>) -> Result<()> {
+    if let Some(queue) = wanted.queue {
+        schedule.queue = Name::parse("queue", &queue)?;
+    }
+    schedule.cron = wanted.cron.unwrap_or_else(|| schedule.cron.clone());
+    schedule.timezone = wanted.timezone.unwrap_or_else(|| schedule.timezone.clone());
+    if let Some(raw) = wanted.payload {
+        schedule.payload = body.part(raw);
+        // Schedules are held in memory, all of them.
+        let most = windlass_store::limits::INLINE_BODY;
+        if schedule.payload.len() > most {
+            return Err(Error::field("payload", format!("at most {most} bytes for a schedule")));
+        }
+    }
+    if let Some(key) = wanted.unique_key {
+        let period = wanted.unique_period.map_or(windlass_core::DEFAULT_PERIOD, |span| span.0);
+        schedule.unique = Some(Unique { key, within: Within::default(), until: Until::default(), period });
+    }
+    if let Some(tags) = wanted.tags {
+        schedule.tags = tags.into_iter().collect();
+    }
+    if let Some(word) = wanted.catch_up {
+        schedule.catch_up = match word {
+            CatchUpWord::Skip => CatchUp::Skip,
+            CatchUpWord::Once => CatchUp::Once,
+            CatchUpWord::All => CatchUp::All { at_most: wanted.catch_up_most.unwrap_or(bounds::CATCH_UP) },
+        };
+    }
+    if let Some(word) = wanted.overlap {
+        schedule.overlap = match word {
+            OverlapWord::Allow => Overlap::Allow,
+            OverlapWord::Skip => Overlap::Skip,
+            OverlapWord::Cancel => Overlap::Cancel,
+        };
+    }
+    schedule.paused = wanted.paused.unwrap_or(schedule.paused);
+    schedule.policy = PolicyChoice::from(wanted.policy.unwrap_or_default()).or(&schedule.policy);
+    Ok(())
+}
+
+impl From<Schedule> for ScheduleAnswer {
+    fn from(schedule: Schedule) -> ScheduleAnswer {
+        let at = |time: Option<Time>| time.map(Rfc3339);
+        let (catch_up, catch_up_most) = match schedule.catch_up {
+            CatchUp::Skip => (CatchUpWord::Skip, None),
+            CatchUp::Once => (CatchUpWord::Once, None),
+            CatchUp::All { at_most } => (CatchUpWord::All, Some(at_most)),
+        };
+        ScheduleAnswer {
+            id: schedule.name.clone(),
+            name: schedule.name,
+            queue: schedule.queue,
+            cron: schedule.cron,
+            timezone: schedule.timezone,
+            payload: Shown(schedule.payload),
+            unique_key: schedule.unique.map(|unique| unique.key),
+            tags: schedule.tags.into_iter().collect(),
+            catch_up,
+            catch_up_most,
+            overlap: match schedule.overlap {
+                Overlap::Allow => OverlapWord::Allow,
+                Overlap::Skip => OverlapWord::Skip,
+                Overlap::Cancel => OverlapWord::Cancel,
+            },
+            paused: schedule.paused,
+            policy: schedule.policy.into(),
+            created_at: Rfc3339(schedule.created_at),
+            updated_at: Rfc3339(schedule.updated_at),
+            last_run: at(schedule.last_run),
+            last_job_id: schedule.last_job.map(|id| id.to_string()),
+            next_run: at(schedule.next_run).filter(|_| !schedule.paused),
+        }
+    }
+}

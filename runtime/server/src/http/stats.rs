@@ -1,0 +1,117 @@
+//! Figures about jobs: `/jobs/stats` over all queues, `/queues/{name}/stats` for one.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use windlass_core::{Counts, Job, Queue, QueueName, Refusal, State as JobState};
+use windlass_store::JobList;
+
+use super::Api;
+use super::error::Result;
+use super::read::NamePath;
+use crate::limits;
+
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    pending: u64,
+    processing: u64,
+    completed: u64,
+    failed: u64,
+    /// Of the jobs that have ended by themselves, the part that completed; `null` when none has.
+    success_rate: Option<f64>,
+    /// Milliseconds.
+    avg_execution_time: f64,
+    avg_wait_time: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct QueueStats {
+    name: QueueName,
+    #[serde(flatten)]
+    stats: Stats,
+    /// Of the jobs completed last, so many of them.
+    sample: usize,
+    wait_ms: Spread,
+    run_ms: Spread,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Spread {
+    p50: Option<u64>,
+    p95: Option<u64>,
+    p99: Option<u64>,
+}
+
+pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
+    let mut sum = Counts::default();
+    for view in api.store.queues().await? {
+        let counts = view.queue.counts;
+        for (sum, count) in sum.now.iter_mut().zip(counts.now) {
+            *sum += count;
+        }
+        sum.completed += counts.completed;
+        sum.dead += counts.dead;
+        sum.wait_ms += counts.wait_ms;
+        sum.run_ms += counts.run_ms;
+    }
+    Ok(Json(stats(&sum)))
+}
+
+pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
+    let queue = find(&api, &name).await?;
+    let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };
+    let jobs = api.store.jobs(list).await?;
+    let wait = |job: &Job| job.first_started_at.map(|at| at.since(job.created_at));
+    let run = |job: &Job| job.completed_at.zip(job.started_at).map(|(end, start)| end.since(start));
+    Ok(Json(QueueStats {
+        name: queue.name,
+        stats: stats(&queue.counts),
+        sample: jobs.len(),
+        wait_ms: spread(jobs.iter().filter_map(wait).collect()),
+        run_ms: spread(jobs.iter().filter_map(run).collect()),
+    }))
+}
+
+async fn find(api: &Api, name: &QueueName) -> Result<Queue> {
+    let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == *name);
+    Ok(found.ok_or_else(|| Refusal::not_found("queue", name))?.queue)
+}
+
+fn stats(counts: &Counts) -> Stats {
+    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    Stats {
+        pending: counts.of(JobState::Pending),
+        processing: counts.of(JobState::Active),
+        completed: counts.completed,
+        failed: counts.dead,
+        success_rate: share(counts.completed, counts.completed + counts.dead),
+        avg_execution_time: share(counts.run_ms, counts.completed).unwrap_or(0.0),
+        avg_wait_time: share(counts.wait_ms, counts.completed).unwrap_or(0.0),
+    }
+}
+
+fn spread(mut spans: Vec<Duration>) -> Spread {
+    spans.sort_unstable();
+    // The smallest value that so many percent do not exceed.
+    let at = |percent: usize| {
+        let rank = (spans.len() * percent).div_ceil(100).max(1) - 1;
+        spans.get(rank).map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    };
+    Spread { p50: at(50), p95: at(95), p99: at(99) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let spread = spread((1..=100).rev().map(Duration::from_millis).collect());
+        assert_eq!((spread.p50, spread.p95, spread.p99), (Some(50), Some(95), Some(99)));
+        let one = super::spread(vec![Duration::from_millis(7)]);
+        assert_eq!((one.p50, one.p99), (Some(7), Some(7)));
+        assert_eq!(super::spread(Vec::new()).p50, None);
+    }
+}

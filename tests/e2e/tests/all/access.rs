@@ -1,0 +1,50 @@
+//! Who may come in.
+
+use serde_json::json;
+use windlass_e2e::{Data, Server, windlass};
+
+const KEY: &str = "a-key-for-the-tests";
+
+#[test]
+fn a_key_is_needed_once_one_is_set() {
+    let server = Server::start_on(&Data::new(), &["--api-key", KEY]);
+    let refused = server.get("/api/v1/queues");
+    assert_eq!((refused.status, &refused.body["code"]), (401, &json!("UNAUTHORIZED")));
+    assert!(refused.body["error"].as_str().is_some_and(|why| why.contains("X-API-Key")), "{refused:?}");
+    let wrong = server.get_with("/api/v1/queues", &[("X-API-Key", "another-key")]);
+    assert_eq!((wrong.status, &wrong.body["code"]), (403, &json!("FORBIDDEN")));
+    let bearer = format!("Bearer {KEY}");
+    let cookie = format!("theme=dark; windlass_key={KEY}");
+    for header in [("X-API-Key", KEY), ("Authorization", &bearer), ("Cookie", &cookie)] {
+        assert_eq!(server.get_with("/api/v1/queues", &[header]).status, 200, "{header:?}");
+    }
+    assert_eq!(server.get("/healthz").status, 200, "whether it lives is no secret");
+    assert!(!server.said().contains(KEY), "the key is not logged");
+}
+
+#[test]
+fn a_page_of_another_site_is_refused() {
+    let server = Server::start();
+    let body = json!({"queue": "q"});
+    let foreign = server.post_with("/api/v1/enqueue", &[("Origin", "https://evil.example")], &body);
+    assert_eq!((foreign.status, &foreign.body["code"]), (403, &json!("FORBIDDEN")));
+    let own = server.url("");
+    assert_eq!(server.post_with("/api/v1/enqueue", &[("Origin", &own)], &body).status, 201);
+}
+
+#[test]
+fn an_address_that_others_can_reach_is_not_served_without_a_key() {
+    let start = |flags: &[&str]| {
+        let data = Data::new();
+        let mut command = windlass();
+        command.args(["serve", "--listen", "0.0.0.0:0", "--data"]).arg(data.path()).args(flags);
+        Server::spawn(command, &data)
+    };
+    let Err(refused) = start(&[]) else { panic!("it should not have started") };
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.said.contains("--api-key") && refused.said.contains("--insecure"), "{refused:?}");
+    assert!(start(&["--insecure"]).expect("it was told so").said().contains("asks nobody"));
+    start(&["--api-key", KEY]).expect("it has a key");
+    let Err(refused) = start(&["--api-key", "short"]) else { panic!("it should not have started") };
+    assert!(refused.said.contains("api_key"), "{refused:?}");
+}

@@ -1,0 +1,199 @@
+//! The `windlass` command, as somebody at a terminal uses it.
+
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use windlass_e2e::{Data, Server, eventually, windlass};
+
+fn run(server: &Server, arguments: &[&str]) -> Output {
+    let mut command = windlass();
+    command.env("WINDLASS_URL", server.url("")).args(arguments).stdout(Stdio::piped());
+    command.output().expect("the command runs")
+}
+
+/// What a command that should go well prints.
+#[track_caller]
+fn ok(server: &Server, arguments: &[&str]) -> String {
+    let output = run(server, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {} {said}", output.status);
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+#[track_caller]
+fn ok_json(server: &Server, arguments: &[&str]) -> Value {
+    let text = ok(server, &[arguments, &["--output", "json"]].concat());
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {text}: {error}"))
+}
+
+/// The status and the error of a command that should not.
+#[track_caller]
+fn fails(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(server, arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{arguments:?}");
+    assert!(!said.contains("panicked") && !said.contains("backtrace"), "{said}");
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_job_goes_through_its_life_from_the_command_line() {
+    let server = Server::start();
+    let plugin = std::env::var("WINDLASS_PLUGINS").unwrap_or_else(|_| "../../target/plugins".to_owned());
+    let pushed = ok(&server, &["plugin", "push", "digest", &format!("{plugin}/digest.wasm"), "--queues", "digest"]);
+    assert!(pushed.contains("serves digest"), "{pushed}");
+    assert!(ok(&server, &["plugin", "list"]).contains("digest"));
+    let version = ok_json(&server, &["plugin", "show", "digest"])["active"].as_str().expect("a digest").to_owned();
+    assert!(ok(&server, &["plugin", "activate", "digest", &version[..8]]).contains(&version));
+    assert!(fails(&server, &["plugin", "rollback", "digest"]).1.contains("no version from before"));
+
+    let flags =
+        ["enqueue", "digest", r#"{"text": "hello"}"#, "--priority", "high", "--tag", "team=a", "--scope", "user:1"];
+    let id = ok(&server, &flags);
+    let waited = ok_json(&server, &["job", "wait", &id]);
+    assert_eq!(
+        (&waited["state"], &waited["priority"], &waited["tags"]),
+        (&json!("completed"), &json!("high"), &json!({"team": "a"}))
+    );
+    assert!(ok(&server, &["job", "get", &id]).contains("completed"));
+    assert!(ok(&server, &["job", "list", "--queue", "digest"]).contains(&id));
+    assert_eq!(ok(&server, &["job", "retry", &id]), "retried");
+    assert!(ok(&server, &["job", "watch", &id]).contains("2cf24dba"), "the result is printed");
+    assert_eq!(ok(&server, &["job", "delete", &id]), "deleted");
+    assert_eq!(ok(&server, &["plugin", "delete", "digest"]), "deleted");
+    let (status, said) = fails(&server, &["job", "get", &id]);
+    assert!(status == Some(1) && said.contains("there is no job"), "{said}");
+}
+
+#[test]
+fn watching_ends_as_the_job_does() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let watched = run(&server, &["enqueue", "digest", r#"{"text": "hello"}"#, "--watch"]);
+    assert_eq!(watched.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&watched.stderr).contains("step 1 of 1"), "{watched:?}");
+    let (status, said) = fails(&server, &["enqueue", "digest", "\"not an object\"", "--max-retries", "1", "--watch"]);
+    assert!(status == Some(1) && said.contains("dead"), "{said}");
+
+    let held = ok(&server, &["enqueue", "digest", "{}", "--hold", "look first"]);
+    assert_eq!(fails(&server, &["job", "wait", &held, "--timeout", "0"]).0, Some(4), "it has not ended");
+    assert_eq!(ok(&server, &["job", "cancel", &held, "--reason", "no"]), "cancelled");
+    assert_eq!(fails(&server, &["job", "watch", &held]).0, Some(3));
+    let lines = run(&server, &["job", "watch", &held, "--output", "json"]).stdout;
+    let first = String::from_utf8_lossy(&lines).lines().next().map(str::to_owned).expect("a line");
+    assert_eq!(serde_json::from_str::<Value>(&first).expect("JSON")["type"], "enqueued");
+}
+
+#[test]
+fn a_log_is_printed_and_followed_to_the_end() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let id = ok(&server, &["enqueue", "digest", r#"{"generate_mb": 3, "pause_ms": 50}"#]);
+    let followed = ok(&server, &["job", "logs", "-f", &id]);
+    assert_eq!(server.job(&id)["state"], "completed");
+    assert_eq!(ok(&server, &["job", "logs", &id]), followed);
+}
+
+#[test]
+fn people_can_steer_a_job() {
+    let server = Server::start();
+    let id = ok(&server, &["enqueue", "q", "[1]"]);
+    assert_eq!(ok(&server, &["job", "hold", &id, "--reason", "wait"]), "held");
+    assert_eq!(ok(&server, &["job", "approve", &id]), "pending");
+    assert_eq!(ok(&server, &["job", "move", &id, "other/queue"]), "moved");
+    assert_eq!(ok(&server, &["job", "hold", &id]), "held");
+    assert_eq!(ok(&server, &["job", "reject", &id]), "dead");
+    assert_eq!(ok(&server, &["job", "requeue", &id]), "requeued");
+    let (_, said) = fails(&server, &["job", "approve", &id]);
+    assert!(said.contains("only held jobs"), "{said}");
+    assert!(ok(&server, &["queue", "list"]).contains("other/queue"));
+    assert_eq!(ok(&server, &["queue", "clear", "other/queue"]), "cleared");
+}
+
+#[test]
+fn queues_and_schedules_are_operated() {
+    let server = Server::start();
+    let set = ok_json(
+        &server,
+        &["queue", "set", "q", "--concurrency", "3", "--rate", "100/1m", "--retention", r#"{"dead": {"age": "1d"}}"#],
+    );
+    assert_eq!(
+        (&set["max_concurrency"], &set["rate"], &set["retention"]["dead"]["age"]),
+        (&json!(3), &json!({"count": 100, "per": "1m"}), &json!("1d"))
+    );
+    assert_eq!(ok_json(&server, &["queue", "set", "q", "--concurrency", "none"])["max_concurrency"], Value::Null);
+    assert_eq!(ok(&server, &["queue", "pause", "q"]), "paused");
+    assert_eq!(ok_json(&server, &["queue", "show", "q"])["paused"], true);
+    assert_eq!(ok(&server, &["queue", "resume", "q"]), "resumed");
+    assert!(fails(&server, &["queue", "destroy", "q"]).1.contains("--confirm"));
+    assert_eq!(ok(&server, &["queue", "destroy", "q", "--confirm"]), "deleted");
+
+    assert!(
+        ok(&server, &["schedule", "add", "nightly", "30 2 * * *", "reports", "{}", "--timezone", "Europe/Berlin"])
+            .contains("next run")
+    );
+    assert!(ok(&server, &["schedule", "list"]).contains("Europe/Berlin"));
+    assert_eq!(ok(&server, &["schedule", "next", "nightly", "--count", "3"]).lines().count(), 3);
+    assert_eq!(ok(&server, &["schedule", "pause", "nightly"]), "paused");
+    let job = ok(&server, &["schedule", "run", "nightly"]);
+    assert_eq!(server.job(&job)["schedule"], "nightly");
+    assert_eq!(ok(&server, &["schedule", "resume", "nightly"]), "resumed");
+    assert_eq!(ok(&server, &["schedule", "remove", "nightly"]), "deleted");
+    assert!(fails(&server, &["schedule", "add", "bad", "soon", "q"]).1.contains("five fields"));
+}
+
+#[test]
+fn the_server_is_looked_at_as_a_whole() {
+    let server = Server::start();
+    server.enqueue(&json!({"queue": "q"}));
+    server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w1", "timeout": 0}));
+    let status = ok_json(&server, &["status"]);
+    assert_eq!(
+        (&status["queues"], &status["workers"], &status["jobs"]["processing"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+    assert!(ok(&server, &["worker", "list"]).contains("w1"));
+    let checks = ok_json(&server, &["doctor", "--data", server.data().path().to_str().expect("a path")]);
+    assert_eq!((&checks["checks"][0]["check"], &checks["checks"][0]["ok"]), (&json!("server"), &json!(true)));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(ok(&server, &["completion", shell]).contains("windlass"));
+    }
+}
+
+#[test]
+fn errors_say_what_to_do_next() {
+    let server = Server::start_on(&Data::new(), &["--api-key", "a-key-for-the-tests"]);
+    assert!(fails(&server, &["queue", "list"]).1.contains("WINDLASS_API_KEY"));
+    assert!(ok(&server, &["queue", "list", "--api-key", "a-key-for-the-tests"]).starts_with("QUEUE"));
+    let (status, said) = fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-for-the-tests"]);
+    assert!(status == Some(1) && said.contains("not JSON"), "{said}");
+    let (_, said) = fails(&server, &["queue", "list", "--url", "http://127.0.0.1:9"]);
+    assert!(said.contains("windlass serve") && said.contains("WINDLASS_URL"), "{said}");
+}
+
+#[test]
+fn a_watch_goes_on_when_the_server_is_restarted() {
+    let data = Data::new();
+    // Both servers need the same port, and the first gives it back by dying.
+    let address = {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        port.local_addr().expect("an address").to_string()
+    };
+    let start = || {
+        let mut command = windlass();
+        command.args(["serve", "--listen", &address, "--data"]).arg(data.path());
+        Server::spawn(command, &data).expect("it starts")
+    };
+    let server = start();
+    server.upload("digest", "digest");
+    let id = server.enqueue(&json!({"queue": "digest", "payload": {"generate_mb": 20, "pause_ms": 50}}));
+    let mut watch = windlass();
+    watch.env("WINDLASS_URL", server.url("")).args(["job", "watch", &id]).stdout(Stdio::piped());
+    let watch = watch.spawn().expect("it runs");
+    eventually("a step is saved", || server.job(&id)["checkpoint"].is_object().then_some(()));
+    server.kill_9();
+    let server = start();
+    let output = watch.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.job(&id)["crashes"], 1);
+}
