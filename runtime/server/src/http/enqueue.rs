@@ -14,6 +14,7 @@ use windlass_store::Enqueued;
 
 use super::Api;
 use super::error::{Error, Result};
+use super::job_view::{self, WholeJob};
 use super::read::{Body, NamePath, Query};
 use super::wire::{BackoffWord, Moment, PriorityWord, Shown, Span, UntilWord, WithinWord};
 use crate::limits;
@@ -74,7 +75,7 @@ struct OneAnswer {
     unique_existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_job_id: Option<String>,
-    job: JobAnswer,
+    job: JobOrWhole,
     job_url: String,
     /// The live stream of this job.
     events_url: String,
@@ -86,6 +87,14 @@ struct JobAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueName>,
     state: &'static str,
+}
+
+/// A new job in short; for a duplicate the whole record of the job that is there, its result among it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum JobOrWhole {
+    Short(JobAnswer),
+    Whole(Box<WholeJob>),
 }
 
 #[derive(Debug, Serialize)]
@@ -117,7 +126,12 @@ async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
         return Err(Error::internal("one job in, none out"));
     };
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(answer(stored, queue))).into_response())
+    let existing = if stored.duplicate { api.store.job(stored.id).await? } else { None };
+    let job = match existing {
+        Some(job) => JobOrWhole::Whole(Box::new(job_view::whole(&api.store, job).await?)),
+        None => JobOrWhole::Short(job_answer(&stored, queue)),
+    };
+    Ok((status, Json(answer(stored, job))).into_response())
 }
 
 pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
@@ -231,13 +245,13 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, jobs })).into_response())
 }
 
-fn answer(stored: Enqueued, queue: Option<QueueName>) -> OneAnswer {
+fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
     let id = stored.id.to_string();
     OneAnswer {
         status: if stored.duplicate { "duplicate" } else { stored.state.word() },
         unique_existing: stored.duplicate,
         unique_job_id: stored.duplicate.then(|| id.clone()),
-        job: job_answer(&stored, queue),
+        job,
         job_url: format!("/api/v1/jobs/{id}"),
         events_url: format!("/api/v1/jobs/{id}/events"),
         job_id: id,

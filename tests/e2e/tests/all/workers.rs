@@ -129,3 +129,18 @@ fn a_waiting_fetch_gets_the_job_that_comes() {
     let fetched = waiting.join().expect("the fetch returns");
     assert_eq!((fetched.status, &fetched.body["job_id"]), (200, &json!(id)));
 }
+
+#[test]
+fn a_duplicate_within_the_period_gets_the_finished_job_and_its_result() {
+    let server = Server::start();
+    let job = json!({"queue": "cache", "unique_key": "report-7", "unique_until": "period", "unique_period": "1h"});
+    let id = server.enqueue(&job);
+    server.post("/api/v1/fetch", &json!({"queues": ["cache"], "worker_id": "w", "timeout": 1}));
+    assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &json!({"result": {"rows": 12}})).status, 200);
+    let again = server.post("/api/v1/enqueue", &job);
+    assert_eq!((again.status, &again.body["job_id"]), (200, &json!(id)));
+    assert_eq!(
+        (&again.body["job"]["state"], &again.body["job"]["result"]),
+        (&json!("completed"), &json!({"rows": 12}))
+    );
+}
