@@ -18,7 +18,8 @@ START_TIMEOUT_S=60
 
 "$ROOT/scripts/host-tools.sh"
 say "building the server (the first time this takes several minutes)"
-cargo build -p windlass
+# As `make test` builds it: another choice of packages means other features, and wasmtime built twice.
+cargo build --workspace --all-targets
 plugins/build.sh
 
 # A wildcard address is no place to connect to; the loopback behind it is.
