@@ -1,7 +1,7 @@
 //! How records look on disk: a format version, then the value in postcard.
 //!
 //! The types are core's own, so a move costs no second copy of the job. When one of them changes its shape, the old
-//! shape is kept here under its version number and converted on reading; `tests/fixtures` holds a folder of each format.
+//! shape is kept here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each format.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
-//! Old formats stay readable: a folder of each is kept in `tests/fixtures`, packed as the file tree it is.
+//! Old formats stay readable: a folder of each is kept in `tests/fixtures`, packed into one small file.
 //!
 //! To make the next one when the format changes: `WINDLASS_WRITE_FIXTURE=formatN cargo test -p windlass-store --test store
-//! formats`, and check in the folder it makes.
+//! formats`, and check in the file it makes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use windlass_core::{
 };
 use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
 
-use crate::folder::{copy, open, temporary};
+use crate::folder::{open, temporary};
+use crate::pack::{pack, unpack};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -94,15 +95,18 @@ async fn read(store: &Store) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_format_ever_written_can_be_read_and_gone_on_with() {
     if let Ok(name) = std::env::var("WINDLASS_WRITE_FIXTURE") {
-        let store = open(&fixtures().join(name)).expect("opens");
+        let dir = temporary();
+        let store = open(dir.path()).expect("opens");
         write(&store).await;
         store.close().await;
+        drop(store);
+        std::fs::write(fixtures().join(name), pack(dir.path())).expect("writes");
     }
     let mut found = 0;
     for entry in std::fs::read_dir(fixtures()).expect("there are fixtures") {
         let fixture = entry.expect("an entry").path();
         let dir = temporary();
-        copy(&fixture, dir.path());
+        unpack(&std::fs::read(&fixture).expect("reads"), dir.path());
         let store = open(dir.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
         read(&store).await;
         store.close().await;

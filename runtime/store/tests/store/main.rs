@@ -6,5 +6,6 @@ mod damage;
 mod disk_full;
 mod folder;
 mod formats;
+mod pack;
 mod rng;
 mod simulator;
