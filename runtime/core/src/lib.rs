@@ -6,6 +6,7 @@
 
 mod body;
 pub mod bounds;
+mod bulk;
 mod command;
 mod decide;
 pub mod egress;
@@ -27,6 +28,7 @@ mod time;
 mod unique;
 
 pub use body::{Blob, Body, BodyKind, BodyRef};
+pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
 pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Reply, Retry, Word};
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, Body, BodyKind, Command, Effect, Job, JobId, NewJob, Plugin, QueueName, Reply, Settings, Time,
+    Action, AttemptError, Body, BodyKind, Bulk, BulkId, Command, Effect, Guard, Job, JobId, NewJob, Plugin, QueueName,
+    Reply, Settings, Time,
 };
 
 use crate::embedded::Embedded;
+use crate::search::{Page, Search};
 use crate::{
     Assignment, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, LogLine, OpenError, PluginChange, QueueView,
     ScheduleChange,
@@ -142,6 +144,54 @@ impl Store {
     pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.jobs(list).await,
+        }
+    }
+
+    /// One page of what a filter finds. Reads a view of one moment, on threads that give way to the engine.
+    pub async fn search(&self, search: Search) -> Result<Page, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.search(search).await,
+        }
+    }
+
+    /// The ids of all that pass a filter at this moment, oldest first.
+    pub async fn search_ids(&self, search: Search) -> Result<Vec<JobId>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.search_ids(search).await,
+        }
+    }
+
+    /// Takes an action on many jobs on: durable when it returns, and carried out whatever crashes.
+    pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.start_bulk(action, guard, jobs).await,
+        }
+    }
+
+    pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.bulk(id).await,
+        }
+    }
+
+    /// Those that are known, the newest last.
+    pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.bulks().await,
+        }
+    }
+
+    /// Stops an operation after the step it is in; what it has done stays done.
+    pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.cancel_bulk(id).await,
+        }
+    }
+
+    /// Every operation, each time it has come further.
+    pub fn watch_bulks(&self) -> broadcast::Receiver<Bulk> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_bulks(),
         }
     }
 

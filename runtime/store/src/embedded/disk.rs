@@ -32,10 +32,16 @@ pub enum Space {
     Schedules,
     /// Which job holds which blob file.
     Blobs,
+    /// All jobs by queue and creation: written once, moved only with the queue.
+    Born,
+    /// Jobs by tag, scope, batch, parent and unique key, each in order of creation. Written once.
+    Marks,
+    /// Actions on many jobs at once, and how far they are.
+    Bulks,
 }
 
 impl Space {
-    pub const ALL: [Space; 17] = [
+    pub const ALL: [Space; 20] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -53,6 +59,9 @@ impl Space {
         Space::Plugins,
         Space::Schedules,
         Space::Blobs,
+        Space::Born,
+        Space::Marks,
+        Space::Bulks,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,6 +83,9 @@ impl Space {
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
             Space::Blobs => "blobs",
+            Space::Born => "born",
+            Space::Marks => "marks",
+            Space::Bulks => "bulks",
         }
     }
 }

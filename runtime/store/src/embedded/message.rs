@@ -1,8 +1,9 @@
 //! What travels between the handle and the engine's thread.
 
 use tokio::sync::oneshot;
-use windlass_core::{Command, JobId, NewJob, QueueName, Reply, Settings, Time};
+use windlass_core::{Bulk, Command, JobId, NewJob, QueueName, Reply, Settings, Time};
 
+use super::bulk::BulkChange;
 use crate::{Assignment, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -64,6 +65,10 @@ pub enum Request {
         change: ScheduleChange,
         answer: Answer<()>,
     },
+    Bulk {
+        change: BulkChange,
+        answer: Answer<Bulk>,
+    },
     /// Commit what there is, then stop.
     Close {
         answer: oneshot::Sender<()>,
@@ -81,6 +86,7 @@ impl Request {
             Request::Enqueue { jobs, .. } => jobs.iter().map(inline).sum(),
             Request::Ask { children, .. } => 256 + children.iter().map(inline).sum::<usize>(),
             Request::AskEach { asks, .. } => asks.len() * 256,
+            Request::Bulk { change: BulkChange::Step { jobs, .. }, .. } => jobs.len() * 256,
             Request::Log { lines, .. } => lines.iter().map(|line| line.text.len() + 16).sum(),
             _ => 256,
         }
@@ -91,6 +97,7 @@ impl Request {
         match self {
             Request::Enqueue { jobs, .. } => jobs.len(),
             Request::AskEach { asks, .. } => asks.len(),
+            Request::Bulk { change: BulkChange::Step { jobs, .. }, .. } => jobs.len(),
             _ => 1,
         }
     }
@@ -105,6 +112,7 @@ impl Request {
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
             Request::Plugin { answer, .. } | Request::Schedule { answer, .. } => drop(answer.send(Err(error))),
+            Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
         }
@@ -120,6 +128,7 @@ pub enum Outgoing {
     Settings(Answer<Settings>, Box<Result<Settings, Error>>),
     Count(Answer<u64>, Result<u64, Error>),
     Done(Answer<()>, Result<(), Error>),
+    Bulk(Answer<Bulk>, Box<Result<Bulk, Error>>),
     Closed(oneshot::Sender<()>),
 }
 
@@ -138,6 +147,7 @@ impl Outgoing {
             Outgoing::Settings(answer, value) => drop(answer.send(*value)),
             Outgoing::Count(answer, value) => drop(answer.send(value)),
             Outgoing::Done(answer, value) => drop(answer.send(value)),
+            Outgoing::Bulk(answer, value) => drop(answer.send(*value)),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
         Vec::new()
@@ -153,6 +163,7 @@ impl Outgoing {
             Outgoing::Settings(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Count(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Done(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Bulk(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
     }

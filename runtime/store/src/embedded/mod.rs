@@ -5,6 +5,7 @@
 
 mod apply;
 mod blobs;
+pub mod bulk;
 mod cache;
 mod commit;
 pub mod disk;
@@ -23,6 +24,7 @@ mod read;
 pub mod ready;
 pub mod record;
 pub mod recover;
+mod search;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
@@ -39,7 +41,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
-use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
+use windlass_core::{Blob, Body, Bulk, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
 
 use self::blobs::Blobs;
 pub use self::fjall_disk::FjallDisk;
@@ -62,6 +64,10 @@ struct Inner {
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pulse: Arc<worker::Pulse>,
+    desk: search::Desk,
+    /// Wakes the driver of bulk operations.
+    bell: std::sync::mpsc::Sender<()>,
+    bulk_hub: broadcast::Sender<Bulk>,
     /// Ends with the store: the keeper thread watches it.
     _alive: Arc<()>,
 }

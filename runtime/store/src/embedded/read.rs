@@ -21,13 +21,13 @@ impl From<DiskError> for Error {
 }
 
 impl Embedded {
-    fn disk(&self) -> Result<FjallDisk, Error> {
+    pub(super) fn disk(&self) -> Result<FjallDisk, Error> {
         let shared = self.inner.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened".into() })
     }
 
     /// A read that may take longer than a look into memory.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&FjallDisk) -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, Error> {
@@ -192,7 +192,7 @@ impl Embedded {
     }
 }
 
-fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
+pub(super) fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
     let mut rows = Vec::new();
     let mut failed = None;
     disk.each(space, &[], &mut |_, value| match record::decode(space, value) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
+use windlass_core::{Bulk, Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -58,6 +58,7 @@ impl<D: Disk> Engine<D> {
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))
             .collect();
+        let bulks = read_all::<Bulk>(&disk, Space::Bulks)?.into_iter().map(|bulk| (bulk.id, bulk)).collect();
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
@@ -84,6 +85,7 @@ impl<D: Disk> Engine<D> {
             served: HashMap::new(),
             schedules,
             sweeps: Sweeps::default(),
+            bulks,
             events: Vec::new(),
             shown: 0,
             to_show: Vec::new(),

@@ -126,6 +126,7 @@ impl World {
             scope,
             limit_key: rng.maybe(50, |rng| (*rng.pick(&KEYS).expect("there are keys")).to_owned()),
             target_worker: rng.maybe(12, |rng| (*rng.pick(&WORKERS).expect("there are workers")).to_owned()),
+            tags: rng.maybe(20, |rng| vec![("team".to_owned(), rng.below(3).to_string())]).unwrap_or_default(),
             batch_id: Some(label),
             checkpoint: rng.maybe(10, body),
             hold_reason: rng.maybe(6, |_| "somebody should look".to_owned()),
