@@ -12,6 +12,7 @@ pub mod clock;
 pub mod config;
 mod dispatcher;
 mod http;
+mod jq;
 mod limits;
 mod registry;
 mod shutdown;

@@ -1,14 +1,17 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod bench;
+mod bulk;
 mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod filters;
 mod job;
 mod plugin;
 mod queue;
 mod schedule;
+mod search;
 mod serve;
 mod show;
 mod status;
@@ -31,6 +34,8 @@ enum Command {
     Serve(serve::Serve),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
+    Search(search::Search),
+    Bulk(bulk::Bulk),
     Queue(queue::Queue),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
@@ -39,6 +44,9 @@ enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for a search by jq
+    #[command(name = "jq-child", hide = true)]
+    JqChild,
 }
 
 impl Cli {
@@ -49,6 +57,8 @@ impl Cli {
             Command::Serve(serve) => done(serve.run()),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
+            Command::Search(search) => done(search.run()),
+            Command::Bulk(bulk) => bulk.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
@@ -57,6 +67,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
         }
     }
 }

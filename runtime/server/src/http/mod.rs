@@ -11,9 +11,11 @@ mod serve;
 mod wire;
 
 mod agent;
+mod bulk;
 mod enqueue;
 mod events;
 mod fetch;
+mod filter;
 mod heartbeat;
 mod job_view;
 mod jobs;
@@ -24,6 +26,7 @@ mod policy;
 mod queue_settings;
 mod queues;
 mod schedules;
+mod search;
 mod settle;
 mod stats;
 mod system;
@@ -98,7 +101,13 @@ fn v1() -> Routes {
         .with(routes!(jobs::list))
         .with(routes!(stats::all))
         .with(routes!(jobs::bulk_get))
-        .with(routes!(jobs::dead))
+        .with(routes!(search::search))
+        .with(routes!(search::dead))
+        .with(routes!(bulk::start))
+        .with(routes!(bulk::list_bulks))
+        .with(routes!(bulk::show_bulk, bulk::delete_bulk))
+        .with(routes!(bulk::progress))
+        .with(routes!(bulk::cancel_bulk))
         .with(routes!(jobs::show, jobs::delete))
         .with(routes!(jobs::logs))
         .with(routes!(events::of_job))

@@ -3,6 +3,7 @@
 mod access;
 mod api;
 mod bad_input;
+mod bulk;
 mod command;
 mod crash;
 mod docs;
@@ -10,5 +11,6 @@ mod live;
 mod operating;
 mod running;
 mod schedules;
+mod search;
 mod start_and_stop;
 mod workers;
