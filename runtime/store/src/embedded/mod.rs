@@ -46,7 +46,9 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
-use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits};
+use crate::{
+    Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, PluginChange, ScheduleChange, limits,
+};
 
 #[derive(Clone)]
 pub struct Embedded {
@@ -58,6 +60,7 @@ struct Inner {
     shared: Shared,
     blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
+    log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
@@ -190,6 +193,10 @@ impl Embedded {
 
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         self.inner.hub.subscribe()
+    }
+
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        self.inner.log_hub.subscribe()
     }
 
     pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {
