@@ -30,7 +30,7 @@ try {
   const esbuild = tool("esbuild");
   await esbuild.build({ ...bundleOptions(folder), entryPoints: found, outdir: work, outExtension: { ".js": ".mjs" }, platform: "node", sourcemap: "inline", logLevel: "error" });
   const built = fs.readdirSync(work, { recursive: true }).map(String).filter((name) => name.endsWith(".mjs"));
-  const ran = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...built.map((name) => path.join(work, name))], { stdio: "inherit" });
+  const ran = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...(process.stdout.isTTY ? [] : ["--test-reporter=spec"]), ...built.map((name) => path.join(work, name))], { stdio: "inherit" });
   status = ran.status ?? 1;
 } finally {
   fs.rmSync(work, { recursive: true });
