@@ -36,6 +36,10 @@ pub enum EventKind {
         attempt: u32,
         bytes: u64,
     },
+    /// A round of an agent has ended, and the next waits in line.
+    Continued {
+        iteration: u32,
+    },
     Completed {
         attempt: u32,
     },
@@ -67,7 +71,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 17] = [
+    pub const WORDS: [&'static str; 18] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -75,6 +79,7 @@ impl EventKind {
         "started",
         "progress",
         "checkpoint",
+        "continued",
         "completed",
         "failed",
         "held",
@@ -97,6 +102,7 @@ impl EventKind {
             EventKind::Started { .. } => "started",
             EventKind::Progress(_) => "progress",
             EventKind::Checkpoint { .. } => "checkpoint",
+            EventKind::Continued { .. } => "continued",
             EventKind::Completed { .. } => "completed",
             EventKind::Failed { .. } => "failed",
             EventKind::Held { .. } => "held",

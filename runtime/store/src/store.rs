@@ -14,8 +14,8 @@ use windlass_core::{
 
 use crate::embedded::Embedded;
 use crate::{
-    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, OpenError, PluginChange, QueueView,
-    ScheduleChange,
+    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, OpenError,
+    PluginChange, QueueView, ScheduleChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.

@@ -72,11 +72,7 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Stores jobs that have been checked, each after those of them that it depends on.
-    fn store_all(
-        &mut self,
-        jobs: Vec<NewJob>,
-        order: Vec<usize>,
-    ) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
         let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
         let mut stored: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         for index in order {

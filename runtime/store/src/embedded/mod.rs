@@ -9,8 +9,8 @@ mod cache;
 mod commit;
 pub mod disk;
 pub mod engine;
-pub mod flow;
 mod fjall_disk;
+pub mod flow;
 mod handle;
 #[doc(hidden)]
 pub mod index;
@@ -20,11 +20,11 @@ pub mod keys;
 pub mod message;
 mod open;
 mod read;
+mod read_flow;
 #[doc(hidden)]
 pub mod ready;
 pub mod record;
 pub mod recover;
-mod read_flow;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
@@ -50,7 +50,9 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
-use crate::{Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits};
+use crate::{
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits,
+};
 
 #[derive(Clone)]
 pub struct Embedded {

@@ -40,6 +40,12 @@ struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    iteration: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduled_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -127,6 +133,7 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         EventKind::Started { attempt } => Details { attempt: Some(*attempt), ..none },
         EventKind::Progress(progress) => Details { progress: Some(progress.clone().into()), ..none },
         EventKind::Checkpoint { attempt, bytes } => Details { attempt: Some(*attempt), bytes: Some(*bytes), ..none },
+        EventKind::Continued { iteration } => Details { iteration: Some(*iteration), ..none },
         EventKind::Completed { attempt } => {
             let (result, result_omitted) = result(store, job).await;
             Details { attempt: Some(*attempt), result, result_omitted, ..none }
@@ -147,6 +154,8 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
             Details { reason: Some(reason.to_string()), ..none }
         }
         EventKind::Moved { from } => Details { from: Some(from.clone()), ..none },
+        EventKind::Blocked { waits_for } => Details { waits_for: Some(*waits_for), ..none },
+        EventKind::Scheduled { at } => Details { scheduled_at: Some(Rfc3339(*at)), ..none },
         EventKind::Enqueued
         | EventKind::Approved
         | EventKind::Rejected

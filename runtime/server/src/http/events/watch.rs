@@ -253,10 +253,13 @@ pub fn is_end(kind: &EventKind) -> bool {
     match kind {
         EventKind::Completed { .. } | EventKind::Dead { .. } | EventKind::Cancelled { .. } | EventKind::Deleted => true,
         EventKind::Enqueued
+        | EventKind::Blocked { .. }
+        | EventKind::Scheduled { .. }
         | EventKind::Pending { .. }
         | EventKind::Started { .. }
         | EventKind::Progress(_)
         | EventKind::Checkpoint { .. }
+        | EventKind::Continued { .. }
         | EventKind::Failed { .. }
         | EventKind::Held { .. }
         | EventKind::Approved

@@ -8,8 +8,9 @@ use windlass_core::flow::{Batch, Callback, Dependency, NewBatch, OnFailure};
 use windlass_core::limits::Rate;
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    BackoffKind, Blob, Body, Checkpoint, Command, Failure, JobId, Keep, NewJob, Plugin, PolicyChoice, Priority,
-    Progress, QueueName, Reply, Retry, Settings, Time, Token, Unique, Until, Usage, Version, Within, Word,
+    AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, NewJob, Plugin,
+    PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Spent, Time, Token, Unique, Until, Usage,
+    Version, Within, Word,
 };
 use windlass_store::embedded::message::Request;
 use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
@@ -103,12 +104,12 @@ impl World {
     /// Several, some of which wait for others of them.
     fn new_jobs(&mut self, count: u64) -> Vec<NewJob> {
         let mut jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-        for index in 0..jobs.len() {
+        for (index, job) in jobs.iter_mut().enumerate() {
             if count > 1 && self.rng.chance(30) {
                 // A later one now and then: that may be a circle.
                 let most = if self.rng.chance(5) { count } else { index as u64 };
                 if most > 0 {
-                    jobs[index].depends_on.push(Dependency::Sibling(self.rng.below(most) as usize));
+                    job.depends_on.push(Dependency::Sibling(self.rng.below(most) as usize));
                 }
             }
         }
@@ -216,7 +217,9 @@ impl World {
         let (job, word) = self.speaker();
         let rng = &mut self.rng;
         let command = match rng.below(100) {
-            0..40 => Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default() },
+            0..40 => {
+                Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default(), closing: closing(rng) }
+            }
             40..62 => {
                 let retry = match rng.below(10) {
                     0..6 => Retry::Backoff,
@@ -231,6 +234,7 @@ impl World {
                 word,
                 progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
                 checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 }),
+                spent: None,
             },
         };
         let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
@@ -422,4 +426,17 @@ fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
         last_job: None,
         next_run: None,
     }
+}
+
+/// What some acks say besides: mostly nothing.
+fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
+    let agent = match rng.below(100) {
+        0..8 => AgentStatus::Continue,
+        8..12 => AgentStatus::Hold,
+        12..14 => AgentStatus::Done,
+        _ => return None,
+    };
+    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1 });
+    let spent = Some(Spent { input_tokens: 10, cost_usd: 0.25, ..Spent::default() });
+    Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }

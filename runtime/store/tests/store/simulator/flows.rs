@@ -102,13 +102,7 @@ impl ModelFlows {
     }
 
     /// Takes an event, while the jobs are still as they were before it. `job` is its record after the group.
-    pub fn before(
-        &mut self,
-        event: &Event,
-        job: Option<&Job>,
-        stored: &StoredFlows,
-        jobs: &BTreeMap<JobId, ModelJob>,
-    ) {
+    pub fn before(&mut self, event: &Event, job: Option<&Job>, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
         let id = event.job;
         let had_ended = jobs.get(&id).is_some_and(|job| job.state.is_ended());
         match &event.kind {
@@ -235,7 +229,7 @@ impl ModelFlows {
         self.batches.retain(|id, model| {
             let row = stored.flows.batches.get(id);
             let new = model.members.is_empty() && model.past.is_empty();
-            let sealed = row.map_or(true, |batch| batch.sealed_at.is_some());
+            let sealed = row.is_none_or(|batch| batch.sealed_at.is_some());
             let asked = causes.sealed.contains(id) || causes.batches;
             assert!(!sealed || model.sealed || asked, "{id} is sealed, and nobody asked for that");
             assert!(sealed || !model.sealed, "{id} was sealed");
