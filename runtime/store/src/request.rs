@@ -93,6 +93,16 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// Lines of a job's log as they are written, ahead of the disk. Should the disk fail or the process die, their numbers are given
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecord {
+    pub job: JobId,
+    /// The number of the first line; the others follow without a gap.
+    pub first: u64,
+    pub lines: Vec<LogLine>,
+}
+
 /// A plain list of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobList {

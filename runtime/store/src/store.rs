@@ -14,8 +14,8 @@ use windlass_core::{
 
 use crate::embedded::Embedded;
 use crate::{
-    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, OpenError,
-    PluginChange, QueueView, ScheduleChange,
+    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
+    OpenError, PluginChange, QueueView, ScheduleChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -239,6 +239,14 @@ impl Store {
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         match self {
             Store::Embedded(embedded) => embedded.watch(),
+        }
+    }
+
+    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
+    /// behind is told so by the channel, and finds what it missed in `logs`.
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_logs(),
         }
     }
 

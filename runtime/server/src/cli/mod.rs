@@ -41,7 +41,13 @@ enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for each component that it compiles
+    #[command(name = COMPILE, hide = true)]
+    Compile,
 }
+
+/// The name of the command that makes this program a compiler and nothing else.
+pub const COMPILE: &str = "compile-component";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -60,6 +66,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
 }

@@ -28,7 +28,7 @@ use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::{Error, EventRecord, LogLine, limits};
+use crate::{Error, EventRecord, LogLine, LogRecord, limits};
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -104,7 +104,8 @@ pub struct Engine<D> {
     pub(super) to_show: Vec<std::sync::Arc<EventRecord>>,
     pub(super) event_chunks: std::collections::VecDeque<(u64, u32, Time)>,
     pub(super) events_stored: u64,
-    pub(super) logs: HashMap<JobId, Vec<LogLine>>,
+    /// Lines that wait for a commit, with the number of the first.
+    pub(super) logs: HashMap<JobId, (u64, Vec<LogLine>)>,
     pub(super) log_next: HashMap<JobId, u64>,
     pub(super) effects: Vec<Effect>,
     pub(super) outbox: Vec<Outgoing>,
@@ -117,6 +118,7 @@ pub struct Engine<D> {
     /// Those of them that ended since the last commit. Should it fail, their runner says its word again.
     pub(super) local_ended: Vec<(JobId, Token)>,
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
+    pub(super) log_hub: broadcast::Sender<std::sync::Arc<LogRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
     /// When this engine began: silence of workers counts from here.
     pub(super) started_at: Time,

@@ -269,9 +269,7 @@ impl<D: Disk> Engine<D> {
         if self.load(id)?.is_none_or(|job| job.fence == 0) {
             return Ok(());
         }
-        self.logs.entry(id).or_default().extend(lines);
-        self.soft();
-        Ok(())
+        self.add_lines(id, lines)
     }
 
     /// Something waits that may ride along with a later commit.

@@ -51,7 +51,8 @@ use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
 use crate::{
-    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits,
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, PluginChange,
+    ScheduleChange, limits,
 };
 
 #[derive(Clone)]
@@ -64,6 +65,7 @@ struct Inner {
     shared: Shared,
     blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
+    log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
@@ -204,6 +206,10 @@ impl Embedded {
 
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         self.inner.hub.subscribe()
+    }
+
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        self.inner.log_hub.subscribe()
     }
 
     pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {

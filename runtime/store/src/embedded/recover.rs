@@ -17,12 +17,13 @@ use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::EventRecord;
 use crate::limits::Tuning;
+use crate::{EventRecord, LogRecord};
 
 /// What a restart inside the living process keeps.
 pub struct Alive {
     pub hub: broadcast::Sender<Arc<EventRecord>>,
+    pub log_hub: broadcast::Sender<Arc<LogRecord>>,
     pub orders: mpsc::UnboundedSender<Effect>,
     /// Attempts this process is running. Empty when the process is new.
     pub local: HashSet<(JobId, Token)>,
@@ -100,6 +101,7 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             local_ended: Vec::new(),
             hub: alive.hub,
+            log_hub: alive.log_hub,
             orders: alive.orders,
             started_at: now,
             now,

@@ -88,6 +88,7 @@ pub async fn of_job(
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     // Joined before the job is read: whatever happens after that comes live.
     let (recent, live) = api.hub.join();
+    let log_live = api.store.watch_logs();
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
     let (mut past, end_is_stored) = present_life(past_of(&api, &job, recent).await?, over);
@@ -100,7 +101,7 @@ pub async fn of_job(
     let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
     let log_from = query.logs.then_some(query.logs_from);
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
-    let watched = Watched { job, log_from, log_at: Instant::now(), end };
+    let watched = Watched { job, log_from, log_live, log_at: Instant::now(), end };
     Ok(watcher.of_job(watched, past, over).into_response())
 }
 
