@@ -12,6 +12,7 @@ mod command;
 mod decide;
 pub mod egress;
 mod event;
+pub mod flow;
 pub mod grant;
 mod id;
 mod job;

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod batch;
 mod bench;
 mod bulk;
 mod client;
@@ -37,6 +38,7 @@ enum Command {
     Search(search::Search),
     Bulk(bulk::Bulk),
     Queue(queue::Queue),
+    Batch(batch::Batch),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Worker(status::Worker),
@@ -47,7 +49,13 @@ enum Command {
     /// Started by the server for a search by jq
     #[command(name = "jq-child", hide = true)]
     JqChild,
+    /// Started by the server for each component that it compiles
+    #[command(name = COMPILE, hide = true)]
+    Compile,
 }
+
+/// The name of the command that makes this program a compiler and nothing else.
+pub const COMPILE: &str = "compile-component";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -60,6 +68,7 @@ impl Cli {
             Command::Search(search) => done(search.run()),
             Command::Bulk(bulk) => bulk.run(),
             Command::Queue(queue) => done(queue.run()),
+            Command::Batch(batch) => done(batch.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Worker(worker) => done(worker.run()),
@@ -68,6 +77,7 @@ impl Cli {
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
             Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
+            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
 }

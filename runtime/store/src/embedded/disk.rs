@@ -38,10 +38,14 @@ pub enum Space {
     Marks,
     /// Actions on many jobs at once, and how far they are.
     Bulks,
+    /// Which job waits for which, from both sides.
+    Links,
+    /// Batches, and what is left to do for flows.
+    Flows,
 }
 
 impl Space {
-    pub const ALL: [Space; 20] = [
+    pub const ALL: [Space; 22] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -62,6 +66,8 @@ impl Space {
         Space::Born,
         Space::Marks,
         Space::Bulks,
+        Space::Links,
+        Space::Flows,
     ];
 
     pub fn name(self) -> &'static str {
@@ -86,6 +92,8 @@ impl Space {
             Space::Born => "born",
             Space::Marks => "marks",
             Space::Bulks => "bulks",
+            Space::Links => "links",
+            Space::Flows => "flows",
         }
     }
 }

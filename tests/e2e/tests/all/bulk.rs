@@ -92,10 +92,10 @@ fn a_large_operation_runs_in_the_background_tells_its_progress_and_can_be_cancel
     assert_eq!(taken.body["estimated_total"], 12_000);
     // Made after it was asked for: not one of them.
     let late = server.enqueue(&json!({"queue": "q"}));
-    let mut events = server.events(taken.body["progress_url"].as_str().expect("a path"));
+    let events = server.events(taken.body["progress_url"].as_str().expect("a path"));
     let mut kinds = Vec::new();
     let mut last = Value::Null;
-    while let Some(event) = events.next() {
+    for event in events {
         kinds.push(event.kind);
         last = event.data;
     }

@@ -7,6 +7,7 @@ mod bulk;
 mod command;
 mod crash;
 mod docs;
+mod flows;
 mod live;
 mod operating;
 mod running;

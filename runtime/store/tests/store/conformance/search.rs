@@ -1,6 +1,7 @@
 //! Search finds what a plain look at every job would find: whatever index it goes through, in every order, page by page.
 
 use bytes::Bytes;
+use windlass_core::flow::NewBatch;
 use windlass_core::{
     Body, BodyKind, Command, Failure, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique, Until, Usage,
     Within, Word,
@@ -214,6 +215,10 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
     let mut rng = Rng::new(seed);
     let mut house = House::new();
     let mut made = Vec::new();
+    for n in 0..3 {
+        let batch = NewBatch { id: Some(format!("batch-{n}")), callback: None };
+        house.store.make_batch(batch, Vec::new(), false).await.expect("a batch");
+    }
     for round in 0..4 {
         live(&house, &mut rng, &mut made).await;
         if round == 2 {
