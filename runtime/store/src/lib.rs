@@ -14,6 +14,6 @@ mod store;
 pub use error::{Error, OpenError};
 pub use request::{
     Assignment, By, Claim, Enqueued, EventBounds, EventRecord, JobList, LogLine, PluginChange, QueueView,
-    ScheduleChange,
+    ScheduleChange, WebhookChange,
 };
 pub use store::{Clock, Durability, Options, Store};

@@ -30,12 +30,13 @@ pub enum Space {
     Events,
     Plugins,
     Schedules,
+    Webhooks,
     /// Which job holds which blob file.
     Blobs,
 }
 
 impl Space {
-    pub const ALL: [Space; 17] = [
+    pub const ALL: [Space; 18] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -52,6 +53,7 @@ impl Space {
         Space::Events,
         Space::Plugins,
         Space::Schedules,
+        Space::Webhooks,
         Space::Blobs,
     ];
 
@@ -73,6 +75,7 @@ impl Space {
             Space::Events => "events",
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
+            Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
         }
     }

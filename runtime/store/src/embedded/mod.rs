@@ -46,7 +46,7 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
-use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits};
+use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, WebhookChange, limits};
 
 #[derive(Clone)]
 pub struct Embedded {
@@ -182,6 +182,10 @@ impl Embedded {
 
     pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
         self.call(|answer| Request::Plugin { change, answer }).await
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        self.call(|answer| Request::Webhook { change, answer }).await
     }
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
