@@ -130,11 +130,7 @@ impl Rates {
 
 impl From<&Counts> for Passed {
     fn from(counts: &Counts) -> Passed {
-        Passed {
-            enqueued: counts.enqueued,
-            completed: counts.completed,
-            failed: counts.failed + counts.dead,
-        }
+        Passed { enqueued: counts.enqueued, completed: counts.completed, failed: counts.failed + counts.dead }
     }
 }
 

@@ -216,7 +216,11 @@ impl Registry {
                 return Err(Missing::Store { plugin, version: digest, why });
             }
         };
-        figures::compile(&self.inner.executor, bytes).await.map_err(|why| Missing::Rejected { plugin, version: digest, why })
+        figures::compile(&self.inner.executor, bytes).await.map_err(|why| Missing::Rejected {
+            plugin,
+            version: digest,
+            why,
+        })
     }
 
     fn read<T>(&self, look: impl FnOnce(&Loaded) -> T) -> T {

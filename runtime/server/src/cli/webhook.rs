@@ -63,7 +63,11 @@ impl Webhook {
                     body.insert("retry_limit".to_owned(), json!(limit));
                 }
                 let hook = remote.post("/webhooks", &Value::Object(body))?;
-                if remote.json() { show::json(&hook) } else { show::fields(&hook, &[("webhook", "id"), ("address", "url")]) }
+                if remote.json() {
+                    show::json(&hook)
+                } else {
+                    show::fields(&hook, &[("webhook", "id"), ("address", "url")])
+                }
             }
             Action::List => {
                 let hooks = remote.get("/webhooks")?;

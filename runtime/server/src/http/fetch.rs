@@ -127,7 +127,8 @@ impl Drop for Unsent {
         }
         let reason = || "the worker had gone before it was told".to_owned();
         let claimed = std::mem::take(&mut self.claimed).into_iter();
-        let asks = claimed.map(|(id, token)| (id, Command::HandBack { word: Word::Of(token), reason: reason() })).collect();
+        let asks =
+            claimed.map(|(id, token)| (id, Command::HandBack { word: Word::Of(token), reason: reason() })).collect();
         let store = self.api.store.clone();
         tokio::spawn(async move {
             if let Err(error) = store.ask_each(asks).await {

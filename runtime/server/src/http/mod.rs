@@ -11,6 +11,7 @@ mod serve;
 mod wire;
 
 mod agent;
+mod batches;
 mod enqueue;
 mod events;
 mod fetch;
@@ -101,6 +102,9 @@ fn v1() -> Routes {
         .with(routes!(enqueue::batch))
         .with(routes!(enqueue::webhook, webhooks::remove))
         .with(routes!(webhooks::list, webhooks::create))
+        .with(routes!(batches::make))
+        .with(routes!(batches::show))
+        .with(routes!(batches::seal))
         .with(routes!(jobs::list))
         .with(routes!(stats::all))
         .with(routes!(jobs::bulk_get))

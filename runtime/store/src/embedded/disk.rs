@@ -33,10 +33,14 @@ pub enum Space {
     Webhooks,
     /// Which job holds which blob file.
     Blobs,
+    /// Which job waits for which, from both sides.
+    Links,
+    /// Batches, and what is left to do for flows.
+    Flows,
 }
 
 impl Space {
-    pub const ALL: [Space; 18] = [
+    pub const ALL: [Space; 20] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -55,6 +59,8 @@ impl Space {
         Space::Schedules,
         Space::Webhooks,
         Space::Blobs,
+        Space::Links,
+        Space::Flows,
     ];
 
     pub fn name(self) -> &'static str {
@@ -77,6 +83,8 @@ impl Space {
             Space::Schedules => "schedules",
             Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
+            Space::Links => "links",
+            Space::Flows => "flows",
         }
     }
 }

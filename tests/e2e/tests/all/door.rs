@@ -65,7 +65,10 @@ fn a_worker_that_drains_gets_no_more_jobs_and_keeps_what_it_has() {
     let next = server.enqueue(&json!({"queue": "q"}));
     assert_eq!(waiting.join().expect("answered").status, 204);
     let workers = server.get("/api/v1/workers").body;
-    assert_eq!((&workers[0]["id"], &workers[0]["draining"], &workers[0]["jobs"]), (&json!("ann"), &json!(true), &json!([held])));
+    assert_eq!(
+        (&workers[0]["id"], &workers[0]["draining"], &workers[0]["jobs"]),
+        (&json!("ann"), &json!(true), &json!([held]))
+    );
     assert!(workers[0]["uptime_seconds"].is_u64(), "{workers}");
     assert_eq!(server.post(&format!("/api/v1/ack/{held}"), &json!({})).status, 200);
     assert_eq!(fetch(&server, "bob", "q", 1).body["job_id"], json!(next), "others go on");
@@ -193,7 +196,8 @@ fn figures_of_queues_are_histograms_and_rates() {
 #[test]
 fn an_agent_works_in_rounds_within_its_bounds() {
     let server = Server::start();
-    let id = server.enqueue(&json!({"queue": "q", "agent": {"max_iterations": 2, "max_cost_usd": 5, "iteration_timeout": "10m"}}));
+    let id = server
+        .enqueue(&json!({"queue": "q", "agent": {"max_iterations": 2, "max_cost_usd": 5, "iteration_timeout": "10m"}}));
     let mut checkpoint = Value::Null;
     for round in 1..=2 {
         let fetched = fetch(&server, "w", "q", 2).body;
@@ -206,12 +210,23 @@ fn an_agent_works_in_rounds_within_its_bounds() {
             "lease_token": fetched["lease_token"],
         });
         for _ in 0..2 {
-            assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &ack).body, json!({"status": "ok"}), "an ack may be repeated");
+            assert_eq!(
+                server.post(&format!("/api/v1/ack/{id}"), &ack).body,
+                json!({"status": "ok"}),
+                "an ack may be repeated"
+            );
         }
     }
     let job = server.job(&id);
-    assert_eq!((&job["state"], &job["hold_reason"]), (&json!("held"), &json!("max_iterations reached: 2 of 2")), "{job:#}");
-    assert_eq!(job["agent"], json!({"max_iterations": 2, "max_cost_usd": 5.0, "iteration_timeout": "10m", "iteration": 2}));
+    assert_eq!(
+        (&job["state"], &job["hold_reason"]),
+        (&json!("held"), &json!("max_iterations reached: 2 of 2")),
+        "{job:#}"
+    );
+    assert_eq!(
+        job["agent"],
+        json!({"max_iterations": 2, "max_cost_usd": 5.0, "iteration_timeout": "10m", "iteration": 2})
+    );
     assert_eq!((&job["usage"]["input_tokens"], &job["usage"]["cost_usd"]), (&json!(200), &json!(1.0)));
     assert_eq!(job["usage_by_attempt"].as_array().map(Vec::len), Some(2), "{job:#}");
     assert_eq!(server.post(&format!("/api/v1/jobs/{id}/approve"), &json!({})).body, json!({"status": "pending"}));
@@ -233,7 +248,10 @@ fn an_agent_can_hold_its_job_for_a_person() {
     let ack = json!({"agent_status": "hold", "hold_reason": "which one?"});
     assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &ack).status, 200);
     let job = server.job(&id);
-    assert_eq!((&job["state"], &job["hold_reason"], &job["usage"]["output_tokens"]), (&json!("held"), &json!("which one?"), &json!(3)));
+    assert_eq!(
+        (&job["state"], &job["hold_reason"], &job["usage"]["output_tokens"]),
+        (&json!("held"), &json!("which one?"), &json!(3))
+    );
 }
 
 #[test]
@@ -249,6 +267,10 @@ fn a_worker_of_a_hundred_lines_of_python_does_its_work() {
     let dead = server.wait_for(&bad, "dead");
     worker.kill().expect("it runs");
     worker.wait().expect("our own child");
-    assert_eq!((&job["result"], &job["progress"]["current"], &job["checkpoint"]), (&json!({"counted": 3}), &json!(3), &json!(3)), "{job:#}");
+    assert_eq!(
+        (&job["result"], &job["progress"]["current"], &job["checkpoint"]),
+        (&json!({"counted": 3}), &json!(3), &json!(3)),
+        "{job:#}"
+    );
     assert_eq!(dead["errors"][0]["error"], "ValueError: no luck", "{dead:#}");
 }

@@ -7,6 +7,7 @@ mod command;
 mod crash;
 mod docs;
 mod door;
+mod flows;
 mod live;
 mod operating;
 mod running;

@@ -21,11 +21,11 @@ impl Delivery {
 }
 
 /// An address that answers each delivery with the next of these statuses, and 200 after them.
-fn address(statuses: &[u16]) -> (String, Receiver<Delivery>) {
+fn address(statuses: &'static [u16]) -> (String, Receiver<Delivery>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook?x=1", listener.local_addr().expect("an address"));
     let (sender, deliveries) = mpsc::channel();
-    let mut statuses = statuses.to_vec().into_iter();
+    let mut statuses = statuses.iter().copied();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let status = statuses.next().unwrap_or(200);
@@ -68,7 +68,8 @@ const PRIVATE: &[&str] = &["--webhooks-private"];
 fn what_was_asked_for_arrives_signed_and_in_order() {
     let server = Server::start_on(&Data::new(), PRIVATE);
     let (url, deliveries) = address(&[]);
-    let hook = server.post("/api/v1/webhooks", &json!({"url": url, "events": ["enqueued", "cancelled"], "secret": "s3cret"}));
+    let hook =
+        server.post("/api/v1/webhooks", &json!({"url": url, "events": ["enqueued", "cancelled"], "secret": "s3cret"}));
     assert_eq!(hook.status, 201, "{hook:?}");
     assert_eq!((&hook.body["has_secret"], &hook.body["retry_limit"]), (&json!(true), &json!(3)));
     assert!(!hook.body.to_string().contains("s3cret"), "{hook:?}");
@@ -98,7 +99,8 @@ fn a_delivery_that_fails_is_tried_again_and_given_up_in_the_end() {
     for _ in 0..3 {
         server.enqueue(&json!({"queue": "q"}));
     }
-    let named: Vec<String> = (0..5).map(|_| next(&deliveries).header("x-windlass-delivery").expect("named").to_owned()).collect();
+    let named: Vec<String> =
+        (0..5).map(|_| next(&deliveries).header("x-windlass-delivery").expect("named").to_owned()).collect();
     assert!(named[0] == named[1] && named[2] == named[3] && named[3] != named[4], "{named:?}");
     let hook = eventually("both are counted", || {
         let hook = server.get("/api/v1/webhooks").body[0].clone();

@@ -152,7 +152,8 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
                         let answer = connection.ask(&fetch).await?;
                         count += 1;
                         // The first field of the answer, without reading all of it.
-                        let Some(id) = answer.split("\"job_id\":\"").nth(1).and_then(|rest| rest.split('"').next()) else {
+                        let Some(id) = answer.split("\"job_id\":\"").nth(1).and_then(|rest| rest.split('"').next())
+                        else {
                             continue;
                         };
                         let ack = post(&format!("/api/v1/ack/{id}"), "{}");

@@ -159,8 +159,7 @@ fn first_instruction(setting: &Setting) -> anyhow::Result<Option<Figure>> {
         let answer: Value =
             agent.post(format!("{}/api/v1/enqueue", server.url)).send_json(&job)?.body_mut().read_json()?;
         let id = answer["job_id"].as_str().unwrap_or_default();
-        let job: Value =
-            agent.get(format!("{}/api/v1/jobs/{id}/wait", server.url)).call()?.body_mut().read_json()?;
+        let job: Value = agent.get(format!("{}/api/v1/jobs/{id}/wait", server.url)).call()?.body_mut().read_json()?;
         let began: u128 = match job["result"].as_str().or(job["result"]["$base64"].as_str()) {
             Some(text) => text.parse().or_else(|_| decode(text))?,
             None => job["result"].as_u64().map(u128::from).with_context(|| format!("no time in {job}"))?,
@@ -262,12 +261,14 @@ impl Process {
     /// Waits until it says where it listens.
     fn start(arguments: &[&str]) -> anyhow::Result<Process> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take().ok_or_else(|| anyhow!("no pipe"))?;
         let mut lines = BufReader::new(stderr).lines();
-        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            line.split_once("listening on ").map(|(_, url)| url.trim().to_owned())
-        });
+        let url = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned()));
         let Some(url) = url else {
             let _ = child.kill();
             bail!("`windlass {}` did not start", arguments.join(" "));

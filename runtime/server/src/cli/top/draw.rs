@@ -194,7 +194,17 @@ mod tests {
     #[test]
     fn a_large_terminal_shows_all_of_it() {
         let screen = screen(110, 40);
-        for word in ["mail", "paused", "job_1", "█████░░░░░  50 %", "ann@host", "draining", "digest", "success 90.0 %", "q quit"] {
+        for word in [
+            "mail",
+            "paused",
+            "job_1",
+            "█████░░░░░  50 %",
+            "ann@host",
+            "draining",
+            "digest",
+            "success 90.0 %",
+            "q quit",
+        ] {
             assert!(screen.contains(word), "{word} is missing:\n{screen}");
         }
     }
