@@ -11,11 +11,13 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 mod dispatcher;
+mod figures;
 mod http;
 mod jq;
 mod limits;
 mod registry;
 mod shutdown;
+mod webhooks;
 
 pub use app::App;
 pub use config::Config;

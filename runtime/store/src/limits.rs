@@ -72,6 +72,8 @@ pub const BULKS_KEPT: usize = 1_000;
 pub const BULK_NEWS: usize = 256;
 /// Bulk operations that are not over yet.
 pub const BULKS_OPEN: usize = 100;
+/// Addresses that events can be sent to.
+pub const WEBHOOKS: usize = 100;
 
 /// The limits a simulator makes tiny, so that a few dozen jobs reach every edge that millions would.
 #[derive(Clone, Copy, Debug)]

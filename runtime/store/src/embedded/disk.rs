@@ -30,6 +30,7 @@ pub enum Space {
     Events,
     Plugins,
     Schedules,
+    Webhooks,
     /// Which job holds which blob file.
     Blobs,
     /// All jobs by queue and creation: written once, moved only with the queue.
@@ -45,7 +46,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 22] = [
+    pub const ALL: [Space; 23] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -62,6 +63,7 @@ impl Space {
         Space::Events,
         Space::Plugins,
         Space::Schedules,
+        Space::Webhooks,
         Space::Blobs,
         Space::Born,
         Space::Marks,
@@ -88,6 +90,7 @@ impl Space {
             Space::Events => "events",
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
+            Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
             Space::Born => "born",
             Space::Marks => "marks",

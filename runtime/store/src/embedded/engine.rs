@@ -16,7 +16,7 @@ use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Bulk, BulkId, Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner,
-    Settings, Time, Token, decide, retry,
+    Settings, Time, Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -102,6 +102,7 @@ pub struct Engine<D> {
     pub(super) plugins: BTreeMap<String, Plugin>,
     pub(super) served: HashMap<QueueName, String>,
     pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
     /// Actions on many jobs: those that are not over, and the latest that are.
     pub(super) bulks: BTreeMap<BulkId, Bulk>,

@@ -5,7 +5,7 @@ use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{Bulk, Command, JobId, NewJob, QueueName, Reply, Settings, Time};
 
 use super::bulk::BulkChange;
-use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
@@ -81,6 +81,10 @@ pub enum Request {
         change: BulkChange,
         answer: Answer<Bulk>,
     },
+    Webhook {
+        change: WebhookChange,
+        answer: Answer<()>,
+    },
     /// Commit what there is, then stop.
     Close {
         answer: oneshot::Sender<()>,
@@ -125,7 +129,9 @@ impl Request {
             Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
-            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } => drop(answer.send(Err(error))),
+            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
+                drop(answer.send(Err(error)));
+            }
             Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}

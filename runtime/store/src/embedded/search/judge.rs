@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
             task,
             top: Top::new(wanted, search),
             finder: search.filter.payload_finder(),
-            needles: sieve.map_or(&[][..], |sieve| sieve.needles()).iter().map(|needle| Finder::new(needle)).collect(),
+            needles: sieve.map_or(&[][..], |sieve| sieve.needles()).iter().map(Finder::new).collect(),
             errors: search.filter.error_contains.as_deref().map(Finder::new),
             sift: sieve.map(|sieve| sieve.thread()).transpose()?,
             waiting: Vec::new(),
@@ -141,8 +141,7 @@ impl<'a> Judge<'a> {
 
     /// Goes through all that a source names. False when it gave up, as the stop says.
     pub fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
-        let mut seen = 0usize;
-        for entry in source.entries(self.view, &self.task.search)? {
+        for (seen, entry) in source.entries(self.view, &self.task.search)?.enumerate() {
             let entry = entry?;
             if let Some(stop) = &stop {
                 if stop.is_reached(&self.top, entry.at, &self.task.search) {
@@ -155,7 +154,6 @@ impl<'a> Judge<'a> {
             if seen.is_multiple_of(256) {
                 self.task.check_time()?;
             }
-            seen += 1;
             self.look_at(entry.id)?;
         }
         Ok(true)

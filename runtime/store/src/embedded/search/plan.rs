@@ -210,7 +210,7 @@ fn page(
             let born = Source::Born { queues: ids(queues), births: Source::births(&search.filter) };
             attempts.push((born, Stop { when: When::Full, rows: (rows as usize).clamp(few / 4, few.max(1)) }));
         }
-        if latest && !choice.source.is_by_birth() || latest && !by_birth {
+        if latest && !(by_birth && choice.source.is_by_birth()) {
             let source = in_states_of(&search.filter, queues, true);
             attempts.push((source, Stop { when: When::Older, rows: few }));
         }

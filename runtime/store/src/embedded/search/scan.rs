@@ -245,7 +245,7 @@ fn on_threads(
         judge.finish()
     };
     let parts: Vec<Result<Top, Failed>> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(&one)).collect();
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
         running.into_iter().map(|thread| thread.join().unwrap_or(Err(Failed::Left))).collect()
     });
     let mut top = Top::new(wanted, &task.search);
