@@ -17,6 +17,7 @@ mod plugin;
 
 mod cache;
 mod compile;
+mod componentize;
 mod complexity;
 
 mod gate;
@@ -37,6 +38,7 @@ mod threads;
 mod ticker;
 
 pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
+pub use componentize::{NotComponentized, componentize};
 pub use capability::{Folder, Permissions};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};

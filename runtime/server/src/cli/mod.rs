@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod author;
 mod bench;
 mod client;
 mod completion;
@@ -34,6 +35,7 @@ enum Command {
     Queue(queue::Queue),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Dev(author::Dev),
     Worker(status::Worker),
     Status(status::Status),
     Doctor(doctor::Doctor),
@@ -52,6 +54,7 @@ impl Cli {
             Command::Queue(queue) => done(queue.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Status(status) => done(status.run()),
             Command::Doctor(doctor) => doctor.run(),
