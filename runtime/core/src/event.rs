@@ -28,6 +28,10 @@ pub enum EventKind {
         attempt: u32,
         bytes: u64,
     },
+    /// A round of an agent has ended, and the next waits in line.
+    Continued {
+        iteration: u32,
+    },
     Completed {
         attempt: u32,
     },
@@ -59,12 +63,13 @@ pub enum EventKind {
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 15] = [
+    pub const WORDS: [&'static str; 16] = [
         "enqueued",
         "pending",
         "started",
         "progress",
         "checkpoint",
+        "continued",
         "completed",
         "failed",
         "held",
@@ -85,6 +90,7 @@ impl EventKind {
             EventKind::Started { .. } => "started",
             EventKind::Progress(_) => "progress",
             EventKind::Checkpoint { .. } => "checkpoint",
+            EventKind::Continued { .. } => "continued",
             EventKind::Completed { .. } => "completed",
             EventKind::Failed { .. } => "failed",
             EventKind::Held { .. } => "held",
