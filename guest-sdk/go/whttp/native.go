@@ -4,4 +4,15 @@ package whttp
 
 import "net/http"
 
-func transport() http.RoundTripper { return http.DefaultTransport }
+func do(request Request) (*Response, error) {
+	out, err := http.NewRequest(request.Method, request.URL, request.Body)
+	if err != nil {
+		return nil, err
+	}
+	out.Header = request.Header
+	answer, err := http.DefaultTransport.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: answer.Body}, nil
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	handler "windlass.dev/go/internal/wit/imports/wasi_http_outgoing_handler"
@@ -17,12 +16,7 @@ import (
 	wit "windlass.dev/go/internal/wittypes"
 )
 
-func transport() http.RoundTripper { return outgoing{} }
-
-// outgoing sends one request through wasi:http.
-type outgoing struct{}
-
-func (outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
+func do(request Request) (*Response, error) {
 	out, err := convert(request)
 	if err != nil {
 		return nil, err
@@ -34,11 +28,11 @@ func (outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	sent := handler.Handle(out, wit.None[*types.RequestOptions]())
 	if !sent.IsOk() {
-		return nil, failed(sent.Err())
+		return nil, failed(request.URL, sent.Err())
 	}
 	future := sent.Ok()
 	defer future.Drop()
-	if err := fill(taken.Ok(), request.Body); err != nil {
+	if err := fill(taken.Ok(), request); err != nil {
 		return nil, err
 	}
 	ready := future.Subscribe()
@@ -46,43 +40,49 @@ func (outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
 	ready.Drop()
 	got := future.Get()
 	if !got.IsSome() || !got.Some().IsOk() {
-		return nil, errors.New("whttp: no answer came")
+		return nil, errors.New(request.URL + ": no answer came")
 	}
 	answered := got.Some().Ok()
 	if !answered.IsOk() {
-		return nil, failed(answered.Err())
+		return nil, failed(request.URL, answered.Err())
 	}
-	return response(request, answered.Ok())
+	return response(answered.Ok())
 }
 
-func convert(request *http.Request) (*types.OutgoingRequest, error) {
+func convert(request Request) (*types.OutgoingRequest, error) {
+	wrong := fmt.Errorf("%q is no http:// or https:// address", request.URL)
+	scheme := types.MakeSchemeHttps()
+	rest, secure := strings.CutPrefix(request.URL, "https://")
+	if !secure {
+		var plain bool
+		if rest, plain = strings.CutPrefix(request.URL, "http://"); !plain {
+			return nil, wrong
+		}
+		scheme = types.MakeSchemeHttp()
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	host, path := rest, "/"
+	if at := strings.IndexAny(rest, "/?"); at >= 0 {
+		host, path = rest[:at], rest[at:]
+		if path[0] == '?' {
+			path = "/" + path
+		}
+	}
 	var headers []wit.Tuple2[string, []uint8]
 	for name, values := range request.Header {
 		for _, value := range values {
 			headers = append(headers, wit.Tuple2[string, []uint8]{F0: name, F1: []byte(value)})
 		}
 	}
-	if request.ContentLength > 0 {
-		length := []byte(fmt.Sprint(request.ContentLength))
-		headers = append(headers, wit.Tuple2[string, []uint8]{F0: "Content-Length", F1: length})
-	}
 	fields := types.FieldsFromList(headers)
 	if !fields.IsOk() {
 		return nil, errors.New("whttp: a header of the request cannot be sent")
 	}
 	out := types.MakeOutgoingRequest(fields.Ok())
-	host := request.Host
-	if host == "" {
-		host = request.URL.Host
-	}
-	scheme := types.MakeSchemeHttps()
-	if request.URL.Scheme == "http" {
-		scheme = types.MakeSchemeHttp()
-	}
 	good := out.SetMethod(method(request.Method)).IsOk() && out.SetScheme(wit.Some(scheme)).IsOk() &&
-		out.SetAuthority(wit.Some(host)).IsOk() && out.SetPathWithQuery(wit.Some(request.URL.RequestURI())).IsOk()
+		out.SetAuthority(wit.Some(host)).IsOk() && out.SetPathWithQuery(wit.Some(path)).IsOk()
 	if !good {
-		return nil, fmt.Errorf("whttp: %s cannot be requested", request.URL)
+		return nil, wrong
 	}
 	return out, nil
 }
@@ -108,8 +108,8 @@ func method(name string) types.Method {
 }
 
 // fill sends the body. What one call may write is bounded by the interface.
-func fill(out *types.OutgoingBody, body io.Reader) error {
-	if body != nil {
+func fill(out *types.OutgoingBody, request Request) error {
+	if body := request.Body; body != nil {
 		opened := out.Write()
 		if !opened.IsOk() {
 			return errors.New("whttp: the body cannot be written")
@@ -135,16 +135,17 @@ func fill(out *types.OutgoingBody, body io.Reader) error {
 		stream.Drop()
 	}
 	if finished := types.OutgoingBodyFinish(out, wit.None[*types.Fields]()); !finished.IsOk() {
-		return failed(finished.Err())
+		return failed(request.URL, finished.Err())
 	}
 	return nil
 }
 
-func response(request *http.Request, answer *types.IncomingResponse) (*http.Response, error) {
-	header := http.Header{}
+func response(answer *types.IncomingResponse) (*Response, error) {
+	header := map[string][]string{}
 	fields := answer.Headers()
 	for _, field := range fields.Entries() {
-		header.Add(strings.Clone(field.F0), string(field.F1))
+		name := strings.Clone(field.F0)
+		header[name] = append(header[name], string(field.F1))
 	}
 	fields.Drop()
 	witruntime.Release()
@@ -158,15 +159,7 @@ func response(request *http.Request, answer *types.IncomingResponse) (*http.Resp
 	if !opened.IsOk() {
 		return nil, errors.New("whttp: the answer's body cannot be read")
 	}
-	length := int64(-1)
-	if text := header.Get("Content-Length"); text != "" {
-		fmt.Sscan(text, &length)
-	}
-	return &http.Response{
-		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, ContentLength: length, Request: request,
-		Body: &reader{stream: opened.Ok(), body: body, answer: answer},
-	}, nil
+	return &Response{Status: status, Header: header, Body: &reader{stream: opened.Ok(), body: body, answer: answer}}, nil
 }
 
 // reader reads the body of an answer.
@@ -209,16 +202,20 @@ func (r *reader) Close() error {
 	return nil
 }
 
-func failed(code types.ErrorCode) error {
+func failed(url string, code types.ErrorCode) error {
+	defer witruntime.Release()
+	why := fmt.Sprintf("the request failed: error %d of wasi:http", code.Tag())
 	switch code.Tag() {
 	case types.ErrorCode_HttpRequestDenied:
-		return errors.New("the request was denied; the plugin needs a grant for this host")
-	case types.ErrorCode_InternalError:
-		return errors.New(strings.Clone(code.InternalError().SomeOr("the request failed")))
-	case types.ErrorCode_DnsError:
-		return errors.New("the name was not found")
+		why = "the request was denied; the plugin needs a grant for this host"
+	case types.ErrorCode_DnsError, types.ErrorCode_DnsTimeout, types.ErrorCode_DestinationNotFound:
+		why = "the host was not found"
+	case types.ErrorCode_DestinationIpProhibited:
+		why = "the host's address is not allowed"
 	case types.ErrorCode_ConnectionRefused:
-		return errors.New("the connection was refused")
+		why = "the connection was refused"
+	case types.ErrorCode_InternalError:
+		why = code.InternalError().SomeOr(why)
 	}
-	return fmt.Errorf("the request failed: error %d of wasi:http", code.Tag())
+	return errors.New(url + ": " + why)
 }

@@ -65,13 +65,13 @@ func conform(ctx *windlass.Context, in order) (answer, error) {
 		value, err := ctx.Secret(in.Name)
 		return answer{"value": value}, err
 	case "fetch":
-		response, err := whttp.Client.Get(in.URL)
+		response, err := whttp.Get(in.URL)
 		if err != nil {
 			return nil, err
 		}
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		return answer{"status": response.StatusCode, "body": string(body)}, err
+		return answer{"status": response.Status, "body": string(body)}, err
 	}
 	return nil, windlass.Fatalf("there is no mode %q", in.Mode)
 }

@@ -11,14 +11,12 @@ pub struct Project {
     pub name: String,
     pub lang: Lang,
     pub manifest: Manifest,
-    /// As it was written, comments and all.
-    pub manifest_text: String,
 }
 
 impl Project {
     pub fn open(folder: &Path) -> anyhow::Result<Project> {
         let path = folder.join("windlass.toml");
-        let manifest_text = match std::fs::read_to_string(&path) {
+        let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
                 "there is no {}: a plugin's folder has one; `windlass plugin new NAME --lang rust` makes such a folder",
@@ -26,7 +24,7 @@ impl Project {
             ),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        let manifest: Manifest = toml::from_str(&manifest_text).with_context(|| path.display().to_string())?;
+        let manifest: Manifest = toml::from_str(&text).with_context(|| path.display().to_string())?;
         manifest.check().with_context(|| path.display().to_string())?;
         let Some(lang) = manifest.build.lang else {
             bail!(
@@ -41,7 +39,7 @@ impl Project {
             None => folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         };
         check_name(&name)?;
-        Ok(Project { folder, name, lang, manifest, manifest_text })
+        Ok(Project { folder, name, lang, manifest })
     }
 
     pub fn sdk(&self) -> PathBuf {

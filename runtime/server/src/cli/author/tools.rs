@@ -64,11 +64,6 @@ fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::R
     Ok(folder)
 }
 
-/// Whether a folder of tools is there already.
-pub fn is_ready(name: &str) -> bool {
-    cache().is_ok_and(|cache| cache.join(name).join(".ready").exists())
-}
-
 /// A Python environment with these packages, and nothing else of the system touched. Gives its interpreter.
 pub fn venv(name: &str, packages: &[&OsStr], why: &str) -> anyhow::Result<PathBuf> {
     let folder = once(name, |folder| {
