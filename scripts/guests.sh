@@ -19,12 +19,30 @@ each() {
     done
 }
 
+# The SDK's own tests, then those of every plugin that has any.
+test_python() {
+    local test
+    PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s guest-sdk/python/tests
+    for test in plugins/*/test_*.py; do
+        (cd "$(dirname "$test")" && PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q -b "$(basename "$test" .py)")
+    done
+}
+
+test_js() {
+    local tools test
+    tools=$(scripts/js-guest.sh)
+    node --test --test-reporter=spec guest-sdk/js/test/
+    for test in plugins/*/*.test.[jt]s; do
+        WINDLASS_TOOLS=$tools node guest-sdk/js/test.mjs "$(dirname "$test")"
+    done
+}
+
 lint() { cargo clippy --workspace --all-targets "$@" -- -D warnings; }
 
 bindings() { cargo run --quiet --manifest-path guest-sdk/bindgen/Cargo.toml -- guest-sdk "$@"; }
 
 # Every folder under these that has its own go.mod, the templates aside.
-go_tests() {
+test_go() {
     local go module
     go=$(go_tool)
     for module in guest-sdk/go plugins/*/go.mod; do
@@ -36,7 +54,7 @@ go_tests() {
 }
 
 # The tests of the C SDK and of each plugin in C, with whatever the compiler can find out by itself.
-c_tests() {
+test_c() {
     local test folder flags="-std=gnu11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover"
     mkdir -p target/guests-native
     for test in guest-sdk/c/tests/*_test.c plugins/*/*_test.c; do
@@ -52,8 +70,10 @@ c_tests() {
 tests() {
     bindings --check
     each cargo test --workspace
-    go_tests
-    c_tests
+    test_go
+    test_c
+    test_python
+    test_js
 }
 
 case ${1:-} in

@@ -3,6 +3,8 @@
 //! Start: store (takes the data folder), executor, registry (loads the plugins). Stop: no new claims and no new connections;
 //! handlers get a grace and are handed back; open requests finish; the store closes last.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -14,7 +16,7 @@ use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::http::{self, Api, Hub, Key, Workers, serve};
 use crate::registry::Registry;
-use crate::{Config, Shutdown, limits};
+use crate::{Config, Shutdown, cli, limits};
 
 /// A server that has its data and plugins, and does not serve yet.
 pub struct App {
@@ -40,6 +42,15 @@ pub enum StartError {
     Orders,
 }
 
+/// This very program, as the compiler that it is with `compile-component`.
+pub fn compiler() -> Vec<OsString> {
+    // The link leads to the program that runs, also when an update has put another in its place.
+    let own = Path::new("/proc/self/exe");
+    let program =
+        if own.exists() { own.to_owned() } else { std::env::current_exe().unwrap_or_else(|_| "windlass".into()) };
+    vec![program.into_os_string(), cli::COMPILE.into()]
+}
+
 impl App {
     pub async fn start(config: &Config) -> Result<App, StartError> {
         let clock = Arc::new(SystemClock::start());
@@ -48,6 +59,7 @@ impl App {
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor::Config {
             max_component_bytes: limits::COMPONENT,
+            compiler: Some(compiler()),
             cache: Some(CacheConfig {
                 folder: config.data.join("compiled"),
                 key_file: config.data.join("compiled.key"),

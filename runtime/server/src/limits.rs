@@ -46,6 +46,8 @@ pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
+/// How many of the jobs that a job waits for are named.
+pub const WAITS_FOR: usize = 20;
 /// Log lines in one answer.
 pub const LOG_PAGE: usize = 1_000;
 pub const LOG_PAGE_MOST: usize = 10_000;
@@ -80,7 +82,7 @@ pub const JOB_EVENTS: usize = 100;
 pub const EVENT_RESULT: u64 = 64 * 1024;
 /// A stream that has nothing to say says so this often, so that nobody between takes it for dead.
 pub const SSE_COMMENT: Duration = Duration::from_secs(15);
-/// How often a followed log is looked at: lines are on disk half a second after they were written.
+/// How often a followed log is looked at on disk, for lines that were written before somebody followed it.
 pub const LOG_POLL: Duration = Duration::from_millis(250);
 /// How long `wait` waits for the end of a job.
 pub const WAIT: Duration = Duration::from_secs(30);

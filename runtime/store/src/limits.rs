@@ -33,6 +33,8 @@ pub const EVENTS: u64 = 100_000;
 pub const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Events in memory for watchers that come late or fall behind.
 pub const RECENT_EVENTS: usize = 8_192;
+/// Groups of log lines in memory for watchers that fall behind.
+pub const RECENT_LOGS: usize = 1_024;
 /// Log lines kept per job.
 pub const LOG_LINES: u64 = 10_000;
 /// How long progress and logs may wait for a commit to ride along with.

@@ -43,6 +43,21 @@ pub struct Enqueued {
     pub duplicate: bool,
 }
 
+/// A new batch, and its first members in the order they were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchMade {
+    pub id: String,
+    pub jobs: Vec<Enqueued>,
+}
+
+/// A job at the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linked {
+    pub id: JobId,
+    /// Where it stands; where it stood last, when it is gone.
+    pub state: Option<State>,
+}
+
 /// A queue as it stands.
 #[derive(Clone, Debug)]
 pub struct QueueView {
@@ -76,6 +91,16 @@ pub struct LogLine {
     /// `stdout`, `stderr`, or the level a handler gave.
     pub level: String,
     pub text: String,
+}
+
+/// Lines of a job's log as they are written, ahead of the disk. Should the disk fail or the process die, their numbers are given
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecord {
+    pub job: JobId,
+    /// The number of the first line; the others follow without a gap.
+    pub first: u64,
+    pub lines: Vec<LogLine>,
 }
 
 /// A plain list of jobs.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
+use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AttemptError, Body, BodyKind, Command, Effect, Job, JobId, NewJob, Plugin, QueueName, Reply, Settings, Time,
@@ -13,8 +14,8 @@ use windlass_core::{
 
 use crate::embedded::Embedded;
 use crate::{
-    Assignment, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, LogLine, OpenError, PluginChange, QueueView,
-    ScheduleChange,
+    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
+    OpenError, PluginChange, QueueView, ScheduleChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -81,6 +82,41 @@ impl Store {
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.enqueue(jobs).await,
+        }
+    }
+
+    /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
+    /// is sealed.
+    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.make_batch(batch, jobs, seal).await,
+        }
+    }
+
+    /// No more jobs can join; once all have ended the batch calls back.
+    pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.seal(batch).await,
+        }
+    }
+
+    pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.batch(id).await,
+        }
+    }
+
+    /// The jobs that a job depends on, at most `limit`.
+    pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.dependencies(id, limit).await,
+        }
+    }
+
+    /// The jobs that depend on a job, at most `limit`.
+    pub async fn dependants(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.dependants(id, limit).await,
         }
     }
 
@@ -203,6 +239,14 @@ impl Store {
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         match self {
             Store::Embedded(embedded) => embedded.watch(),
+        }
+    }
+
+    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
+    /// behind is told so by the channel, and finds what it missed in `logs`.
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_logs(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
 use super::attempt::wrong_state;
-use super::{Case, Draft, Known, bounded, end, make_pending, remove};
+use super::{Case, Draft, Known, bounded, end, make_ready, remove};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
     Stop, Time, bounds,
@@ -95,7 +95,7 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
         agent.iteration = 0;
         agent.continued_by = None;
     }
-    make_pending(draft, job, now, reason);
+    make_ready(draft, job, now, reason);
 }
 
 /// A job that comes back to life needs its unique key again.
@@ -192,7 +192,8 @@ pub(super) fn approve(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     let mut draft = Draft::new();
     known.job.hold_reason = None;
     draft.event(&known.job, case.now, EventKind::Approved);
-    make_pending(&mut draft, &mut known.job, case.now, "approved");
+    known.job.scheduled_at = None;
+    make_ready(&mut draft, &mut known.job, case.now, "approved");
     Ok(draft.now(known.job))
 }
 

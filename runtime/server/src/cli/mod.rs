@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod author;
+mod batch;
 mod bench;
 mod client;
 mod completion;
@@ -33,6 +34,7 @@ enum Command {
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Queue(queue::Queue),
+    Batch(batch::Batch),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Dev(author::Dev),
@@ -41,7 +43,13 @@ enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for each component that it compiles
+    #[command(name = COMPILE, hide = true)]
+    Compile,
 }
+
+/// The name of the command that makes this program a compiler and nothing else.
+pub const COMPILE: &str = "compile-component";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -52,6 +60,7 @@ impl Cli {
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
+            Command::Batch(batch) => done(batch.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Dev(dev) => done(dev.run()),
@@ -60,6 +69,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
 }

@@ -38,7 +38,9 @@ enum Action {
     /// All plugins
     List,
     /// One plugin with its versions
-    Show { name: String },
+    Show {
+        name: String,
+    },
     /// Make a stored version the one that new attempts take
     Activate {
         name: String,
@@ -46,9 +48,13 @@ enum Action {
         digest: String,
     },
     /// Go back to the version before the active one
-    Rollback { name: String },
+    Rollback {
+        name: String,
+    },
     /// Remove it; jobs of its queues wait
-    Delete { name: String },
+    Delete {
+        name: String,
+    },
 }
 
 const LIST: [Column; 4] = [("NAME", "name"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];

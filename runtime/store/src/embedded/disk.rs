@@ -32,10 +32,14 @@ pub enum Space {
     Schedules,
     /// Which job holds which blob file.
     Blobs,
+    /// Which job waits for which, from both sides.
+    Links,
+    /// Batches, and what is left to do for flows.
+    Flows,
 }
 
 impl Space {
-    pub const ALL: [Space; 17] = [
+    pub const ALL: [Space; 19] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -53,6 +57,8 @@ impl Space {
         Space::Plugins,
         Space::Schedules,
         Space::Blobs,
+        Space::Links,
+        Space::Flows,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,6 +80,8 @@ impl Space {
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
             Space::Blobs => "blobs",
+            Space::Links => "links",
+            Space::Flows => "flows",
         }
     }
 }

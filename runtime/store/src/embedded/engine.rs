@@ -21,13 +21,14 @@ use windlass_core::{
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
+use super::flow::Flows;
 use super::message::{Outgoing, Request};
 use super::ready::Line;
 use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::{Error, EventRecord, LogLine, limits};
+use crate::{Error, EventRecord, LogLine, LogRecord, limits};
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,10 @@ pub struct Meta {
     /// The oldest event still stored.
     pub events_from: u64,
     pub timers_from: Time,
+    /// The number of the next work of a flow. A link carries the number of its time: what was noted later means it.
+    pub next_work: u64,
+    /// The first work that is not done.
+    pub work_from: u64,
     /// What the next decision's chance is drawn from.
     pub seed: u64,
 }
@@ -90,6 +95,7 @@ pub struct Engine<D> {
     pub(super) served: HashMap<QueueName, String>,
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) sweeps: Sweeps,
+    pub(super) flows: Flows,
     pub(super) next_event: u64,
     pub(super) events: Vec<Event>,
     /// How many of `events` watchers have seen ahead of the commit: progress only.
@@ -98,7 +104,8 @@ pub struct Engine<D> {
     pub(super) to_show: Vec<std::sync::Arc<EventRecord>>,
     pub(super) event_chunks: std::collections::VecDeque<(u64, u32, Time)>,
     pub(super) events_stored: u64,
-    pub(super) logs: HashMap<JobId, Vec<LogLine>>,
+    /// Lines that wait for a commit, with the number of the first.
+    pub(super) logs: HashMap<JobId, (u64, Vec<LogLine>)>,
     pub(super) log_next: HashMap<JobId, u64>,
     pub(super) effects: Vec<Effect>,
     pub(super) outbox: Vec<Outgoing>,
@@ -111,6 +118,7 @@ pub struct Engine<D> {
     /// Those of them that ended since the last commit. Should it fail, their runner says its word again.
     pub(super) local_ended: Vec<(JobId, Token)>,
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
+    pub(super) log_hub: broadcast::Sender<std::sync::Arc<LogRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
     /// When this engine began: silence of workers counts from here.
     pub(super) started_at: Time,
@@ -128,13 +136,17 @@ impl<D: Disk> Engine<D> {
         for request in requests {
             self.handle(request)?;
         }
+        self.settle_flows()?;
         self.serve_waiting()?;
+        self.settle_flows()?;
+        self.answer_seals()?;
         let soft_is_due = self.soft_since.is_some_and(|since| self.now.since(since) >= limits::SOFT_DELAY);
         if self.hard || soft_is_due {
             self.commit()?;
         }
         if self.dirty.is_empty() {
             self.jobs.age(self.tuning.cached_jobs);
+            self.flows.age(self.tuning.cached_jobs);
         }
         self.release();
         Ok(())
@@ -147,7 +159,7 @@ impl<D: Disk> Engine<D> {
 
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
-        if self.sweeps.is_busy() || !self.awake.is_empty() {
+        if self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
         let timer = self.timers.next(&self.disk)?;
@@ -192,8 +204,9 @@ impl<D: Disk> Engine<D> {
                 why: format!("job {id} is in a queue that is not stored"),
             });
         };
-        let decided =
-            decide(command, Facts { job: Some(job), queue: &queue.row, lock, target_lock, children }, self.now, seed);
+        let queue = &queue.row;
+        let facts = Facts { job: Some(job), queue, lock, target_lock, children, dependencies: Vec::new() };
+        let decided = decide(command, facts, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
@@ -214,14 +227,11 @@ impl<D: Disk> Engine<D> {
             Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
             None => None,
         };
+        let dependencies = self.dependencies_of(&new)?;
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
-        match decide(
-            Command::Enqueue(Box::new(new)),
-            Facts { job, queue, lock, target_lock: None, children: 0 },
-            self.now,
-            seed,
-        ) {
+        let facts = Facts { job, queue, lock, target_lock: None, children: 0, dependencies };
+        match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
         }
@@ -328,6 +338,9 @@ impl<D: Disk> Engine<D> {
             outgoing.fail(error.clone());
         }
         for answer in self.waiting.drain() {
+            let _ = answer.send(Err(error.clone()));
+        }
+        for answer in self.flows.answers() {
             let _ = answer.send(Err(error.clone()));
         }
         for answer in self.sweeps.answers() {

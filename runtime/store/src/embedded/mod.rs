@@ -10,6 +10,7 @@ mod commit;
 pub mod disk;
 pub mod engine;
 mod fjall_disk;
+pub mod flow;
 mod handle;
 #[doc(hidden)]
 pub mod index;
@@ -19,6 +20,7 @@ pub mod keys;
 pub mod message;
 mod open;
 mod read;
+mod read_flow;
 #[doc(hidden)]
 pub mod ready;
 pub mod record;
@@ -26,6 +28,7 @@ pub mod recover;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
+mod table;
 mod tick;
 mod timers;
 mod waiting;
@@ -39,6 +42,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
 
 use self::blobs::Blobs;
@@ -46,7 +50,10 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
-use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, PluginChange, ScheduleChange, limits};
+use crate::{
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, PluginChange,
+    ScheduleChange, limits,
+};
 
 #[derive(Clone)]
 pub struct Embedded {
@@ -58,6 +65,7 @@ struct Inner {
     shared: Shared,
     blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
+    log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
@@ -143,6 +151,14 @@ impl Embedded {
         self.call(|answer| Request::Enqueue { jobs, answer }).await
     }
 
+    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        self.call(|answer| Request::MakeBatch { batch, jobs, seal, answer }).await
+    }
+
+    pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
+        self.call(|answer| Request::Seal { batch, answer }).await
+    }
+
     pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
         let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = self.inner.clock.now() + claim.wait;
@@ -190,6 +206,10 @@ impl Embedded {
 
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         self.inner.hub.subscribe()
+    }
+
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        self.inner.log_hub.subscribe()
     }
 
     pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {

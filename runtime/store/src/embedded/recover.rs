@@ -11,17 +11,19 @@ use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, T
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
 use super::engine::{Engine, META_KEY, Meta, QueueState};
+use super::flow::Flows;
 use super::ready::Line;
 use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::EventRecord;
 use crate::limits::Tuning;
+use crate::{EventRecord, LogRecord};
 
 /// What a restart inside the living process keeps.
 pub struct Alive {
     pub hub: broadcast::Sender<Arc<EventRecord>>,
+    pub log_hub: broadcast::Sender<Arc<LogRecord>>,
     pub orders: mpsc::UnboundedSender<Effect>,
     /// Attempts this process is running. Empty when the process is new.
     pub local: HashSet<(JobId, Token)>,
@@ -84,6 +86,7 @@ impl<D: Disk> Engine<D> {
             served: HashMap::new(),
             schedules,
             sweeps: Sweeps::default(),
+            flows: Flows::default(),
             events: Vec::new(),
             shown: 0,
             to_show: Vec::new(),
@@ -98,6 +101,7 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             local_ended: Vec::new(),
             hub: alive.hub,
+            log_hub: alive.log_hub,
             orders: alive.orders,
             started_at: now,
             now,

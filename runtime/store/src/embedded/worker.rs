@@ -82,7 +82,7 @@ enum End {
 impl Worker {
     /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
     pub fn run(self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
-        let (hub, orders) = (engine.hub.clone(), engine.orders.clone());
+        let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -95,6 +95,7 @@ impl Worker {
                     self.put_shared(None);
                     let alive = |local: &HashSet<(JobId, Token)>| Alive {
                         hub: hub.clone(),
+                        log_hub: log_hub.clone(),
                         orders: orders.clone(),
                         local: local.clone(),
                         new_process: false,

@@ -6,6 +6,7 @@ mod bad_input;
 mod command;
 mod crash;
 mod docs;
+mod flows;
 mod live;
 mod operating;
 mod running;

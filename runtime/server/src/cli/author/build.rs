@@ -10,9 +10,9 @@ use clap::Args;
 use windlass_core::manifest::Lang;
 use windlass_executor::componentize;
 
+use super::check;
 use super::project::Project;
 use super::tools::{self, ask, run, say};
-use super::check;
 
 /// Build a plugin's folder into a component, and check that a server would take it
 #[derive(Debug, Args)]
@@ -79,9 +79,8 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     if !output.status.success() {
         bail!("the build failed: cargo ended with {}; what it said is above", output.status);
     }
-    let built = last_component(&output.stdout, &project.folder).context(
-        "cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]",
-    )?;
+    let built = last_component(&output.stdout, &project.folder)
+        .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
     fs::copy(&built, out).with_context(|| format!("cannot copy {built}"))?;
     Ok(())
 }
@@ -90,9 +89,11 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
 fn last_component(messages: &[u8], folder: &Path) -> Option<String> {
     let manifest = folder.join("Cargo.toml");
     let lines = String::from_utf8_lossy(messages);
-    let mut built = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).filter(|message| {
-        message["reason"] == "compiler-artifact" && message["manifest_path"].as_str().map(Path::new) == Some(&manifest)
-    });
+    let mut built =
+        lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).filter(|message| {
+            message["reason"] == "compiler-artifact"
+                && message["manifest_path"].as_str().map(Path::new) == Some(&manifest)
+        });
     let files = built.next_back()?["filenames"].clone();
     files.as_array()?.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".wasm")).map(str::to_owned)
 }
@@ -126,7 +127,8 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
 fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let wanted = sdk.join("requirements.txt");
-    let text = fs::read(&wanted).with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
+    let text = fs::read(&wanted)
+        .with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
     let folder = format!("python-{}", tools::short_digest(&text));
     let packages = [OsStr::new("-r"), wanted.as_os_str()];
     let python = tools::venv(&folder, &packages, "componentize-py makes components of Python")?;
@@ -138,7 +140,11 @@ fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
 
 fn javascript(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
-    tools::need("node", "it runs the tools that turn JavaScript into a component", "https://nodejs.org (version 20 or newer)")?;
+    tools::need(
+        "node",
+        "it runs the tools that turn JavaScript into a component",
+        "https://nodejs.org (version 20 or newer)",
+    )?;
     let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
     say("building (esbuild, componentize-qjs)");
     let mut build = Command::new("node");
@@ -163,7 +169,9 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
     say("building (go)");
     let module = out.with_extension("module");
     // The linker would refuse that the SDK takes memory from below Go's heap, which is what the host's values need.
-    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-checklinkname=0 -s -w", "-o"]).arg(&module).arg(".");
+    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-checklinkname=0 -s -w", "-o"])
+        .arg(&module)
+        .arg(".");
     go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")]).current_dir(&project.folder);
     run(&mut go, "the build failed")?;
     finish(&module, out)
@@ -188,12 +196,24 @@ fn go_version(text: &str) -> Option<(u32, u32)> {
 fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let sources = c_sources(&project.folder)?;
-    let python = tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc compiles C to WebAssembly")?;
+    let python =
+        tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc compiles C to WebAssembly")?;
     say("building (zig cc)");
     let module = out.with_extension("module");
     let cache = tools::cache()?.join("zig-cache");
     let mut cc = Command::new(python);
-    cc.args(["-m", "ziglang", "cc", "-target", "wasm32-wasi", "-mexec-model=reactor", "-std=gnu11", "-Wall", "-Os", "-s"]);
+    cc.args([
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        "wasm32-wasi",
+        "-mexec-model=reactor",
+        "-std=gnu11",
+        "-Wall",
+        "-Os",
+        "-s",
+    ]);
     // Without it an instance takes 16 MiB for its stack.
     cc.arg("-Wl,-z,stack-size=1048576").arg("-I").arg(&sdk).arg("-I").arg(&project.folder);
     cc.args(&sources).arg(sdk.join("windlass.c")).arg(sdk.join("bindings/windlass_wit.c")).arg("-o").arg(&module);
@@ -244,7 +264,12 @@ mod tests {
         for name in ["b.c", "a.c", "a_test.c", "test_b.c", "a.h"] {
             fs::write(dir.path().join(name), "").expect("room");
         }
-        let names: Vec<_> = c_sources(dir.path()).expect("two").iter().filter_map(|path| path.file_name()).map(OsStr::to_os_string).collect();
+        let names: Vec<_> = c_sources(dir.path())
+            .expect("two")
+            .iter()
+            .filter_map(|path| path.file_name())
+            .map(OsStr::to_os_string)
+            .collect();
         assert_eq!(names, ["a.c", "b.c"]);
     }
 

@@ -158,7 +158,11 @@ fn watch(folder: &Path, tell: Sender<Happened>) -> anyhow::Result<impl Watcher> 
 /// Whether a file within the folder is worth a build.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let scratch = name.ends_with('~') || name.ends_with(".swp") || name.starts_with(".#") || name == "4913" || name.ends_with(".lock");
+    let scratch = name.ends_with('~')
+        || name.ends_with(".swp")
+        || name.starts_with(".#")
+        || name == "4913"
+        || name.ends_with(".lock");
     !scratch && !path.components().any(|part| PASSED_OVER.iter().any(|passed| part.as_os_str() == *passed))
 }
 
@@ -289,7 +293,9 @@ mod tests {
         for source in ["src/lib.rs", "windlass.toml", "app.py", "sdk/windlass.h"] {
             assert!(is_source(Path::new(source)), "{source}");
         }
-        for product in ["build/x.wasm", "target/debug/x", "sdk/__pycache__/a.pyc", ".git/index", "src/lib.rs~", "Cargo.lock"] {
+        for product in
+            ["build/x.wasm", "target/debug/x", "sdk/__pycache__/a.pyc", ".git/index", "src/lib.rs~", "Cargo.lock"]
+        {
             assert!(!is_source(Path::new(product)), "{product}");
         }
     }

@@ -37,7 +37,8 @@ fn program(command: &Command) -> String {
 pub fn cache() -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let folder = base.context("neither XDG_CACHE_HOME nor HOME is set: there is no place to keep tools in")?.join("windlass");
+    let folder =
+        base.context("neither XDG_CACHE_HOME nor HOME is set: there is no place to keep tools in")?.join("windlass");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
 }
@@ -83,7 +84,11 @@ pub fn venv(name: &str, packages: &[&OsStr], why: &str) -> anyhow::Result<PathBu
 pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
     let text = fs::read(package_json).with_context(|| format!("cannot read {}", package_json.display()))?;
     once(&format!("js-{}", short_digest(&text)), |folder| {
-        need("npm", "it brings the tools that turn JavaScript into a component", "install Node.js 20 or newer: https://nodejs.org")?;
+        need(
+            "npm",
+            "it brings the tools that turn JavaScript into a component",
+            "install Node.js 20 or newer: https://nodejs.org",
+        )?;
         say(&format!("installing the JavaScript tools into {} (npm)", folder.display()));
         fs::write(folder.join("package.json"), &text)?;
         let mut npm = Command::new("npm");

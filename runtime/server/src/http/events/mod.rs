@@ -88,6 +88,7 @@ pub async fn of_job(
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     // Joined before the job is read: whatever happens after that comes live.
     let (recent, live) = api.hub.join();
+    let log_live = api.store.watch_logs();
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
     let (mut past, end_is_stored) = present_life(past_of(&api, &job, recent).await?, over);
@@ -100,7 +101,7 @@ pub async fn of_job(
     let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
     let log_from = query.logs.then_some(query.logs_from);
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
-    let watched = Watched { job, log_from, log_at: Instant::now(), end };
+    let watched = Watched { job, log_from, log_live, log_at: Instant::now(), end };
     Ok(watcher.of_job(watched, past, over).into_response())
 }
 
@@ -124,7 +125,9 @@ async fn past_of(api: &Api, job: &Job, recent: Vec<Arc<Told>>) -> Result<Vec<Arc
 fn present_life(mut past: Vec<Arc<Told>>, over: bool) -> (Vec<Arc<Told>>, bool) {
     let kind = |told: &Arc<Told>| told.record.event.kind.clone();
     let last_end = past.iter().rposition(|told| is_end(&kind(told)));
-    let revived = |told: &Arc<Told>| matches!(kind(told), EventKind::Pending { .. } | EventKind::Started { .. });
+    let revived = |told: &Arc<Told>| {
+        matches!(kind(told), EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Started { .. })
+    };
     let end_is_stored = over && last_end.is_some_and(|end| !past[end..].iter().any(revived));
     let before = if end_is_stored {
         last_end.and_then(|end| past[..end].iter().rposition(|told| is_end(&kind(told))))

@@ -12,6 +12,7 @@ use windlass_store::embedded::keys::{self, TimerFor};
 use windlass_store::embedded::{index, record};
 
 use super::disk::SimDisk;
+use super::flows::StoredFlows;
 use super::model::{Model, ModelJob};
 
 /// All that is stored, decoded.
@@ -21,6 +22,7 @@ pub struct Stored {
     pub locks: BTreeMap<Vec<u8>, Lock>,
     pub schedules: Vec<Schedule>,
     pub meta: Meta,
+    pub flows: StoredFlows,
 }
 
 impl Stored {
@@ -31,6 +33,7 @@ impl Stored {
             queues: queues.collect(),
             locks: rows(disk, Space::Locks).into_iter().collect(),
             schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
+            flows: StoredFlows::read(disk),
             meta: rows(disk, Space::Meta)
                 .into_iter()
                 .find_map(|(key, meta)| (key == META_KEY).then_some(meta))
@@ -59,6 +62,7 @@ pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
     lanes(disk, stored);
     locks(stored, model, now);
     nothing_left_over(disk, stored);
+    model.flows.check(stored);
 }
 
 fn as_the_model_says(stored: &Stored, model: &Model) {

@@ -33,6 +33,7 @@ pub struct World {
     engine: Engine<SimDisk>,
     tuning: Tuning,
     hub: broadcast::Sender<std::sync::Arc<windlass_store::EventRecord>>,
+    log_hub: broadcast::Sender<std::sync::Arc<windlass_store::LogRecord>>,
     orders: mpsc::UnboundedSender<Effect>,
     /// Claims that wait for a job.
     pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
@@ -63,7 +64,9 @@ impl World {
         let (orders, _) = mpsc::unbounded_channel();
         let disk = SimDisk::new();
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
-        let alive = Alive { hub: hub.clone(), orders: orders.clone(), local: HashSet::new(), new_process: true };
+        let (log_hub, _) = broadcast::channel(16);
+        let (local, new_process) = (HashSet::new(), true);
+        let alive = Alive { hub: hub.clone(), log_hub: log_hub.clone(), orders: orders.clone(), local, new_process };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
@@ -76,6 +79,7 @@ impl World {
             engine,
             tuning,
             hub,
+            log_hub,
             orders,
             waiting: Vec::new(),
             sweeping: Vec::new(),
@@ -173,7 +177,13 @@ impl World {
         let local = alive.unwrap_or_default();
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
-            let alive = Alive { hub: self.hub.clone(), orders: self.orders.clone(), local: local.clone(), new_process };
+            let alive = Alive {
+                hub: self.hub.clone(),
+                log_hub: self.log_hub.clone(),
+                orders: self.orders.clone(),
+                local: local.clone(),
+                new_process,
+            };
             let seed = self.rng.next();
             self.engine =
                 Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
@@ -200,6 +210,11 @@ impl World {
         for asked in asked {
             match asked {
                 Asked::Enqueue { jobs, .. } => self.expect_jobs(jobs),
+                Asked::MakeBatch { jobs, .. } => {
+                    self.expect_jobs(jobs);
+                    causes.batches = true;
+                }
+                Asked::Seal { batch, .. } => causes.sealed.push(batch.clone()),
                 Asked::Claim { claim, .. } => causes.claims.push(claim.clone()),
                 Asked::Ask { job, command, children, .. } => {
                     self.expect_jobs(children);
@@ -223,7 +238,7 @@ impl World {
 
     fn expect_jobs(&mut self, jobs: &[windlass_core::NewJob]) {
         for job in jobs {
-            self.model.specs.insert(job.batch_id.clone().expect("every job has a label"), job.clone());
+            self.model.specs.insert(job.created_by.clone().expect("every job has a label"), job.clone());
         }
     }
 
@@ -234,15 +249,18 @@ impl World {
         }
         let stored = Stored::read(&self.disk);
         self.model.adopt_settings(&stored, causes);
+        self.model.flows.adopt(&stored.flows, causes);
         let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
         for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
             for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
                 self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
                 let job = stored.jobs.get(&record.event.job).map(|job| &**job);
+                self.model.flows.before(&record.event, job, &stored.flows, &self.model.jobs);
                 self.model.take(&record, causes, job);
             }
         }
         self.model.adopt_silent(&stored, causes);
+        self.model.flows.settle(&stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
     }
 
@@ -251,7 +269,9 @@ impl World {
         for _ in 0..1_000 {
             let wake = self.engine.next_wake().expect("the disk reads");
             if wake.is_none_or(|at| at > self.now) {
-                check::at_rest(&Stored::read(&self.disk), self.now);
+                let stored = Stored::read(&self.disk);
+                check::at_rest(&stored, self.now);
+                self.model.flows.at_rest(&stored);
                 self.check_waiting();
                 return;
             }
@@ -310,6 +330,8 @@ impl World {
 fn tell(asked: &Asked) -> String {
     match asked {
         Asked::Enqueue { jobs, .. } => format!("enqueue {jobs:?}"),
+        Asked::MakeBatch { jobs, .. } => format!("make a batch of {jobs:?}"),
+        Asked::Seal { batch, .. } => format!("seal {batch}"),
         Asked::Claim { claim, deadline, .. } => format!("claim {claim:?} until {deadline}"),
         Asked::Ask { job, command, children, .. } => format!("ask {job} {command:?} {children:?}"),
         Asked::Each { asks, .. } => format!("ask each {asks:?}"),
