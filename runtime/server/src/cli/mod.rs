@@ -3,6 +3,7 @@
 mod author;
 mod batch;
 mod bench;
+mod bench_http;
 mod client;
 mod completion;
 mod doctor;
@@ -14,7 +15,9 @@ mod schedule;
 mod serve;
 mod show;
 mod status;
+mod top;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -39,7 +42,9 @@ enum Command {
     Plugin(plugin::Plugin),
     Dev(author::Dev),
     Worker(status::Worker),
+    Webhook(webhook::Webhook),
     Status(status::Status),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
@@ -65,7 +70,9 @@ impl Cli {
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
+            Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
