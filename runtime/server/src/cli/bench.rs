@@ -21,6 +21,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
+    Flow(Options),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -49,6 +51,10 @@ impl Bench {
         match self.what {
             What::Engine(options) => {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
+                show(&figures, options.output)
+            }
+            What::Flow(options) => {
+                let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
             What::Victim { dir, jobs } => {
