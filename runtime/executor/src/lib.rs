@@ -15,9 +15,11 @@ mod error;
 mod limits;
 mod plugin;
 
+mod apart;
 mod cache;
 mod compile;
 mod complexity;
+mod componentize;
 
 mod gate;
 mod kept;
@@ -37,8 +39,10 @@ mod meter;
 mod threads;
 mod ticker;
 
+pub use apart::compile_apart;
 pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
 pub use capability::{Folder, Permissions};
+pub use componentize::{NotComponentized, componentize};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};

@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod author;
 mod batch;
 mod bench;
+mod bench_http;
 mod client;
 mod completion;
 mod doctor;
@@ -14,7 +16,9 @@ mod schedule;
 mod serve;
 mod show;
 mod status;
+mod top;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -38,12 +42,21 @@ enum Command {
     Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Dev(author::Dev),
     Worker(status::Worker),
+    Webhook(webhook::Webhook),
     Status(status::Status),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for each component that it compiles
+    #[command(name = COMPILE, hide = true)]
+    Compile,
 }
+
+/// The name of the command that makes this program a compiler and nothing else.
+pub const COMPILE: &str = "compile-component";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -58,11 +71,15 @@ impl Cli {
             Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
+            Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
 }

@@ -25,7 +25,7 @@ const WORKER_SHUTDOWN: &str = "worker_shutdown";
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Ack<'a> {
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
     /// Whether the chain of the job goes on.
     step_status: Option<StepWord>,
@@ -34,7 +34,7 @@ struct Ack<'a> {
     hold_reason: Option<String>,
     exit_reason: Option<String>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
     /// The job is not done: it goes on when its children have ended, with another attempt that reads their results.
@@ -95,7 +95,7 @@ struct Acks<'a> {
 struct AckOf<'a> {
     job_id: String,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
     step_status: Option<StepWord>,
     usage: Option<TokenUsage>,
