@@ -53,11 +53,16 @@ pub const FILTER_STATES: usize = 64;
 pub const JQ_TIME: Duration = Duration::from_secs(2);
 pub const JQ_CPU: Duration = Duration::from_secs(60);
 pub const JQ_MEMORY: u64 = 1024 * 1024 * 1024;
+/// Searches by jq at once; each has up to two children. The others wait.
+pub const JQ_FILTERS: usize = 8;
 /// What a jq filter may yield for one payload before it counts as yielding nothing.
 pub const JQ_OUTPUTS: usize = 10_000;
 /// A bulk operation on more jobs than this runs in the background; on fewer, the caller waits so long.
 pub const BULK_WAITS: usize = 10_000;
 pub const BULK_PATIENCE: Duration = Duration::from_secs(60);
+/// Nodes in the picture of a flow, and neighbours of one node in it.
+pub const FLOW_NODES: usize = 300;
+pub const FLOW_CHILDREN: usize = 50;
 /// How many of the jobs that a job waits for are named.
 pub const WAITS_FOR: usize = 20;
 /// Log lines in one answer.

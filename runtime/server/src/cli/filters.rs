@@ -62,6 +62,8 @@ pub struct Filters {
     batch_id: Option<String>,
     #[arg(long = "parent", value_name = "JOB")]
     parent_id: Option<String>,
+    #[arg(long = "chain", value_name = "ID")]
+    chain_id: Option<String>,
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
     #[arg(long, value_name = "N")]
@@ -104,6 +106,7 @@ impl Filters {
             ("error_contains", &self.error_contains),
             ("batch_id", &self.batch_id),
             ("parent_id", &self.parent_id),
+            ("chain_id", &self.chain_id),
             ("unique_key", &self.unique_key),
             ("job_id_prefix", &self.job_id_prefix),
         ];

@@ -10,6 +10,7 @@ mod completion;
 mod doctor;
 mod enqueue;
 mod filters;
+mod flow;
 mod job;
 mod plugin;
 mod queue;
@@ -43,6 +44,7 @@ enum Command {
     Bulk(bulk::Bulk),
     Queue(queue::Queue),
     Batch(batch::Batch),
+    Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Dev(author::Dev),
@@ -76,6 +78,7 @@ impl Cli {
             Command::Bulk(bulk) => bulk.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Batch(batch) => done(batch.run()),
+            Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Dev(dev) => done(dev.run()),

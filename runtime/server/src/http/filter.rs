@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use utoipa::ToSchema;
+use windlass_core::flow::Chain;
 use windlass_core::{JobId, Name, State};
 use windlass_store::search::{Filter, Sieve, Span};
 
@@ -53,6 +54,7 @@ pub struct JobFilter {
     batch_id: Option<String>,
     #[schema(value_type = Option<JobIdText>)]
     parent_id: Option<String>,
+    chain_id: Option<String>,
     unique_key: Option<String>,
     attempt_min: Option<u32>,
     attempt_max: Option<u32>,
@@ -102,6 +104,7 @@ impl JobFilter {
             error_contains: text("error_contains", self.error_contains)?,
             batch_id: self.batch_id,
             parent: self.parent_id.map(|id| parent(&id)).transpose()?,
+            chain: self.chain_id.map(|id| chain(&id)).transpose()?,
             unique_key: self.unique_key,
             attempt_min: self.attempt_min,
             attempt_max: self.attempt_max,
@@ -109,19 +112,13 @@ impl JobFilter {
             payload_contains: text("payload_contains", self.payload_contains)?,
         };
         let sieve = match text("payload_jq", self.payload_jq)? {
-            Some(code) => Some(jq(code).await?),
+            Some(code) => match Jq::checked(code).await {
+                Ok(jq) => Some(Arc::new(jq) as Arc<dyn Sieve>),
+                Err(why) => return Err(Error::field("payload_jq", why)),
+            },
             None => None,
         };
         Ok((filter, sieve))
-    }
-}
-
-/// Checks a jq filter, which takes a child process and so a thread that may wait.
-async fn jq(code: String) -> Result<Arc<dyn Sieve>> {
-    let checked = tokio::task::spawn_blocking(move || Jq::new(&code)).await.map_err(Error::internal)?;
-    match checked {
-        Ok(jq) => Ok(Arc::new(jq)),
-        Err(why) => Err(Error::field("payload_jq", why)),
     }
 }
 
@@ -152,6 +149,11 @@ fn text(field: &str, text: Option<String>) -> Result<Option<String>> {
         }
         text => Ok(text),
     }
+}
+
+fn chain(id: &str) -> Result<JobId> {
+    Chain::first(id)
+        .ok_or_else(|| Error::field("chain_id", format!("{id:?} is not the id of a chain, as its jobs show it")))
 }
 
 fn parent(id: &str) -> Result<JobId> {

@@ -121,7 +121,7 @@ mod tests {
     fn a_wrong_filter_says_where() {
         for (code, place) in [
             (".a ==", "at its end"),
-            (".a == (1", "at character 7"),
+            (".a == (1", "closing parenthesis"),
             (".a | nosuch(1)", "at character 6"),
             (".a | $x", "at character 6"),
             ("\"\\q\"", "at character"),

@@ -3,7 +3,7 @@
 //! does, be it to loop for ever, to recurse without end or to eat all memory, reaches the server.
 //!
 //! Reading order: `mod` (the server's side), `wire` (what goes between the two), `child` (the other side), `needles` (what
-//! can be told of a filter without running it). The search handler calls [`Jq::new`]; `windlass jq-child` is [`child::run`].
+//! can be told of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is [`child::run`].
 
 pub mod child;
 mod needles;
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use windlass_store::search::{Sieve, SieveError, Sift};
 
 use crate::limits;
@@ -27,7 +28,12 @@ pub struct Jq {
     /// The child that checked it: the first thread takes it.
     first: Mutex<Option<Process>>,
     watched: Arc<Watched>,
+    /// So many children there may be, and no more.
+    _turn: SemaphorePermit<'static>,
 }
+
+/// Filters that are at work.
+static TURNS: Semaphore = Semaphore::const_new(limits::JQ_FILTERS);
 
 impl fmt::Debug for Jq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,12 +42,18 @@ impl fmt::Debug for Jq {
 }
 
 impl Jq {
-    /// Checks a filter. Waits for a child process, so it wants a thread that may wait.
-    pub fn new(filter: &str) -> Result<Jq, SieveError> {
+    /// Checks a filter when its turn has come. It waits for a child process, on a thread that may wait.
+    pub async fn checked(filter: String) -> Result<Jq, SieveError> {
+        let stopping = || SieveError("the server is stopping".into());
+        let turn = TURNS.acquire().await.map_err(|_| stopping())?;
+        tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|_| stopping())?
+    }
+
+    fn new(filter: &str, turn: SemaphorePermit<'static>) -> Result<Jq, SieveError> {
         let watched = Arc::new(Watched::default());
         watch(Arc::downgrade(&watched));
         let (process, needles) = Process::start(filter, &watched)?;
-        Ok(Jq { filter: filter.to_owned(), needles, first: Mutex::new(Some(process)), watched })
+        Ok(Jq { filter: filter.to_owned(), needles, first: Mutex::new(Some(process)), watched, _turn: turn })
     }
 }
 

@@ -69,7 +69,8 @@ pub fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
     let batch = job.batch_id.as_deref().map(Mark::Batch);
     let parent = job.parent.map(Mark::Parent);
     let unique = job.unique.as_ref().map(|unique| Mark::Unique(&unique.key));
-    tags.chain(scope).chain(batch).chain(parent).chain(unique)
+    let chain = job.ties.as_ref().and_then(|ties| ties.chain).map(|place| Mark::Chain(place.first));
+    tags.chain(scope).chain(batch).chain(parent).chain(unique).chain(chain)
 }
 
 /// The job that a lasting entry names.

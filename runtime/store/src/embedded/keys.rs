@@ -187,6 +187,8 @@ pub enum Mark<'a> {
     Batch(&'a str),
     Parent(JobId),
     Unique(&'a str),
+    /// By the first job of the chain.
+    Chain(JobId),
 }
 
 /// All jobs with this mark. No mark's prefix is another's: texts come with their length.
@@ -205,6 +207,7 @@ pub fn marks(mark: Mark<'_>) -> Vec<u8> {
         Mark::Batch(batch) => text(2, &[batch.as_bytes()]),
         Mark::Parent(parent) => text(3, &[&parent.to_bytes()]),
         Mark::Unique(unique) => text(4, &[unique.as_bytes()]),
+        Mark::Chain(first) => text(5, &[&first.to_bytes()]),
     }
     key
 }
@@ -250,6 +253,16 @@ pub fn batch(id: &str) -> Vec<u8> {
 /// What the callback of a batch was given: apart, so that a count never rewrites it.
 pub fn callback(batch: &str) -> Vec<u8> {
     [&[1], batch.as_bytes()].concat()
+}
+
+/// The numbers of a job's children.
+pub fn family(parent: JobId) -> Vec<u8> {
+    [&[2], &parent.to_bytes()[..]].concat()
+}
+
+/// What a chain is, by its first job.
+pub fn chain(first: JobId) -> Vec<u8> {
+    [&[3], &first.to_bytes()[..]].concat()
 }
 
 /// Work that flows have left to do, in the order it came.

@@ -43,6 +43,8 @@ pub struct Filter {
     pub error_contains: Option<String>,
     pub batch_id: Option<String>,
     pub parent: Option<JobId>,
+    /// The first job of the chain it is in.
+    pub chain: Option<JobId>,
     pub unique_key: Option<String>,
     pub attempt_min: Option<u32>,
     pub attempt_max: Option<u32>,
@@ -72,6 +74,9 @@ impl Filter {
             && (self.error_contains.is_none() || job.last_error.is_some())
             && same(self.batch_id.as_deref(), job.batch_id.as_deref())
             && same(self.parent.as_ref(), job.parent.as_ref())
+            && self.chain.is_none_or(|first| {
+                job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first == first)
+            })
             && same(self.unique_key.as_ref(), job.unique.as_ref().map(|unique| &unique.key))
             && self.attempt_min.is_none_or(|least| job.attempt >= least)
             && self.attempt_max.is_none_or(|most| job.attempt <= most)

@@ -103,6 +103,10 @@ fn every_filter_finds_what_it_should_and_nothing_else() {
         assert_eq!(found(&server, &filter), expected, "{filter}");
     }
     assert_eq!(server.get("/api/v1/dead").body["total"], 0);
+
+    let chain = json!({"steps": [{"queue": "chained"}, {"queue": "chained"}]});
+    let first = server.enqueue(&json!({"queue": "chained", "payload": {"n": 6}, "chain": chain}));
+    assert_eq!(found(&server, &json!({"chain_id": server.job(&first)["chain_id"]})), [6]);
 }
 
 #[test]

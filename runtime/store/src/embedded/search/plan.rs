@@ -173,6 +173,9 @@ fn marks(filter: &Filter) -> Vec<(Mark<'_>, Filter)> {
     if let Some(parent) = filter.parent {
         marks.push((Mark::Parent(parent), Filter { parent: None, ..filter.clone() }));
     }
+    if let Some(first) = filter.chain {
+        marks.push((Mark::Chain(first), Filter { chain: None, ..filter.clone() }));
+    }
     if let Some(batch) = &filter.batch_id {
         marks.push((Mark::Batch(batch), Filter { batch_id: None, ..filter.clone() }));
     }
