@@ -4,8 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use windlass_executor::bench as guest;
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
 use crate::clock::SystemClock;
@@ -21,6 +23,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// What each language costs: the same job that returns at once in every one, beside bare wasmtime
+    Languages(Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -38,6 +42,21 @@ struct Options {
     output: Output,
 }
 
+#[derive(Debug, Args)]
+struct Languages {
+    /// Components to measure; `make plugins` builds target/plugins/test-LANG.wasm
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A payload with which they return at once
+    #[arg(long, default_value = r#"{"mode":"noop"}"#)]
+    payload: String,
+    /// Seconds for each language instead of half a minute
+    #[arg(long)]
+    quick: bool,
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     Text,
@@ -51,12 +70,68 @@ impl Bench {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
+            What::Languages(languages) => languages.run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
                 bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)
             }
         }
     }
+}
+
+impl Languages {
+    fn run(self) -> anyhow::Result<()> {
+        let mut guests = Vec::new();
+        for file in &self.files {
+            let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+            let component = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?.into();
+            guests.push(guest::Guest { name: stem.trim_start_matches("test-").to_owned(), component });
+        }
+        let say = |line: &str| eprintln!("{line}");
+        let found = guest::languages(guests, &self.payload.into(), self.quick, &say).map_err(anyhow::Error::from_boxed)?;
+        let mut out = std::io::stdout().lock();
+        if self.output == Output::Json {
+            let languages: Vec<Value> = found.iter().map(language_in_json).collect();
+            writeln!(out, "{}", json!({ "languages": languages }))?;
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "| language | component | compile | cold | warm | reused | bare wasmtime | ratio | memory |\n|---|---|---|---|---|---|---|---|---|"
+        )?;
+        for each in &found {
+            writeln!(
+                out,
+                "| {} | {} KB | {:.0} ms | {:.1} ms | {:.0} µs | {:.0} µs | {:.0} µs | {:.2}{} | {:.1} MB |",
+                each.name,
+                each.component_bytes / 1000,
+                each.compile_ms,
+                each.cold_ms,
+                each.warm_us,
+                each.reused_us,
+                each.bare_us,
+                each.ratio(),
+                if each.ratio() <= guest::MOST_RATIO { "" } else { " MISSED" },
+                each.memory_bytes as f64 / 1e6,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn language_in_json(language: &guest::Language) -> Value {
+    json!({
+        "name": language.name,
+        "component_bytes": language.component_bytes,
+        "compile_ms": language.compile_ms,
+        "cold_ms": language.cold_ms,
+        "warm_us": language.warm_us,
+        "reused_us": language.reused_us,
+        "bare_us": language.bare_us,
+        "ratio": language.ratio(),
+        "memory_bytes": language.memory_bytes,
+        "holds": language.ratio() <= guest::MOST_RATIO,
+    })
 }
 
 fn setting(options: &Options) -> anyhow::Result<Setting> {
