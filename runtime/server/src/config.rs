@@ -20,6 +20,8 @@ pub struct Config {
     pub max_connections: usize,
     pub api_key: Option<String>,
     pub insecure: bool,
+    pub max_fetches: usize,
+    pub webhooks_private: bool,
 }
 
 /// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
@@ -53,6 +55,14 @@ pub struct Layer {
     /// The key that every request must carry; needed on an address that other machines can reach
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
+
+    /// How many fetches may wait on one queue; more are answered 429 [default: 1000]
+    #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
+    pub max_fetches: Option<usize>,
+
+    /// Deliver webhooks to this machine and its private networks, too
+    #[arg(long)]
+    pub webhooks_private: bool,
 
     /// Serve other machines without a key: whoever reaches the port may do everything
     #[arg(long)]
@@ -103,6 +113,8 @@ impl Config {
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
             api_key: flags.api_key.or(file.api_key),
             insecure: flags.insecure || file.insecure,
+            max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
+            webhooks_private: flags.webhooks_private || file.webhooks_private,
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });
         if !(1..=limits::BODY_MOST).contains(&config.max_body) {

@@ -11,10 +11,12 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 mod dispatcher;
+mod figures;
 mod http;
 mod limits;
 mod registry;
 mod shutdown;
+mod webhooks;
 
 pub use app::App;
 pub use config::Config;

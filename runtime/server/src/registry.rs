@@ -14,6 +14,7 @@ use windlass_executor::{self as executor, Executor, Rejected};
 use windlass_store::{Clock, PluginChange, Store};
 
 use crate::clock::SystemClock;
+use crate::figures;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -94,7 +95,7 @@ impl Registry {
     /// Takes a component in: checked, compiled, stored and made active in one step, or refused with nothing changed.
     /// Without `queues`, a plugin keeps those it serves; a new one serves the queue of its own name.
     pub async fn upload(&self, name: Name, queues: Option<Vec<QueueName>>, bytes: Bytes) -> Result<Uploaded, Error> {
-        let code = self.inner.executor.compile(bytes.clone()).await?;
+        let code = figures::compile(&self.inner.executor, bytes.clone()).await?;
         let blob = self.inner.store.keep_blob(bytes).await?;
 
         let _changing = self.inner.changing.lock().await;
@@ -142,7 +143,7 @@ impl Registry {
         let mut plugin = self.plugin(name).await?;
         let version = find_version(&plugin, version).map_err(windlass_store::Error::from)?.clone();
         let bytes = self.inner.store.read_blob(version.component).await?;
-        let code = self.inner.executor.compile(bytes).await?;
+        let code = figures::compile(&self.inner.executor, bytes).await?;
         self.write(|loaded| loaded.code.insert(version.component.sha256, code));
         plugin.active = Some(version.component.sha256);
         plugin.updated_at = self.inner.clock.now();
@@ -215,7 +216,11 @@ impl Registry {
                 return Err(Missing::Store { plugin, version: digest, why });
             }
         };
-        self.inner.executor.compile(bytes).await.map_err(|why| Missing::Rejected { plugin, version: digest, why })
+        figures::compile(&self.inner.executor, bytes).await.map_err(|why| Missing::Rejected {
+            plugin,
+            version: digest,
+            why,
+        })
     }
 
     fn read<T>(&self, look: impl FnOnce(&Loaded) -> T) -> T {

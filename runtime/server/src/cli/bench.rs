@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use windlass_executor::bench as guest;
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
+use super::{bench_http, bench_languages};
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -23,8 +22,16 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
+    Http(HttpOptions),
+    /// Started by `http`: answers every body with itself
+    #[command(hide = true)]
+    Echo,
+    /// Started by `http`: sends what its standard input says
+    #[command(hide = true)]
+    Load,
     /// What each language costs: the same job that returns at once in every one, beside bare wasmtime
-    Languages(Languages),
+    Languages(bench_languages::Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -43,18 +50,12 @@ struct Options {
 }
 
 #[derive(Debug, Args)]
-struct Languages {
-    /// Components to measure; `make plugins` builds target/plugins/test-LANG.wasm
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// A payload with which they return at once
-    #[arg(long, default_value = r#"{"mode":"noop"}"#)]
-    payload: String,
-    /// Seconds for each language instead of half a minute
-    #[arg(long)]
-    quick: bool,
-    #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+struct HttpOptions {
+    #[command(flatten)]
+    options: Options,
+    /// A component that tells when it began, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,6 +71,12 @@ impl Bench {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
+            What::Http(HttpOptions { options, guest }) => {
+                let setting = bench_http::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_http::run(&setting)?, options.output)
+            }
+            What::Echo => bench_http::peer::run(),
+            What::Load => bench_http::load::run(),
             What::Languages(languages) => languages.run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
@@ -77,61 +84,6 @@ impl Bench {
             }
         }
     }
-}
-
-impl Languages {
-    fn run(self) -> anyhow::Result<()> {
-        let mut guests = Vec::new();
-        for file in &self.files {
-            let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-            let component = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?.into();
-            guests.push(guest::Guest { name: stem.trim_start_matches("test-").to_owned(), component });
-        }
-        let say = |line: &str| eprintln!("{line}");
-        let found = guest::languages(guests, &self.payload.into(), self.quick, &say).map_err(anyhow::Error::from_boxed)?;
-        let mut out = std::io::stdout().lock();
-        if self.output == Output::Json {
-            let languages: Vec<Value> = found.iter().map(language_in_json).collect();
-            writeln!(out, "{}", json!({ "languages": languages }))?;
-            return Ok(());
-        }
-        writeln!(
-            out,
-            "| language | component | compile | cold | warm | reused | bare wasmtime | ratio | memory |\n|---|---|---|---|---|---|---|---|---|"
-        )?;
-        for each in &found {
-            writeln!(
-                out,
-                "| {} | {} KB | {:.0} ms | {:.1} ms | {:.0} µs | {:.0} µs | {:.0} µs | {:.2}{} | {:.1} MB |",
-                each.name,
-                each.component_bytes / 1000,
-                each.compile_ms,
-                each.cold_ms,
-                each.warm_us,
-                each.reused_us,
-                each.bare_us,
-                each.ratio(),
-                if each.ratio() <= guest::MOST_RATIO { "" } else { " MISSED" },
-                each.memory_bytes as f64 / 1e6,
-            )?;
-        }
-        Ok(())
-    }
-}
-
-fn language_in_json(language: &guest::Language) -> Value {
-    json!({
-        "name": language.name,
-        "component_bytes": language.component_bytes,
-        "compile_ms": language.compile_ms,
-        "cold_ms": language.cold_ms,
-        "warm_us": language.warm_us,
-        "reused_us": language.reused_us,
-        "bare_us": language.bare_us,
-        "ratio": language.ratio(),
-        "memory_bytes": language.memory_bytes,
-        "holds": language.ratio() <= guest::MOST_RATIO,
-    })
 }
 
 fn setting(options: &Options) -> anyhow::Result<Setting> {

@@ -2,6 +2,8 @@
 
 mod batch;
 mod bench;
+mod bench_http;
+mod bench_languages;
 mod client;
 mod completion;
 mod doctor;
@@ -13,7 +15,9 @@ mod schedule;
 mod serve;
 mod show;
 mod status;
+mod top;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -37,7 +41,9 @@ enum Command {
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Worker(status::Worker),
+    Webhook(webhook::Webhook),
     Status(status::Status),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
@@ -62,7 +68,9 @@ impl Cli {
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Worker(worker) => done(worker.run()),
+            Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),

@@ -30,6 +30,7 @@ pub enum Space {
     Events,
     Plugins,
     Schedules,
+    Webhooks,
     /// Which job holds which blob file.
     Blobs,
     /// Which job waits for which, from both sides.
@@ -39,7 +40,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 19] = [
+    pub const ALL: [Space; 20] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -56,6 +57,7 @@ impl Space {
         Space::Events,
         Space::Plugins,
         Space::Schedules,
+        Space::Webhooks,
         Space::Blobs,
         Space::Links,
         Space::Flows,
@@ -79,6 +81,7 @@ impl Space {
             Space::Events => "events",
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
+            Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
             Space::Links => "links",
             Space::Flows => "flows",

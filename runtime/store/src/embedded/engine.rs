@@ -16,7 +16,7 @@ use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, Time,
-    Token, decide, retry,
+    Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -94,6 +94,7 @@ pub struct Engine<D> {
     pub(super) plugins: BTreeMap<String, Plugin>,
     pub(super) served: HashMap<QueueName, String>,
     pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
     pub(super) flows: Flows,
     pub(super) next_event: u64,

@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{Command, JobId, NewJob, QueueName, Reply, Settings, Time};
 
-use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
@@ -76,6 +76,10 @@ pub enum Request {
         change: ScheduleChange,
         answer: Answer<()>,
     },
+    Webhook {
+        change: WebhookChange,
+        answer: Answer<()>,
+    },
     /// Commit what there is, then stop.
     Close {
         answer: oneshot::Sender<()>,
@@ -118,7 +122,9 @@ impl Request {
             Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
-            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } => drop(answer.send(Err(error))),
+            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
+                drop(answer.send(Err(error)));
+            }
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
         }

@@ -52,7 +52,7 @@ use self::worker::Shared;
 pub use self::worker::Tally;
 use crate::{
     Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, PluginChange,
-    ScheduleChange, limits,
+    ScheduleChange, WebhookChange, limits,
 };
 
 #[derive(Clone)]
@@ -198,6 +198,10 @@ impl Embedded {
 
     pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
         self.call(|answer| Request::Plugin { change, answer }).await
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        self.call(|answer| Request::Webhook { change, answer }).await
     }
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use windlass_core::schedule::Schedule;
-use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, State, Time};
+use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, State, Time, Webhook};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
@@ -141,6 +141,10 @@ impl Embedded {
 
     pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
         self.read(|disk| rows(disk, Space::Plugins)).await
+    }
+
+    pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
+        self.read(|disk| rows(disk, Space::Webhooks)).await
     }
 
     pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
