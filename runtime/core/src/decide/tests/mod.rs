@@ -4,6 +4,7 @@ mod agents;
 mod counting;
 mod stops;
 mod table;
+mod ties;
 mod unique;
 mod words;
 
@@ -23,6 +24,8 @@ pub struct Desk {
     pub effects: Vec<Effect>,
     pub events: Vec<EventKind>,
     pub errors: usize,
+    /// What the next enqueue depends on.
+    pub dependencies: Vec<(crate::JobId, State)>,
     asked: u64,
 }
 
@@ -36,6 +39,7 @@ impl Desk {
             effects: Vec::new(),
             events: Vec::new(),
             errors: 0,
+            dependencies: Vec::new(),
             asked: 0,
         }
     }
@@ -72,7 +76,8 @@ impl Desk {
             _ => (self.job.clone(), self.job.as_ref().and_then(Job::lock_key)),
         };
         let lock = key.and_then(|key| self.locks.get(&key).cloned());
-        let facts = Facts { job, queue: &queue, lock, target_lock, children: 0, dependencies: Vec::new() };
+        let facts =
+            Facts { job, queue: &queue, lock, target_lock, children: 0, dependencies: self.dependencies.clone() };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
             match change {
