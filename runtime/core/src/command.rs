@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority, Progress, Queue,
-    Runner, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority, Progress,
+    Queue, Runner, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.

@@ -193,10 +193,8 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
         }
     }
     if !whole {
-        denied.push(Denied {
-            what: format!("HTTP to `{asked}`"),
-            flag: format!("--http {}", word(&asked.to_string())),
-        });
+        denied
+            .push(Denied { what: format!("HTTP to `{asked}`"), flag: format!("--http {}", word(&asked.to_string())) });
     }
 }
 

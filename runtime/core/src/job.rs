@@ -213,8 +213,12 @@ pub struct Stop {
 pub enum AfterStop {
     /// Back in line, for the version that has taken over.
     Swap,
-    Hold { reason: String },
-    Cancel { reason: String },
+    Hold {
+        reason: String,
+    },
+    Cancel {
+        reason: String,
+    },
     Expire,
     Delete,
 }

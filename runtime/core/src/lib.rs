@@ -36,8 +36,8 @@ pub use job::{
 };
 pub use name::{Name, QueueName};
 pub use plugin::{
-    Canary, Choice, Digest, Happened, Happening, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,
-    Stopped, Swap, Version, Why, change as change_plugin, parse_digest, short as short_digest,
+    Canary, Choice, Digest, Happened, Happening, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent,
+    PluginFacts, Stopped, Swap, Version, Why, change as change_plugin, parse_digest, short as short_digest,
 };
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
 pub use queue::{Counts, Keep, Queue, Retention, Settings};

@@ -34,7 +34,10 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     // A swap is nobody's wish about the job, and is told when it is done.
     let quiet = |then: &AfterStop| *then == AfterStop::Swap;
     let first = run.stop.as_ref().is_none_or(|stop| quiet(&stop.then)) && !quiet(&then);
-    run.swap_by = None;
+    if run.swap_by.take().is_some() {
+        // The clock was to look at it for the swap alone.
+        run.watch_at = None;
+    }
     run.stop = Some(Stop { at: now, then: then.clone() });
     if run.runner.is_local() {
         draft.effects.push(Effect::Stop { job: job.id, token: run.token, why: then });

@@ -3,8 +3,8 @@
 use super::clock::next_watch;
 use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, make_pending, make_retrying};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Decision, EventKind, Failure, Job, Plugin, Progress, Reason, Refusal,
-    Reply, Retry, Run, Runner, State, Time, Token, Usage, Why, Word, bounds, retry,
+    AfterStop, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Decision, EventKind, Failure, Job, Plugin,
+    Progress, Reason, Refusal, Reply, Retry, Run, Runner, State, Time, Token, Usage, Why, Word, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -69,15 +69,15 @@ fn started(job: &Job, runner: &Runner, why: Why) -> Reason {
         Why::Canary => format!("started on version {version}, the canary").into(),
         Why::Pinned => {
             let schema = job.checkpoint_schema;
-            format!("started on version {version}: the active one does not read its checkpoint (schema {schema})").into()
+            format!("started on version {version}: the active one does not read its checkpoint (schema {schema})")
+                .into()
         }
     }
 }
 
 /// The end of an attempt counts for the version that is on trial, if it ran there.
 pub(super) fn count_canary(draft: &mut Draft, plugin: Option<&Plugin>, run: &Run, failed: bool, now: Time) {
-    let (true, Some(plugin), Runner::Local { version, .. }) = (run.canary, plugin, &run.runner) else { return };
-    if let Some((plugin, events)) = plugin.count(version, failed, now) {
+    if let Some((plugin, events)) = plugin.and_then(|plugin| plugin.count(run, failed, now)) {
         draft.changes.push(Change::Plugin(Box::new(plugin)));
         draft.changes.extend(events.into_iter().map(Change::Event));
     }

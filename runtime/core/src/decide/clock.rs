@@ -60,9 +60,6 @@ pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Resul
         return Ok(Draft::new().done(known.job, Reply::Unchanged));
     }
     if run.runner.is_local() {
-        if let Some(run) = known.job.run.as_mut() {
-            run.watch_at = None;
-        }
         return Ok(ask_stop(known.job, AfterStop::Swap, now));
     }
     let mut draft = Draft::new();

@@ -2,8 +2,8 @@
 
 use super::{Case, Draft, bounded};
 use crate::{
-    Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply, State, Time,
-    Timeline, bounds,
+    Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
+    State, Time, Timeline, bounds,
 };
 
 pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decision, Refusal> {

@@ -165,6 +165,7 @@ fn upload(
         // It keeps what it serves, at first the queue of its own name; a manifest without queues has no opinion.
         wanted.queues.clone_from(&plugin.queues);
     }
+    each_once(&mut wanted.queues);
     wanted.check()?;
     let mut events = Vec::new();
     match plugin.versions.iter_mut().find(|version| version.component.sha256 == digest) {
@@ -254,6 +255,7 @@ fn set_manifest(
     if manifest.queues.is_empty() {
         manifest.queues.clone_from(&plugin.queues);
     }
+    each_once(&mut manifest.queues);
     manifest.check()?;
     if let Some(version) = plugin.versions.iter_mut().find(|version| version.component.sha256 == digest) {
         version.manifest = manifest;
@@ -359,6 +361,16 @@ fn remove(mut plugin: Plugin, force: bool, facts: &PluginFacts<'_>, now: Time) -
     let event = plugin.note(now, Happening::Removed, None, if running > 0 { "by force" } else { "" });
     let stopped = (running > 0).then_some(Stopped { swap: Swap::Now, only: None });
     Ok(PluginChange { plugin: None, grant: Some(None), events: vec![event], stopped })
+}
+
+fn each_once(queues: &mut Vec<QueueName>) {
+    let mut seen = Vec::new();
+    queues.retain(|queue| {
+        !seen.contains(queue) && {
+            seen.push(queue.clone());
+            true
+        }
+    });
 }
 
 fn attempts(running: usize) -> String {

@@ -1,7 +1,7 @@
 //! Which version an attempt takes, and what its end means for a version that is on trial.
 
 use super::{Canary, Digest, Happening, Plugin, Version, short};
-use crate::{Event, Job, Runner, Time};
+use crate::{Event, Job, Run, Runner, Time};
 
 /// The version that an attempt takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,10 +55,12 @@ impl Plugin {
     }
 
     /// Counts the end of an attempt on the canary. Answers with the plugin and what happened to it, when it was one.
-    pub fn count(&self, version: &str, failed: bool, now: Time) -> Option<(Plugin, Vec<Event>)> {
-        let canary = self.canary.as_ref()?;
+    pub fn count(&self, run: &Run, failed: bool, now: Time) -> Option<(Plugin, Vec<Event>)> {
+        // One that began before belongs to an earlier trial of the same version.
+        let canary = self.canary.as_ref().filter(|canary| run.canary && run.started_at >= canary.started_at)?;
+        let Runner::Local { version, .. } = &run.runner else { return None };
         let digest = canary.version;
-        if self.version(&digest)?.digest() != version {
+        if self.version(&digest)?.digest() != *version {
             return None;
         }
         let mut plugin = self.clone();

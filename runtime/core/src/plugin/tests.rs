@@ -63,7 +63,8 @@ fn what_it_serves_is_what_the_active_version_says() {
 fn a_queue_has_one_plugin_and_the_refusal_names_it() {
     let refused = after(vec![upload(1, None, Some(&["free", "taken"]), DRAIN)], &[]);
     assert_eq!(refused, Err(Refusal::Taken { queue: "taken".into(), plugin: "other".into() }));
-    let later = vec![upload(1, None, None, DRAIN), PluginCommand::SetManifest { version: None, manifest: serving(&["taken"]) }];
+    let later =
+        vec![upload(1, None, None, DRAIN), PluginCommand::SetManifest { version: None, manifest: serving(&["taken"]) }];
     assert!(matches!(after(later, &[]), Err(Refusal::Taken { .. })));
 }
 

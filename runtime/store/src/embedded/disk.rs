@@ -32,10 +32,14 @@ pub enum Space {
     Schedules,
     /// Which job holds which blob file.
     Blobs,
+    /// What the operator allows each plugin.
+    Grants,
+    /// Sealed by the server.
+    Secrets,
 }
 
 impl Space {
-    pub const ALL: [Space; 17] = [
+    pub const ALL: [Space; 19] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -53,6 +57,8 @@ impl Space {
         Space::Plugins,
         Space::Schedules,
         Space::Blobs,
+        Space::Grants,
+        Space::Secrets,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,6 +80,8 @@ impl Space {
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
             Space::Blobs => "blobs",
+            Space::Grants => "grants",
+            Space::Secrets => "secrets",
         }
     }
 }

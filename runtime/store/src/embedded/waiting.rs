@@ -184,7 +184,7 @@ impl<D: Disk> Engine<D> {
                 &claim.queues
             };
             for name in queues {
-                if claim.by == By::Local && !self.served.contains_key(name) {
+                if claim.by == By::Local && !self.plugin_admits(name) {
                     continue;
                 }
                 if let Some(candidate) = self.candidate(name, worker)?

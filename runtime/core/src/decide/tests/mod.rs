@@ -11,8 +11,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::{
-    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue, Refusal,
-    Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue,
+    Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
 };
 
 pub struct Desk {

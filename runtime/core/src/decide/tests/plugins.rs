@@ -225,7 +225,10 @@ fn a_canary_is_taken_back_or_promoted_by_its_failures() {
         assert_eq!(over, expected, "{outcomes}: {:?}", plugin(&desk).history);
         let active = if expected == Some(Happening::Promoted) { [2; 32] } else { [1; 32] };
         assert_eq!(plugin(&desk).active, Some(active), "{outcomes}");
-        let told = desk.events.iter().any(|kind| matches!(kind, EventKind::Plugin(event) if Some(event.happening) == expected));
+        let told = desk
+            .events
+            .iter()
+            .any(|kind| matches!(kind, EventKind::Plugin(event) if Some(event.happening) == expected));
         assert_eq!(told, expected.is_some(), "{outcomes}");
     }
 }

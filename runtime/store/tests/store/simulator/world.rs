@@ -234,6 +234,7 @@ impl World {
         }
         let stored = Stored::read(&self.disk);
         self.model.adopt_settings(&stored, causes);
+        self.model.adopt_plugins(&stored);
         let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
         for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
             for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
@@ -317,7 +318,7 @@ fn tell(asked: &Asked) -> String {
         Asked::Configure { queue, settings, .. } => format!("configure {queue} {settings:?}"),
         Asked::Clear { queue, .. } => format!("clear {queue}"),
         Asked::RemoveQueue { queue, .. } => format!("remove {queue}"),
-        Asked::Plugin { change, .. } => format!("{change:?}"),
+        Asked::Plugin { name, command, .. } => format!("{name}: {command:?}"),
         Asked::Schedule { change, .. } => format!("{change:?}"),
     }
 }
