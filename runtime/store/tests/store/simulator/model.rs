@@ -113,6 +113,11 @@ impl Causes {
         self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
     }
 
+    pub fn reprioritised(&self, id: JobId) -> usize {
+        let reprioritise = |command: &Command| matches!(command, Command::Reprioritise { .. });
+        self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
+    }
+
     fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
         self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
             Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),

@@ -60,6 +60,9 @@ impl Model {
             if stored.priority != job.priority && causes.reordered(*id) {
                 job.priority = stored.priority;
                 again.push(*id);
+            } else if causes.reprioritised(*id) > 1 {
+                // There and back again within one group: whether it has a new place in line, nobody can tell.
+                job.vague = true;
             }
             if let Some(run) = &stored.run {
                 let same = job.token.is_none_or(|token| token == run.token);
