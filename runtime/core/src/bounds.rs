@@ -20,6 +20,8 @@ pub const DETAIL_BYTES: usize = 16 * 1024;
 pub const TIMELINE: usize = 64;
 /// How many attempt errors are kept for a job.
 pub const ERRORS: u32 = 50;
+/// Of how many attempts a job says by itself what they spent.
+pub const SPENDING_ATTEMPTS: usize = 50;
 /// How many runs `max_retries` may grant.
 pub const MAX_RETRIES: u32 = 10_000;
 /// How often the process may die under one job before the job is dead.

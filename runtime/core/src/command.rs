@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority, Progress,
-    Queue, Runner, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority,
+    Progress, Queue, Runner, Spent, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
@@ -19,6 +19,8 @@ pub enum Command {
         word: Word,
         result: Option<Body>,
         usage: Usage,
+        /// What else was said; nothing by most.
+        closing: Option<Box<Closing>>,
     },
     Fail {
         word: Word,
@@ -40,6 +42,7 @@ pub enum Command {
         word: Word,
         progress: Option<Progress>,
         checkpoint: Option<Checkpoint>,
+        spent: Option<Box<Spent>>,
     },
 
     Cancel {

@@ -29,6 +29,10 @@ pub enum EventKind {
         attempt: u32,
         bytes: u64,
     },
+    /// A round of an agent has ended, and the next waits in line.
+    Continued {
+        iteration: u32,
+    },
     Completed {
         attempt: u32,
     },
@@ -62,12 +66,13 @@ pub enum EventKind {
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 25] = [
+    pub const WORDS: [&'static str; 26] = [
         "enqueued",
         "pending",
         "started",
         "progress",
         "checkpoint",
+        "continued",
         "completed",
         "failed",
         "held",
@@ -98,6 +103,7 @@ impl EventKind {
             EventKind::Started { .. } => "started",
             EventKind::Progress(_) => "progress",
             EventKind::Checkpoint { .. } => "checkpoint",
+            EventKind::Continued { .. } => "continued",
             EventKind::Completed { .. } => "completed",
             EventKind::Failed { .. } => "failed",
             EventKind::Held { .. } => "held",

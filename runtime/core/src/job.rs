@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Time, Token, Unique, bounds};
+use crate::{
+    Agent, Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Spending, StepStatus, Time,
+    Token, Unique, bounds,
+};
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
 /// waits for approval, `blocked` for other jobs.
@@ -74,6 +77,8 @@ pub struct Job {
     /// The schedule that made it.
     pub schedule: Option<String>,
     pub created_by: Option<String>,
+    /// For handlers that work in rounds: how many there may be, and how many there were.
+    pub agent: Option<Box<Agent>>,
 
     pub state: State,
     /// When it came into this state.
@@ -109,6 +114,11 @@ pub struct Job {
     /// When retention may remove it, where that is its own (ttl, or a unique lock that outlives it).
     pub keep_until: Option<Time>,
     pub hold_reason: Option<String>,
+    /// Why its handler said that it ended, and whether a chain goes on after it.
+    pub exit_reason: Option<String>,
+    pub step_status: Option<StepStatus>,
+    /// What its attempts paid for.
+    pub spending: Option<Box<Spending>>,
     pub progress: Option<Progress>,
     pub payload: BodyRef,
     pub checkpoint: BodyRef,
@@ -309,6 +319,7 @@ pub struct NewJob {
     pub schedule: Option<String>,
     pub created_by: Option<String>,
     pub checkpoint: Option<Body>,
+    pub agent: Option<Box<Agent>>,
     /// Given for children and scheduled jobs, whose ids are derived; made from the seed otherwise.
     pub id: Option<JobId>,
     /// Stored as held: somebody must approve it first.

@@ -4,6 +4,7 @@
 //! own: `now` and a seed are handed in, and what comes back is data. The store calls [`decide`] and carries out what it
 //! says, in one atomic batch.
 
+mod agent;
 mod body;
 pub mod bounds;
 mod command;
@@ -26,6 +27,7 @@ pub mod schedule;
 mod time;
 mod unique;
 
+pub use agent::{Agent, AgentStatus, Closing, Spending, Spent, StepStatus};
 pub use body::{Blob, Body, BodyKind, BodyRef};
 pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Reply, Retry, Word};
 pub use decide::{decide, next_watch};

@@ -111,6 +111,12 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
     job.progress = None;
     job.usage = None;
     job.hold_reason = None;
+    job.exit_reason = None;
+    job.step_status = None;
+    if let Some(agent) = job.agent.as_mut() {
+        agent.iteration = 0;
+        agent.continued_by = None;
+    }
     make_pending(draft, job, now, reason);
 }
 

@@ -3,8 +3,9 @@
 use super::clock::next_watch;
 use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, make_pending, make_retrying};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Decision, EventKind, Failure, Job, Plugin,
-    Progress, Reason, Refusal, Reply, Retry, Run, Runner, State, Time, Token, Usage, Why, Word, bounds, retry,
+    AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
+    Failure, Job, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Why,
+    Word, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -89,22 +90,32 @@ pub(super) fn complete(
     word: Word,
     result: Option<Body>,
     usage: Usage,
+    closing: Option<Box<Closing>>,
 ) -> Result<Decision, Refusal> {
     if is_repeat(&known.job, word) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let run = live_run(&known.job, word)?;
     let mut draft = Draft::new();
+    let round = match closing {
+        Some(closing) => close(&mut draft, &mut known.job, *closing, case.now)?,
+        None => Round::Last,
+    };
     let job = &mut known.job;
     if let Some(body) = result {
         job.result = BodyRef::from(&body);
         draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Result, body: Some(body) });
     }
-    job.ended_by = Some(run.token);
     job.usage = Some(usage);
     job.children += known.facts.children;
     count_canary(&mut draft, known.facts.plugin, &run, false, case.now);
-    match run.stop.map(|stop| stop.then) {
+    let stopping = run.stop.map(|stop| stop.then);
+    let lets_go = matches!(stopping, None | Some(AfterStop::Swap));
+    if lets_go && round != Round::Last {
+        return Ok(next_round(draft, known, round, run.token, case.now));
+    }
+    known.job.ended_by = Some(run.token);
+    match stopping {
         // It was done before anybody could hold it back.
         None | Some(AfterStop::Swap | AfterStop::Hold { .. }) => {
             end(&mut draft, &mut known, State::Completed, case.now, "completed");
@@ -112,6 +123,75 @@ pub(super) fn complete(
         }
         Some(then) => Ok(after_stop(draft, known, then, case.now)),
     }
+}
+
+/// What an agent's ack makes of its job.
+#[derive(Clone, Debug, PartialEq)]
+enum Round {
+    /// There is no other: the job completes.
+    Last,
+    Another,
+    Held(String),
+}
+
+/// Takes in what came with an ack besides the result.
+fn close(draft: &mut Draft, job: &mut Job, closing: Closing, now: Time) -> Result<Round, Refusal> {
+    if let Some(spent) = &closing.spent {
+        spent.check()?;
+        job.spend(spent);
+    }
+    job.step_status = closing.step;
+    job.exit_reason = closing.exit_reason.map(|text| bounded(text, bounds::REASON_BYTES));
+    if let Some(checkpoint) = closing.checkpoint {
+        take_checkpoint(draft, job, checkpoint, now);
+    }
+    let Some(status) = closing.agent else { return Ok(Round::Last) };
+    let agent = job.agent.get_or_insert_default();
+    agent.iteration = agent.iteration.saturating_add(1);
+    Ok(match status {
+        AgentStatus::Done => Round::Last,
+        AgentStatus::Hold => {
+            let reason = closing.hold_reason.unwrap_or_else(|| "held by its handler".to_owned());
+            Round::Held(bounded(reason, bounds::REASON_BYTES))
+        }
+        AgentStatus::Continue => match agent.used_up(job.spending.as_deref()) {
+            Some(reason) => Round::Held(reason),
+            None => Round::Another,
+        },
+    })
+}
+
+/// The round is over and the job is not: it waits in line, or for a person.
+fn next_round(mut draft: Draft, mut known: Known<'_>, round: Round, token: Token, now: Time) -> Decision {
+    let job = &mut known.job;
+    let agent = job.agent.get_or_insert_default();
+    agent.continued_by = Some(token);
+    let iteration = agent.iteration;
+    job.end_run();
+    match round {
+        Round::Held(reason) => {
+            job.hold_reason = Some(reason.clone());
+            job.enter(State::Held, now, reason.clone());
+            draft.event(job, now, EventKind::Held { reason: reason.into() });
+        }
+        Round::Another | Round::Last => {
+            job.enter(State::Pending, now, format!("iteration {iteration} ended, another follows"));
+            draft.event(job, now, EventKind::Continued { iteration });
+        }
+    }
+    draft.now(known.job)
+}
+
+fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now: Time) {
+    let Checkpoint { body, schema } = checkpoint;
+    job.checkpoint = BodyRef::from(&body);
+    job.checkpoint_schema = schema;
+    job.checkpoint_by = match job.run.as_ref().map(|run| &run.runner) {
+        Some(Runner::Local { version, .. }) => Some(version.clone()),
+        Some(Runner::External { .. }) | None => None,
+    };
+    draft.event(job, now, EventKind::Checkpoint { attempt: job.attempt, bytes: job.checkpoint.len() });
+    draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
 }
 
 pub(super) fn fail(
@@ -202,6 +282,7 @@ pub(super) fn beat(
     word: Word,
     progress: Option<Progress>,
     checkpoint: Option<Checkpoint>,
+    spent: Option<Box<Spent>>,
 ) -> Result<Decision, Refusal> {
     let asked = live_run(&known.job, word)?;
     let now = case.now;
@@ -217,15 +298,12 @@ pub(super) fn beat(
         draft.event(job, now, EventKind::Progress(progress.clone()));
         job.progress = Some(progress);
     }
-    if let Some(Checkpoint { body, schema }) = checkpoint {
-        job.checkpoint = BodyRef::from(&body);
-        job.checkpoint_schema = schema;
-        job.checkpoint_by = match &asked.runner {
-            Runner::Local { version, .. } => Some(version.clone()),
-            Runner::External { .. } => None,
-        };
-        draft.event(job, now, EventKind::Checkpoint { attempt: job.attempt, bytes: job.checkpoint.len() });
-        draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
+    if let Some(checkpoint) = checkpoint {
+        take_checkpoint(&mut draft, job, checkpoint, now);
+    }
+    if let Some(spent) = spent {
+        spent.check()?;
+        job.spend(&spent);
     }
     job.updated_at = now;
     job.children += known.facts.children;
@@ -301,6 +379,13 @@ fn live_run(job: &Job, word: Word) -> Result<Run, Refusal> {
 /// Is this the ack that ended the job, sent again because its answer was lost?
 fn is_repeat(job: &Job, word: Word) -> bool {
     let acked = matches!(job.state, State::Completed | State::Cancelled);
+    let rounds_end = job.agent.as_ref().and_then(|agent| agent.continued_by);
+    if let Some(ended_by) = rounds_end.filter(|_| !acked) {
+        return match word {
+            Word::Of(token) => token == ended_by,
+            Word::Unsigned => matches!(job.state, State::Pending | State::Held),
+        };
+    }
     match (word, job.ended_by) {
         (Word::Of(token), Some(ended_by)) => acked && token == ended_by,
         (Word::Unsigned, Some(_)) => acked,

@@ -35,6 +35,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         batch_id: new.batch_id,
         schedule: new.schedule,
         created_by: new.created_by,
+        agent: new.agent,
         state: State::Pending,
         since: now,
         ready_seq: 0,
@@ -56,6 +57,9 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         failed_at: None,
         keep_until: None,
         hold_reason: None,
+        exit_reason: None,
+        step_status: None,
+        spending: None,
         progress: None,
         payload: BodyRef::None,
         checkpoint: BodyRef::None,
@@ -68,6 +72,9 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         children: 0,
         timeline: Timeline::default(),
     };
+    // A round is an attempt: the tighter of the two bounds holds.
+    let round = job.agent.as_ref().and_then(|agent| agent.iteration_timeout);
+    job.policy.attempt_timeout = job.policy.attempt_timeout.into_iter().chain(round).min();
     let mut draft = Draft::new();
     job.payload = store_body(&mut draft, id, BodyKind::Payload, new.payload);
     job.checkpoint = store_body(&mut draft, id, BodyKind::Checkpoint, new.checkpoint);
@@ -103,6 +110,9 @@ impl NewJob {
     pub fn check(&self, now: Time) -> Result<(), Refusal> {
         let new = self;
         new.policy.check()?;
+        if let Some(agent) = &new.agent {
+            agent.check()?;
+        }
         if let Some(unique) = &new.unique {
             unique.check(new.scope.as_deref())?;
         }

@@ -25,11 +25,15 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
     match command {
         Command::Enqueue(new) => enqueue::enqueue(case, *new, facts),
         Command::Start { runner } => attempt::start(case, known(facts)?, runner),
-        Command::Complete { word, result, usage } => attempt::complete(case, known(facts)?, word, result, usage),
+        Command::Complete { word, result, usage, closing } => {
+            attempt::complete(case, known(facts)?, word, result, usage, closing)
+        }
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
         Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
         Command::Swap { by } => Ok(act::swap(case, known(facts)?, by)),
-        Command::Beat { word, progress, checkpoint } => attempt::beat(case, known(facts)?, word, progress, checkpoint),
+        Command::Beat { word, progress, checkpoint, spent } => {
+            attempt::beat(case, known(facts)?, word, progress, checkpoint, spent)
+        }
         Command::Cancel { reason } => act::cancel(case, known(facts)?, reason),
         Command::Retry => act::retry(case, known(facts)?),
         Command::Requeue => act::requeue(case, known(facts)?),

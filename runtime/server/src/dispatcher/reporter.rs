@@ -86,7 +86,12 @@ impl Reporter {
     }
 
     async fn send(&self, progress: Progress, last: bool) {
-        let beat = || Command::Beat { word: Word::Of(self.token), progress: Some(progress.clone()), checkpoint: None };
+        let beat = || Command::Beat {
+            word: Word::Of(self.token),
+            progress: Some(progress.clone()),
+            checkpoint: None,
+            spent: None,
+        };
         let mut asked = self.store.ask(self.job, beat(), Vec::new()).await;
         // A report that found the store busy is out of date soon; only the last one is worth another try.
         if last && let Err(error @ Error::Overloaded { .. }) = &asked {
@@ -147,7 +152,7 @@ impl Host for Reporter {
         // The report that waits rides along: one commit less.
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: checkpoint.schema };
-        let beat = Command::Beat { word: Word::Of(self.token), progress, checkpoint: Some(checkpoint) };
+        let beat = Command::Beat { word: Word::Of(self.token), progress, checkpoint: Some(checkpoint), spent: None };
         let patience = Instant::now() + limits::CHECKPOINT_PATIENCE;
         loop {
             match self.store.ask(self.job, beat.clone(), children.clone()).await {

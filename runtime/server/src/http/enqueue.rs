@@ -9,24 +9,28 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::{Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
 use windlass_store::Enqueued;
 
 use super::Api;
+use super::agent::AgentBody;
 use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
 use super::read::{Body, NamePath, Query};
-use super::wire::{BackoffWord, Moment, PriorityWord, Shown, Span, UntilWord, WithinWord};
+use super::wire::{BackoffWord, Moment, NameText, PriorityWord, Shown, Span, StateWord, UntilWord, WithinWord};
 use crate::limits;
 
 /// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct JobBody<'a> {
+    #[schema(required = true, value_type = NameText)]
     queue: Option<String>,
-    #[serde(borrow, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[schema(value_type = serde_json::Value)]
     payload: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     checkpoint: Option<&'a RawValue>,
     priority: Option<PriorityWord>,
     max_retries: Option<u32>,
@@ -52,55 +56,81 @@ struct JobBody<'a> {
     parent_id: Option<String>,
     batch_id: Option<String>,
     hold_reason: Option<String>,
+    /// For handlers that work in rounds.
+    agent: Option<AgentBody>,
     // Known words of the format that this server does not carry out. To ignore them would run jobs in the wrong order.
     depends_on: Option<Vec<String>>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     chain: Option<&'a RawValue>,
 }
 
 /// The body of `/enqueue`: one job, or several under `jobs`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Several<'a> {
     #[serde(borrow)]
+    #[schema(required = true, value_type = Vec<JobBody>)]
     jobs: Option<Vec<JobBody<'a>>>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     batch: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct OneAnswer {
     job_id: String,
     status: &'static str,
     unique_existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_job_id: Option<String>,
+    /// A new job in short; of a duplicate the whole record.
+    #[schema(value_type = EnqueuedJob)]
     job: JobOrWhole,
     job_url: String,
     /// The live stream of this job.
     events_url: String,
 }
 
-#[derive(Debug, Serialize)]
-struct JobAnswer {
+#[derive(Debug, Serialize, ToSchema)]
+struct EnqueuedJob {
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<NameText>)]
     queue: Option<QueueName>,
+    #[schema(value_type = StateWord)]
     state: &'static str,
+}
+
+/// The body of `/enqueue`, as it is described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described: what is there decides which is read")]
+enum EnqueueBody<'a> {
+    One(Box<JobBody<'a>>),
+    Several(Several<'a>),
+}
+
+/// The answer to `/enqueue`, as it is described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described")]
+enum EnqueueAnswer {
+    One(OneAnswer),
+    Several(SeveralAnswer),
 }
 
 /// A new job in short; for a duplicate the whole record of the job that is there, its result among it.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum JobOrWhole {
-    Short(JobAnswer),
+    Short(EnqueuedJob),
     Whole(Box<WholeJob>),
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct SeveralAnswer {
     job_ids: Vec<String>,
-    jobs: Vec<JobAnswer>,
+    jobs: Vec<EnqueuedJob>,
 }
 
 /// An explicit `null` is a payload like any other; only a field that is not there is absent.
@@ -108,6 +138,8 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// Hand in one job, or several
+#[utoipa::path(post, path = "/enqueue", tag = "producers", params(("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body = EnqueueBody, responses((status = 201, description = "New jobs.", body = EnqueueAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
 pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = Once::read(&headers)?;
     let several: Several = body.json()?;
@@ -134,13 +166,16 @@ async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     Ok((status, Json(answer(stored, job))).into_response())
 }
 
+/// Hand in many jobs: all of them, or none
+#[utoipa::path(post, path = "/enqueue/batch", tag = "producers", params(("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body = Several, responses((status = 201, description = "All are stored.", body = SeveralAnswer)))]
 pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = Once::read(&headers)?;
     store_several(&api, &body, body.json()?, &once).await
 }
 
 /// What a sender that can only post its own body may say in the address.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct HookQuery {
     priority: Option<PriorityWord>,
     unique_key: Option<String>,
@@ -149,7 +184,10 @@ pub struct HookQuery {
     tags: Option<String>,
 }
 
+/// Hand in a job whose payload is the body, whatever it is
+///
 /// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
+#[utoipa::path(post, path = "/webhooks/{queue}", tag = "producers", params(HookQuery, ("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body(content = String, content_type = "text/plain", description = "Any body."), responses((status = 201, description = "A new job.", body = OneAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
 pub async fn webhook(
     State(api): State<Api>,
     NamePath(queue): NamePath,
@@ -259,9 +297,9 @@ fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
 }
 
 /// A duplicate may stand in another queue of its scope, so its queue is not told.
-fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> JobAnswer {
+fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
     let queue = queue.filter(|_| !stored.duplicate);
-    JobAnswer { id: stored.id.to_string(), queue, state: stored.state.word() }
+    EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.word() }
 }
 
 /// `place` is what stands before a field's name in an error.
@@ -320,6 +358,7 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, place: &str) -> Re
         schedule: None,
         created_by: None,
         checkpoint,
+        agent: job.agent.map(|agent| Box::new(agent.into())),
         id: None,
         hold_reason: job.hold_reason,
     })

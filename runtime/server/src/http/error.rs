@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tracing::error;
+use utoipa::ToSchema;
 use windlass_core::{JobId, Refusal};
 use windlass_executor::Rejected;
 
@@ -20,6 +21,25 @@ pub struct Error {
     code: &'static str,
     message: String,
     more: More,
+}
+
+/// What every refusal looks like.
+#[derive(ToSchema)]
+#[schema(as = Error)]
+#[allow(dead_code, reason = "only described: the answer is put together field by field")]
+pub struct ErrorAnswer {
+    /// What is wrong, and what would be right.
+    #[schema(example = "`queue`: is missing; name the queue the job goes to, such as \"emails.send\"")]
+    error: String,
+    /// For programs, in upper case.
+    #[schema(example = "VALIDATION_ERROR")]
+    code: String,
+    /// With 429: when it is worth another try.
+    #[schema(nullable = false)]
+    retry_after_ms: Option<u64>,
+    /// With 409 `UNIQUE_CONFLICT`: the job that has the unique key.
+    #[schema(nullable = false)]
+    unique_job_id: Option<String>,
 }
 
 /// What some refusals carry besides.

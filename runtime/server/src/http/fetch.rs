@@ -8,45 +8,55 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use windlass_core::{BodyKind, Name, QueueName, bounds};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
 use super::error::{Error, Result};
 use super::read::Body;
-use super::wire::{Shown, Span};
+use super::wire::{NameText, Shown, Span};
 use crate::limits;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Fetch {
+    #[schema(required = true, value_type = Vec<NameText>, min_items = 1)]
+    #[serde(default)]
     queues: Vec<String>,
     worker_id: Option<String>,
     hostname: Option<String>,
     timeout: Option<Span>,
+    /// Of `/fetch/batch`: how many jobs at most, 1 unless it is said.
+    #[schema(minimum = 1, maximum = 512)]
     count: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Fetched {
     job_id: String,
+    #[schema(value_type = NameText)]
     queue: QueueName,
+    #[schema(value_type = serde_json::Value)]
     payload: Option<Shown>,
     attempt: u32,
     max_retries: u32,
     /// In seconds: how long the worker holds the job without a heartbeat.
     lease_duration: u64,
     lease_token: String,
+    #[schema(value_type = serde_json::Value)]
     checkpoint: Option<Shown>,
     tags: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct FetchedMany {
     jobs: Vec<Fetched>,
 }
 
+/// Fetch a job to work on; waits for one
+///
 /// One job, or 204 when none came in time.
+#[utoipa::path(post, path = "/fetch", tag = "workers", request_body = Fetch, responses((status = 200, body = Fetched), (status = 204, description = "No job came in time."), (status = 422, description = "A plugin serves the queue.")))]
 pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetched = claim(&api, body.json()?, 1).await?;
     Ok(match fetched.into_iter().next() {
@@ -55,6 +65,8 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     })
 }
 
+/// Fetch several jobs; waits for the first
+#[utoipa::path(post, path = "/fetch/batch", tag = "workers", request_body = Fetch, responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue.")))]
 pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetch: Fetch = body.json()?;
     let count = fetch.count.unwrap_or(1);

@@ -10,38 +10,52 @@ use axum::extract::State;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use windlass_core::{Checkpoint, Command, DEFAULT_LEASE, JobId, Progress, Reply};
 use windlass_store::Clock;
 
 use super::Api;
+use super::agent::TokenUsage;
 use super::error::{Error, Result};
 use super::read::Body;
 use super::settle::word;
 use super::wire::Rfc3339;
 use crate::limits;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Heartbeat<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Beats)]
     jobs: &'a RawValue,
     worker_id: Option<String>,
 }
 
+/// Both forms of `jobs`, as they are described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described: the first character decides which is read")]
+enum Beats<'a> {
+    Map(BTreeMap<String, Beat<'a>>),
+    List(Vec<Beat<'a>>),
+}
+
 /// One job's part of a heartbeat. What is absent leaves its value alone.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Beat<'a> {
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     job_id: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     progress: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     checkpoint: Option<&'a RawValue>,
+    usage: Option<TokenUsage>,
     lease_token: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct ProgressBody {
     phase: Option<String>,
     message: Option<String>,
@@ -53,19 +67,21 @@ struct ProgressBody {
     weight: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-pub struct Answer {
-    jobs: BTreeMap<String, JobAnswer>,
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HeartbeatAnswer {
+    jobs: BTreeMap<String, BeatAnswer>,
     lease_expires_at: Rfc3339,
 }
 
-#[derive(Debug, Serialize)]
-struct JobAnswer {
+#[derive(Debug, Serialize, ToSchema)]
+struct BeatAnswer {
     /// `cancel`: stop working on it; somebody asked for that, or it is no longer this worker's.
     status: &'static str,
 }
 
-pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<Answer>> {
+/// Say that jobs are being worked on
+#[utoipa::path(post, path = "/heartbeat", tag = "workers", request_body = Heartbeat, responses((status = 200, body = HeartbeatAnswer)))]
+pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
     if let Some(worker) = worker_id {
         api.workers.beat(&worker, api.clock.now());
@@ -82,17 +98,18 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<Answer>> {
                 Some(raw) => Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0 }),
                 None => None,
             };
-            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint }));
+            let spent = beat.usage.map(|usage| Box::new(usage.into()));
+            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent }));
         }
         // What the store does not know stays so: the worker should let go of it.
-        answers.insert(name, JobAnswer { status: "cancel" });
+        answers.insert(name, BeatAnswer { status: "cancel" });
     }
     let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
     let mut lease_expires_at = None;
     for (id, reply) in ids.into_iter().zip(api.store.ask_each(asks).await?) {
         match reply {
             Ok(Reply::Beat { stop: None, lease_expires_at: lease }) => {
-                answers.insert(id.to_string(), JobAnswer { status: "ok" });
+                answers.insert(id.to_string(), BeatAnswer { status: "ok" });
                 lease_expires_at = lease_expires_at.into_iter().chain(lease).min();
             }
             Ok(_) | Err(windlass_store::Error::Refused(_)) => {}
@@ -100,7 +117,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<Answer>> {
         }
     }
     let lease_expires_at = Rfc3339(lease_expires_at.unwrap_or_else(|| api.clock.now() + DEFAULT_LEASE));
-    Ok(Json(Answer { jobs: answers, lease_expires_at }))
+    Ok(Json(HeartbeatAnswer { jobs: answers, lease_expires_at }))
 }
 
 /// Both forms, as (job id, beat).

@@ -6,17 +6,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use windlass_core::{AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage};
 use windlass_store::Store;
 
+use super::agent::{self, AgentAnswer, AttemptUsage, StepWord, TokenUsage};
 use super::error::Result;
-use super::wire::{BackoffWord, PriorityWord, Rfc3339, Shown, Text, UntilWord, WithinWord};
+use super::wire::{BackoffWord, NameText, PriorityWord, Rfc3339, Shown, StateWord, Text, UntilWord, WithinWord};
 
 /// The record of a job without its bodies and errors: what lists show.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct JobView {
     id: String,
+    #[schema(value_type = NameText)]
     queue: QueueName,
+    #[schema(value_type = StateWord)]
     state: &'static str,
     priority: PriorityWord,
     attempt: u32,
@@ -34,7 +38,7 @@ pub struct JobView {
     progress: Option<ProgressView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,20 +90,33 @@ struct Optional {
     hold_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_status: Option<StepWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentAnswer>,
+    /// What all its attempts paid for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<TokenUsage>,
+    /// The same, attempt by attempt, the latest ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage_by_attempt: Option<Vec<AttemptUsage>>,
     #[serde(flatten)]
-    run: Option<RunView>,
+    run: RunView,
     /// Who runs it now, or ran it last.
     #[serde(flatten)]
-    runner: Option<RunnerView>,
+    runner: RunnerView,
     /// What the attempt that completed it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_usage: Option<UsageView>,
 }
 
 /// The attempt that is alive now.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 struct RunView {
-    heartbeat_at: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heartbeat_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_expires_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,28 +124,38 @@ struct RunView {
 }
 
 /// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum RunnerView {
-    Local { plugin: String, plugin_version: String },
-    External { worker: WorkerView, worker_id: String, hostname: String },
+#[derive(Debug, Default, Serialize, ToSchema)]
+struct RunnerView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<WorkerView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hostname: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct WorkerView {
     id: String,
     hostname: String,
 }
 
 /// The whole record: `GET /jobs/{id}`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WholeJob {
     #[serde(flatten)]
     job: JobView,
+    #[schema(value_type = serde_json::Value)]
     payload: Option<Shown>,
+    #[schema(value_type = serde_json::Value)]
     checkpoint: Option<Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_schema: Option<u32>,
+    #[schema(value_type = serde_json::Value)]
     result: Option<Shown>,
     errors: Vec<ErrorView>,
     timeline: Vec<StepView>,
@@ -136,7 +163,7 @@ pub struct WholeJob {
     timeline_dropped: u32,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ProgressView {
     ts: Rfc3339,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,6 +173,7 @@ pub struct ProgressView {
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value)]
     detail: Option<Detail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percent: Option<f64>,
@@ -167,7 +195,7 @@ enum Detail {
     Text(String),
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct ErrorView {
     attempt: u32,
     error: String,
@@ -177,21 +205,28 @@ struct ErrorView {
     #[serde(flatten)]
     runner: RunnerView,
     #[serde(flatten)]
-    usage: Option<UsageView>,
+    usage: UsageView,
 }
 
-#[derive(Debug, Serialize)]
+/// What an attempt in this process took.
+#[derive(Debug, Default, Serialize, ToSchema)]
 struct UsageView {
-    cpu_ms: u64,
-    wall_ms: u64,
-    peak_memory: u64,
-    host_calls: u64,
-    log_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wall_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_bytes: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct StepView {
     at: Rfc3339,
+    #[schema(value_type = StateWord)]
     state: &'static str,
     attempt: u32,
     reason: String,
@@ -244,6 +279,7 @@ impl From<Job> for Optional {
     fn from(job: Job) -> Optional {
         let at = |time: Option<Time>| time.map(Rfc3339);
         let span = |span: Option<Duration>| span.map(Text);
+        let (usage, usage_by_attempt) = agent::usage(job.spending);
         let (unique_key, unique) = match job.unique {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
             None => (None, None),
@@ -274,10 +310,21 @@ impl From<Job> for Optional {
             failed_at: at(job.failed_at),
             hold_reason: job.hold_reason,
             last_error: job.last_error,
-            runner: job.run.as_ref().map(|run| run.runner.clone()).or(job.ran_by).map(RunnerView::from),
+            exit_reason: job.exit_reason,
+            step_status: job.step_status.map(Into::into),
+            agent: job.agent.map(|agent| (*agent).into()),
+            usage,
+            usage_by_attempt,
+            runner: job
+                .run
+                .as_ref()
+                .map(|run| run.runner.clone())
+                .or(job.ran_by)
+                .map(RunnerView::from)
+                .unwrap_or_default(),
             attempt_usage: job.usage.and_then(usage_view),
-            run: job.run.map(|run| RunView {
-                heartbeat_at: Rfc3339(run.heartbeat_at),
+            run: job.run.map_or_else(RunView::default, |run| RunView {
+                heartbeat_at: Some(Rfc3339(run.heartbeat_at)),
                 lease_expires_at: at(run.lease_expires_at),
                 cancel_requested_at: run.stop.map(|stop| Rfc3339(stop.at)),
             }),
@@ -288,11 +335,14 @@ impl From<Job> for Optional {
 impl From<Runner> for RunnerView {
     fn from(runner: Runner) -> RunnerView {
         match runner {
-            Runner::Local { plugin, version } => RunnerView::Local { plugin, plugin_version: version },
-            Runner::External { worker_id, hostname } => RunnerView::External {
-                worker: WorkerView { id: worker_id.clone(), hostname: hostname.clone() },
-                worker_id,
-                hostname,
+            Runner::Local { plugin, version } => {
+                RunnerView { plugin: Some(plugin), plugin_version: Some(version), ..RunnerView::default() }
+            }
+            Runner::External { worker_id, hostname } => RunnerView {
+                worker: Some(WorkerView { id: worker_id.clone(), hostname: hostname.clone() }),
+                worker_id: Some(worker_id),
+                hostname: Some(hostname),
+                ..RunnerView::default()
             },
         }
     }
@@ -327,7 +377,7 @@ impl From<AttemptError> for ErrorView {
             at: Rfc3339(error.at),
             created_at: Rfc3339(error.at),
             runner: error.runner.into(),
-            usage: usage_view(error.usage),
+            usage: usage_view(error.usage).unwrap_or_default(),
         }
     }
 }
@@ -335,11 +385,11 @@ impl From<AttemptError> for ErrorView {
 /// Only attempts in this process are measured.
 fn usage_view(usage: Usage) -> Option<UsageView> {
     (usage != Usage::default()).then_some(UsageView {
-        cpu_ms: usage.cpu_ms,
-        wall_ms: usage.wall_ms,
-        peak_memory: usage.peak_memory,
-        host_calls: usage.host_calls,
-        log_bytes: usage.log_bytes,
+        cpu_ms: Some(usage.cpu_ms),
+        wall_ms: Some(usage.wall_ms),
+        peak_memory: Some(usage.peak_memory),
+        host_calls: Some(usage.host_calls),
+        log_bytes: Some(usage.log_bytes),
     })
 }
 

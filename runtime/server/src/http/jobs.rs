@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::{Command, JobId, Name, Refusal, Reply};
 use windlass_store::JobList;
 
@@ -10,11 +11,11 @@ use super::Api;
 use super::error::{Error, Result};
 use super::job_view::{self, JobView, WholeJob};
 use super::read::{Body, JobPath, Query};
-use super::wire::{PriorityWord, Rfc3339};
+use super::wire::{NameText, PriorityWord, Rfc3339};
 use crate::limits;
 
 /// The answer to most actions.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Status {
     pub status: &'static str,
 }
@@ -23,12 +24,15 @@ pub fn status(status: &'static str) -> Json<Status> {
     Json(Status { status })
 }
 
+/// One job: all of its record
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
 pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     Ok(Json(job_view::whole(&api.store, job).await?))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ListQuery {
     queue: Option<String>,
     state: Option<String>,
@@ -37,12 +41,15 @@ pub struct ListQuery {
     offset: usize,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
     jobs: Vec<JobView>,
 }
 
+/// A plain list of jobs
+///
 /// A plain list, newest first, without bodies and errors.
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = Jobs)))]
 pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
     let state = match query.state {
         Some(word) => Some(state(&word)?),
@@ -57,7 +64,8 @@ pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Res
     Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect() }))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct DeadQuery {
     queue: Option<String>,
     limit: Option<usize>,
@@ -65,23 +73,29 @@ pub struct DeadQuery {
     offset: usize,
 }
 
+/// Jobs that died
+///
 /// The dead letter queue.
+#[utoipa::path(get, path = "/dead", tag = "jobs", params(DeadQuery), responses((status = 200, body = Jobs)))]
 pub async fn dead(State(api): State<Api>, Query(query): Query<DeadQuery>) -> Result<Json<Jobs>> {
     let DeadQuery { queue, limit, offset } = query;
     list(State(api), Query(ListQuery { queue, state: Some("dead".to_owned()), limit, offset })).await
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct BulkGet {
     job_ids: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WholeJobs {
     jobs: Vec<WholeJob>,
 }
 
+/// The records of many jobs
+///
 /// The records of many jobs; those that do not exist are left out.
+#[utoipa::path(post, path = "/jobs/bulk-get", tag = "jobs", request_body = BulkGet, responses((status = 200, body = WholeJobs)))]
 pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJobs>> {
     let BulkGet { job_ids } = body.json()?;
     if job_ids.len() > limits::BULK_GET {
@@ -105,21 +119,23 @@ fn state(word: &str) -> Result<windlass_core::State> {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct LogQuery {
     #[serde(default)]
     from: u64,
     limit: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Logs {
     lines: Vec<Line>,
     /// Where the next page begins.
     next: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LogLine)]
 struct Line {
     n: u64,
     at: Rfc3339,
@@ -128,6 +144,8 @@ struct Line {
     text: String,
 }
 
+/// The log of a job, page by page or as it comes
+#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(LogQuery), responses((status = 200, description = "A page of lines; with `follow=true` a stream of `log` events.", content((Logs = "application/json"), (String = "text/event-stream")))))]
 pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Json<Logs>> {
     if api.store.job(id).await?.is_none() {
         return Err(Refusal::not_found("job", id).into());
@@ -146,12 +164,13 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
 }
 
 /// What an action may say of itself.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Reason {
     reason: Option<String>,
 }
 
+/// Cancel a job
+#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
 pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     let command = Command::Cancel { reason: reason.unwrap_or_else(|| "cancelled by hand".to_owned()) };
@@ -160,24 +179,31 @@ pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) ->
     Ok(status(if matches!(reply, Reply::Stopping) { "cancelling" } else { "cancelled" }))
 }
 
+/// Run an ended job again, attempts counted anew
+#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
 pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Retry).await?;
     Ok(status("retried"))
 }
 
+/// Grant a dead job one more run, its history kept
+#[utoipa::path(post, path = "/jobs/{id}/requeue", tag = "jobs", responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
 pub async fn requeue(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Requeue).await?;
     Ok(status("requeued"))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Move {
+    #[schema(required = true, value_type = NameText)]
     queue: Option<String>,
+    #[serde(default)]
     reset_attempts: bool,
     priority: Option<PriorityWord>,
 }
 
+/// Move a job to another queue
+#[utoipa::path(post, path = "/jobs/{id}/move", tag = "jobs", request_body = Move, responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
 pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let wanted: Move = body.json_or_default()?;
     let Some(queue) = wanted.queue else {
@@ -192,23 +218,31 @@ pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -
     Ok(status("moved"))
 }
 
+/// Hold a job until somebody approves it
+#[utoipa::path(post, path = "/jobs/{id}/hold", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
 pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Hold { reason: reason.unwrap_or_else(|| "held by hand".to_owned()) }).await?;
     Ok(status("held"))
 }
 
+/// Let a held job go on
+#[utoipa::path(post, path = "/jobs/{id}/approve", tag = "jobs", responses((status = 200, body = Status)))]
 pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Approve).await?;
     Ok(status("pending"))
 }
 
+/// End a held job as dead
+#[utoipa::path(post, path = "/jobs/{id}/reject", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
 pub async fn reject(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Reject { reason: reason.unwrap_or_else(|| "rejected by hand".to_owned()) }).await?;
     Ok(status("dead"))
 }
 
+/// Delete a job
+#[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = Status)))]
 pub async fn delete(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Delete).await?;
     Ok(status("deleted"))

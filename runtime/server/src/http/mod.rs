@@ -1,8 +1,8 @@
 //! The HTTP API: one file per resource. Wire types live here and are converted on purpose; a handler reads a request, asks the
 //! store or the registry, and writes the answer. It decides nothing about a job.
 //!
-//! Reading order: `error` (every refusal in one place), `read` (requests), `wire` (words that several resources share), then
-//! the resources.
+//! Reading order: `error` (every refusal in one place), `read` (requests), `wire` (words that several resources share),
+//! `openapi` (every route is described), then the resources.
 
 mod access;
 mod error;
@@ -10,6 +10,7 @@ mod read;
 mod serve;
 mod wire;
 
+mod agent;
 mod enqueue;
 mod events;
 mod fetch;
@@ -17,6 +18,7 @@ mod heartbeat;
 mod job_view;
 mod jobs;
 mod metrics;
+mod openapi;
 mod plugins;
 mod policy;
 mod queue_settings;
@@ -29,10 +31,10 @@ mod workers;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::{Extension, Router};
+use utoipa_axum::routes;
 use windlass_store::Store;
 
 use crate::Shutdown;
@@ -41,6 +43,7 @@ use crate::registry::Registry;
 pub use access::Key;
 use error::Error;
 pub use events::Hub;
+use openapi::{Document, Routes};
 pub use serve::serve;
 pub use workers::Workers;
 
@@ -59,68 +62,78 @@ pub struct Api {
 }
 
 pub fn router(api: Api) -> Router {
-    let guarded = middleware::from_fn_with_state(api.clone(), access::check);
-    Router::new()
-        .route("/healthz", get(system::health))
-        .route("/readyz", get(system::ready))
-        .route("/metrics", get(metrics::show).layer(guarded.clone()))
-        .nest("/api/v1", v1().layer(guarded))
+    let guard = middleware::from_fn_with_state(api.clone(), access::check);
+    let (router, described) = routes().split();
+    router
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(Document::new(&described)))
+        .layer(guard)
         .with_state(api)
 }
 
-fn v1() -> Router<Api> {
-    Router::new()
-        .route("/info", get(system::info))
-        .route("/cluster/status", get(system::cluster))
-        .route("/plugins", get(plugins::list))
-        .route("/plugins/{name}", get(plugins::show).put(plugins::upload).delete(plugins::remove))
-        .route("/plugins/{name}/activate", post(plugins::activate))
-        .route("/plugins/{name}/rollback", post(plugins::rollback))
-        .route("/plugins/{name}/component", get(plugins::download))
-        .route("/enqueue", post(enqueue::one))
-        .route("/enqueue/batch", post(enqueue::batch))
-        .route("/webhooks/{queue}", post(enqueue::webhook))
-        .route("/jobs", get(jobs::list))
-        .route("/jobs/stats", get(stats::all))
-        .route("/jobs/bulk-get", post(jobs::bulk_get))
-        .route("/dead", get(jobs::dead))
-        .route("/jobs/{id}", get(jobs::show).delete(jobs::delete))
-        .route("/jobs/{id}/logs", get(jobs::logs))
-        .route("/jobs/{id}/events", get(events::of_job))
-        .route("/jobs/{id}/wait", get(events::wait))
-        .route("/events", get(events::all))
-        .route("/jobs/{id}/cancel", post(jobs::cancel))
-        .route("/jobs/{id}/retry", post(jobs::retry))
-        .route("/jobs/{id}/requeue", post(jobs::requeue))
-        .route("/jobs/{id}/move", post(jobs::move_to))
-        .route("/jobs/{id}/hold", post(jobs::hold))
-        .route("/jobs/{id}/approve", post(jobs::approve))
-        .route("/jobs/{id}/reject", post(jobs::reject))
-        .route("/queues", get(queues::list))
-        .route("/queues/{name}", get(queues::show).delete(queues::remove))
-        .route("/queues/{name}/settings", post(queue_settings::change).put(queue_settings::change))
-        .route("/queues/{name}/stats", get(stats::of_queue))
-        .route("/queues/{name}/pause", post(queues::pause))
-        .route("/queues/{name}/resume", post(queues::resume))
-        .route("/queues/{name}/drain", post(queues::drain))
-        .route("/queues/{name}/clear", post(queues::clear))
-        .route("/queues/{name}/concurrency", post(queues::concurrency))
-        .route("/queues/{name}/throttle", post(queues::throttle).delete(queues::unthrottle))
-        .route("/schedules", get(schedules::list).post(schedules::create))
-        .route("/schedules/{name}", get(schedules::show).put(schedules::update).delete(schedules::remove))
-        .route("/schedules/{name}/pause", post(schedules::pause))
-        .route("/schedules/{name}/resume", post(schedules::resume))
-        .route("/schedules/{name}/run", post(schedules::run))
-        .route("/schedules/{name}/next", get(schedules::next))
-        .route("/workers", get(workers::list))
-        .route("/fetch", post(fetch::one))
-        .route("/fetch/batch", post(fetch::batch))
-        .route("/ack/batch", post(settle::ack_batch))
-        .route("/ack/{id}", post(settle::ack))
-        .route("/fail/{id}", post(settle::fail))
-        .route("/heartbeat", post(heartbeat::beat))
+/// Everything the server answers. `Routes` takes no handler without its description.
+fn routes() -> Routes {
+    Routes::new()
+        .with(routes!(system::health))
+        .with(routes!(system::ready))
+        .with(routes!(metrics::show))
+        .with(routes!(openapi::document))
+        .with(routes!(openapi::page))
+        .under("/api/v1", v1())
+}
+
+fn v1() -> Routes {
+    Routes::new()
+        .with(routes!(system::info))
+        .with(routes!(system::cluster))
+        .with(routes!(plugins::list))
+        .with(routes!(plugins::show, plugins::upload, plugins::remove))
+        .with(routes!(plugins::activate))
+        .with(routes!(plugins::rollback))
+        .with(routes!(plugins::download))
+        .with(routes!(enqueue::one))
+        .with(routes!(enqueue::batch))
+        .with(routes!(enqueue::webhook))
+        .with(routes!(jobs::list))
+        .with(routes!(stats::all))
+        .with(routes!(jobs::bulk_get))
+        .with(routes!(jobs::dead))
+        .with(routes!(jobs::show, jobs::delete))
+        .with(routes!(jobs::logs))
+        .with(routes!(events::of_job))
+        .with(routes!(events::wait))
+        .with(routes!(events::all))
+        .with(routes!(jobs::cancel))
+        .with(routes!(jobs::retry))
+        .with(routes!(jobs::requeue))
+        .with(routes!(jobs::move_to))
+        .with(routes!(jobs::hold))
+        .with(routes!(jobs::approve))
+        .with(routes!(jobs::reject))
+        .with(routes!(queues::list))
+        .with(routes!(queues::show, queues::remove))
+        .with(routes!(queue_settings::change))
+        .with(routes!(stats::of_queue))
+        .with(routes!(queues::pause))
+        .with(routes!(queues::resume))
+        .with(routes!(queues::drain))
+        .with(routes!(queues::clear))
+        .with(routes!(queues::concurrency))
+        .with(routes!(queues::throttle, queues::unthrottle))
+        .with(routes!(schedules::list, schedules::create))
+        .with(routes!(schedules::show, schedules::update, schedules::remove))
+        .with(routes!(schedules::pause))
+        .with(routes!(schedules::resume))
+        .with(routes!(schedules::run))
+        .with(routes!(schedules::next))
+        .with(routes!(workers::list))
+        .with(routes!(fetch::one))
+        .with(routes!(fetch::batch))
+        .with(routes!(settle::ack_batch))
+        .with(routes!(settle::ack))
+        .with(routes!(settle::fail))
+        .with(routes!(heartbeat::beat))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

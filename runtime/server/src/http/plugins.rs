@@ -5,19 +5,21 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::{Name, Plugin, QueueName, Version};
 
 use super::Api;
 use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::read::{self, Body, NamePath, Query};
-use super::wire::Rfc3339;
+use super::wire::{NameText, Rfc3339};
 use crate::limits;
 use crate::registry::find_version;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PluginAnswer {
     name: String,
+    #[schema(value_type = Vec<NameText>)]
     queues: Vec<QueueName>,
     /// The version that new attempts take.
     active: Option<String>,
@@ -26,7 +28,7 @@ pub struct PluginAnswer {
     updated_at: Rfc3339,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct VersionAnswer {
     /// The SHA-256 of the component.
     version: String,
@@ -35,13 +37,13 @@ struct VersionAnswer {
     imports: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Plugins {
     plugins: Vec<PluginAnswer>,
 }
 
 /// The plugin as it stands after an upload.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UploadAnswer {
     /// The version that was uploaded, active from now on.
     version: Option<String>,
@@ -50,21 +52,29 @@ pub struct UploadAnswer {
     plugin: PluginAnswer,
 }
 
+/// All plugins
+#[utoipa::path(get, path = "/plugins", tag = "plugins", responses((status = 200, body = Plugins)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Plugins>> {
     let plugins = api.registry.plugins().await?;
     Ok(Json(Plugins { plugins: plugins.into_iter().map(PluginAnswer::from).collect() }))
 }
 
+/// One plugin and its versions
+#[utoipa::path(get, path = "/plugins/{name}", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
     Ok(Json(api.registry.plugin(&name).await?.into()))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct UploadQuery {
     queues: Option<String>,
 }
 
+/// Upload a plugin or a new version of it
+///
 /// The raw component. Checked, compiled, stored and activated, or refused with nothing changed.
+#[utoipa::path(put, path = "/plugins/{name}", tag = "plugins", params(UploadQuery), request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component."), responses((status = 201, description = "A new version.", body = UploadAnswer), (status = 200, description = "This version was there.", body = UploadAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn upload(
     State(api): State<Api>,
     NamePath(name): NamePath,
@@ -84,18 +94,24 @@ pub async fn upload(
     Ok((status, Json(answer)))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Activate {
     version: String,
 }
 
+/// Make a version the active one
+///
 /// New attempts take this version from now on; running ones finish on theirs.
+#[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let Activate { version } = body.json()?;
     Ok(Json(api.registry.activate(&name, &version).await?.into()))
 }
 
+/// Go back to the version before
+///
 /// The version uploaded before the active one.
+#[utoipa::path(post, path = "/plugins/{name}/rollback", tag = "plugins", responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
 pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
     let plugin = api.registry.plugin(&name).await?;
     let active = plugin.versions.iter().position(|version| Some(version.component.sha256) == plugin.active);
@@ -105,17 +121,23 @@ pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath) -> Resul
     Ok(Json(api.registry.activate(&name, &before.digest()).await?.into()))
 }
 
+/// Remove a plugin
+#[utoipa::path(delete, path = "/plugins/{name}", tag = "plugins", responses((status = 200, body = Status)))]
 pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.registry.remove(&name).await?;
     Ok(status("deleted"))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct DownloadQuery {
     version: Option<String>,
 }
 
+/// The component of a plugin
+///
 /// The component as it was uploaded: the active version, or the one that is named.
+#[utoipa::path(get, path = "/plugins/{name}/component", tag = "plugins", params(DownloadQuery), responses((status = 200, body = Vec<u8>, content_type = "application/wasm")))]
 pub async fn download(
     State(api): State<Api>,
     NamePath(name): NamePath,

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use windlass_core::PolicyChoice;
 
 use super::wire::{BackoffWord, PriorityWord, Span, Text};
 
 /// As it is sent. What is absent is left to the queue, and then to the built-in defaults.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct PolicyBody {
     priority: Option<PriorityWord>,
     max_retries: Option<u32>,
@@ -44,7 +44,7 @@ impl From<PolicyBody> for PolicyChoice {
 }
 
 /// As it is shown: only what was chosen.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PolicyView {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<PriorityWord>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
 use windlass_core::limits::Rate;
 use windlass_core::{Keep, PolicyChoice, Settings};
 
@@ -15,43 +16,47 @@ use super::read::{Body, NamePath};
 use super::wire::{Span, Text};
 
 /// What is absent stays as it is; `null` takes a limit away.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct SettingsBody {
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>)]
     max_concurrency: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<RateBody>)]
     rate: Option<Option<RateBody>>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u32>)]
     key_concurrency: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<RateBody>)]
     key_rate: Option<Option<RateBody>>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Span>)]
     ageing: Option<Option<Span>>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<PolicyBody>)]
     defaults: Option<Option<PolicyBody>>,
     retention: Option<RetentionBody>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct RateBody {
     count: u32,
     per: Span,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct RetentionBody {
     completed: Option<KeepBody>,
     dead: Option<KeepBody>,
     cancelled: Option<KeepBody>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct KeepBody {
     age: Option<Span>,
-    #[serde(deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>)]
     count: Option<Option<u64>>,
 }
 
@@ -60,7 +65,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> std
     T::deserialize(deserializer).map(Some)
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SettingsView {
     max_concurrency: Option<u32>,
     rate: Option<RateView>,
@@ -71,26 +76,29 @@ pub struct SettingsView {
     retention: RetentionView,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RateView {
     count: u32,
     per: Text,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RetentionView {
     completed: KeepView,
     dead: KeepView,
     cancelled: KeepView,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct KeepView {
     age: Text,
     count: Option<u64>,
 }
 
+/// Set limits, fairness, retention and defaults of a queue
+///
 /// Answers with all the settings, as they are now.
+#[utoipa::path(method(post, put), path = "/queues/{name}/settings", tag = "queues", request_body = SettingsBody, responses((status = 200, body = SettingsView)))]
 pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<SettingsView>> {
     let wanted: SettingsBody = body.json()?;
     if wanted.max_concurrency == Some(Some(0)) || wanted.key_concurrency == Some(Some(0)) {

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::limits::Rate;
 use windlass_core::{QueueName, Refusal, Settings, State as JobState};
 use windlass_store::QueueView;
@@ -12,10 +13,11 @@ use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::queue_settings::SettingsView;
 use super::read::{Body, NamePath, Query};
-use super::wire::{Rfc3339, Span};
+use super::wire::{NameText, Rfc3339, Span};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct QueueAnswer {
+    #[schema(value_type = NameText)]
     name: QueueName,
     /// The plugin that runs its jobs; `null` when none does and external workers may fetch them.
     served_by: Option<String>,
@@ -70,18 +72,22 @@ impl From<QueueView> for QueueAnswer {
     }
 }
 
+/// All queues, with live figures
+#[utoipa::path(get, path = "/queues", tag = "queues", responses((status = 200, body = Vec<QueueAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
     Ok(Json(api.store.queues().await?.into_iter().map(QueueAnswer::from).collect()))
 }
 
 /// One queue, with all its settings.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WholeQueue {
     #[serde(flatten)]
     queue: QueueAnswer,
     settings: SettingsView,
 }
 
+/// One queue, with its settings
+#[utoipa::path(get, path = "/queues/{name}", tag = "queues", responses((status = 200, body = WholeQueue)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
     let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
     let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
@@ -89,11 +95,15 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
     Ok(Json(WholeQueue { queue: view.into(), settings }))
 }
 
+/// Start no more jobs of a queue
+#[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn pause(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.paused = true).await?;
     Ok(status("paused"))
 }
 
+/// Start jobs of a queue again
+#[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
         settings.paused = false;
@@ -103,6 +113,8 @@ pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result
     Ok(status("resumed"))
 }
 
+/// Start no more, and let those that run finish
+#[utoipa::path(post, path = "/queues/{name}/drain", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
         settings.paused = true;
@@ -112,23 +124,28 @@ pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<
     Ok(status("draining"))
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Removed {
     status: &'static str,
     /// How many jobs went.
     jobs: u64,
 }
 
+/// Remove the pending and scheduled jobs of a queue
+#[utoipa::path(post, path = "/queues/{name}/clear", tag = "queues", responses((status = 200, body = Removed)))]
 pub async fn clear(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Removed>> {
     let jobs = api.store.clear(queue).await?;
     Ok(Json(Removed { status: "cleared", jobs }))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Confirm {
     confirm: Option<String>,
 }
 
+/// Delete a queue and all its jobs
+#[utoipa::path(delete, path = "/queues/{name}", tag = "queues", params(Confirm), responses((status = 200, body = Removed)))]
 pub async fn remove(
     State(api): State<Api>,
     NamePath(queue): NamePath,
@@ -142,13 +159,15 @@ pub async fn remove(
     Ok(Json(Removed { status: "deleted", jobs }))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Concurrency {
     max: Option<u32>,
 }
 
+/// Bound how many jobs of a queue run at once
+///
 /// `0`, `null` or nothing: no limit.
+#[utoipa::path(post, path = "/queues/{name}/concurrency", tag = "queues", request_body = Option<Concurrency>, responses((status = 200, body = Status)))]
 pub async fn concurrency(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let Concurrency { max } = body.json_or_default()?;
     let max = max.filter(|max| *max > 0);
@@ -156,14 +175,15 @@ pub async fn concurrency(State(api): State<Api>, NamePath(queue): NamePath, body
     Ok(status("ok"))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Throttle {
     rate: Option<u32>,
     period: Option<Span>,
     window_ms: Option<u64>,
 }
 
+/// Bound how many jobs of a queue start in a period
+#[utoipa::path(post, path = "/queues/{name}/throttle", tag = "queues", request_body = Throttle, responses((status = 200, body = Status)))]
 pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let wanted: Throttle = body.json_or_default()?;
     let Some(count) = wanted.rate else {
@@ -182,6 +202,8 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
     Ok(status("ok"))
 }
 
+/// Take that bound away
+#[utoipa::path(delete, path = "/queues/{name}/throttle", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn unthrottle(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.rate = None).await?;
     Ok(status("ok"))

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Until, Within, bounds};
 use windlass_store::{Clock, ScheduleChange};
@@ -17,18 +18,18 @@ use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::policy::{PolicyBody, PolicyView};
 use super::read::{Body, NamePath, Query};
-use super::wire::{Rfc3339, Shown, Span};
+use super::wire::{NameText, Rfc3339, Shown, Span};
 use crate::limits;
 
 /// What is sent to make or change a schedule. In a change, what is absent stays.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct ScheduleBody<'a> {
     name: Option<String>,
     queue: Option<String>,
     cron: Option<String>,
     timezone: Option<String>,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     payload: Option<&'a RawValue>,
     unique_key: Option<String>,
     unique_period: Option<Span>,
@@ -38,11 +39,11 @@ struct ScheduleBody<'a> {
     overlap: Option<OverlapWord>,
     paused: Option<bool>,
     #[serde(flatten)]
-    policy: Option<PolicyBody>,
+    policy: PolicyBody,
 }
 
 /// What to do about instants that passed while the server was down.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum CatchUpWord {
     Skip,
@@ -51,7 +52,7 @@ enum CatchUpWord {
 }
 
 /// What to do when the job of the last instant has not ended.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum OverlapWord {
     Allow,
@@ -59,13 +60,15 @@ enum OverlapWord {
     Cancel,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ScheduleAnswer {
     id: String,
     name: String,
+    #[schema(value_type = NameText)]
     queue: QueueName,
     cron: String,
     timezone: String,
+    #[schema(value_type = serde_json::Value)]
     payload: Shown,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
@@ -84,14 +87,20 @@ pub struct ScheduleAnswer {
     next_run: Option<Rfc3339>,
 }
 
+/// All schedules
+#[utoipa::path(get, path = "/schedules", tag = "schedules", responses((status = 200, body = Vec<ScheduleAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<ScheduleAnswer>>> {
     Ok(Json(api.store.schedules().await?.into_iter().map(ScheduleAnswer::from).collect()))
 }
 
+/// One schedule
+#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", responses((status = 200, body = ScheduleAnswer)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<ScheduleAnswer>> {
     Ok(Json(find(&api, &name).await?.into()))
 }
 
+/// Make a schedule
+#[utoipa::path(post, path = "/schedules", tag = "schedules", request_body = ScheduleBody, responses((status = 201, body = ScheduleAnswer), (status = 409, description = "There is one of that name.")))]
 pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
     let wanted: ScheduleBody = body.json()?;
     let needed = |field: &'static str, value: &Option<String>, example: &str| match value {
@@ -122,6 +131,8 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
 }
 
+/// Change a schedule: what is absent stays
+#[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody, responses((status = 200, body = ScheduleAnswer)))]
 pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
     let wanted: ScheduleBody = body.json()?;
     if wanted.name.as_ref().is_some_and(|other| **other != *name) {
@@ -132,28 +143,36 @@ pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body
     put(&api, schedule, true).await
 }
 
+/// Delete a schedule
+#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", responses((status = 200, body = Status)))]
 pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.store.change_schedule(ScheduleChange::Remove { name: name.to_string() }).await?;
     Ok(status("deleted"))
 }
 
+/// Make no more jobs of a schedule
+#[utoipa::path(post, path = "/schedules/{name}/pause", tag = "schedules", responses((status = 200, body = Status)))]
 pub async fn pause(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: true }).await?;
     Ok(status("paused"))
 }
 
+/// Make jobs of a schedule again
+#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", responses((status = 200, body = Status)))]
 pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: false }).await?;
     Ok(status("resumed"))
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Ran {
     status: &'static str,
     /// The job it made. None when its last job still runs and `overlap` says to pass over.
     job_id: Option<String>,
 }
 
+/// Make a job of a schedule now
+#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", responses((status = 200, body = Ran)))]
 pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Ran>> {
     let before = find(&api, &name).await?.last_job;
     api.store.change_schedule(ScheduleChange::RunNow { name: name.to_string() }).await?;
@@ -162,16 +181,19 @@ pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Jso
     Ok(Json(Ran { status, job_id: made.map(|id| id.to_string()) }))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct NextQuery {
     count: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Next {
     next: Vec<Rfc3339>,
 }
 
+/// When a schedule makes its next jobs
+#[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(NextQuery), responses((status = 200, body = Next)))]
 pub async fn next(
     State(api): State<Api>,
     NamePath(name): NamePath,
@@ -230,7 +252,7 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>) -> Resu
         };
     }
     schedule.paused = wanted.paused.unwrap_or(schedule.paused);
-    schedule.policy = PolicyChoice::from(wanted.policy.unwrap_or_default()).or(&schedule.policy);
+    schedule.policy = PolicyChoice::from(wanted.policy).or(&schedule.policy);
     Ok(())
 }
 

@@ -4,9 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use windlass_core::{Body as JobBody, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word};
+use utoipa::ToSchema;
+use windlass_core::{
+    Body as JobBody, Checkpoint, Closing, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word,
+};
 
 use super::Api;
+use super::agent::{AgentWord, StepWord, TokenUsage};
 use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::read::{Body, JobPath};
@@ -16,42 +20,72 @@ use crate::limits;
 /// The error by which a worker that stops hands its job back.
 const WORKER_SHUTDOWN: &str = "worker_shutdown";
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Ack<'a> {
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     result: Option<&'a RawValue>,
+    /// Whether the chain of the job goes on.
+    step_status: Option<StepWord>,
+    /// Of a handler that works in rounds: another one from the checkpoint, the end, or a person's decision.
+    agent_status: Option<AgentWord>,
+    hold_reason: Option<String>,
+    exit_reason: Option<String>,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
+    checkpoint: Option<&'a RawValue>,
+    usage: Option<TokenUsage>,
     lease_token: Option<String>,
 }
 
+/// Say that a job is done
+#[utoipa::path(post, path = "/ack/{id}", tag = "workers", request_body = Option<Ack>, responses((status = 200, body = Status), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`.")))]
 pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let ack: Ack = body.json_or_default()?;
     let result = keep(&api, &body, ack.result).await?;
-    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default() };
+    let checkpoint = match ack.checkpoint {
+        Some(raw) => Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0 }),
+        None => None,
+    };
+    let closing = closing(Closing {
+        step: ack.step_status.map(Into::into),
+        agent: ack.agent_status.map(Into::into),
+        hold_reason: ack.hold_reason,
+        exit_reason: ack.exit_reason,
+        checkpoint,
+        spent: ack.usage.map(Into::into),
+    });
+    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing };
     api.store.ask(id, command, Vec::new()).await?;
     Ok(status("ok"))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Acks<'a> {
     #[serde(borrow)]
     acks: Vec<AckOf<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct AckOf<'a> {
     job_id: String,
     #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
     result: Option<&'a RawValue>,
+    step_status: Option<StepWord>,
+    usage: Option<TokenUsage>,
     lease_token: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Acked {
     acked: usize,
 }
 
+/// Say that many jobs are done
+///
 /// Jobs that are not active are passed over, not an error.
+#[utoipa::path(post, path = "/ack/batch", tag = "workers", request_body = Acks, responses((status = 200, body = Acked)))]
 pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>> {
     let Acks { acks } = body.json()?;
     if acks.len() > limits::WORKER_BATCH {
@@ -63,7 +97,12 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
             continue;
         };
         let result = keep(&api, &body, ack.result).await?;
-        asks.push((id, Command::Complete { word, result, usage: Usage::default() }));
+        let closing = closing(Closing {
+            step: ack.step_status.map(Into::into),
+            spent: ack.usage.map(Into::into),
+            ..Closing::default()
+        });
+        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing }));
     }
     let mut acked = 0;
     for answer in api.store.ask_each(asks).await? {
@@ -76,15 +115,14 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
     Ok(Json(Acked { acked }))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 struct Fail {
     error: Option<String>,
     backtrace: Option<String>,
     lease_token: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Failed {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +130,8 @@ pub struct Failed {
     attempts_remaining: u32,
 }
 
+/// Say that an attempt failed, or hand the job back
+#[utoipa::path(post, path = "/fail/{id}", tag = "workers", request_body = Option<Fail>, responses((status = 200, body = Failed), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`.")))]
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let word = word(lease_token)?;
@@ -114,6 +154,11 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
         state => state.word(),
     };
     Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
+}
+
+/// Most acks say nothing besides the result.
+fn closing(closing: Closing) -> Option<Box<Closing>> {
+    (closing != Closing::default()).then(|| Box::new(closing))
 }
 
 async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<JobBody>> {

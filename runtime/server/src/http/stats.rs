@@ -5,15 +5,17 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 use windlass_core::{Counts, Job, Queue, QueueName, Refusal, State as JobState};
 use windlass_store::JobList;
 
 use super::Api;
 use super::error::Result;
 use super::read::NamePath;
+use super::wire::NameText;
 use crate::limits;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Stats {
     pending: u64,
     processing: u64,
@@ -26,8 +28,9 @@ pub struct Stats {
     avg_wait_time: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct QueueStats {
+    #[schema(value_type = NameText)]
     name: QueueName,
     #[serde(flatten)]
     stats: Stats,
@@ -37,13 +40,15 @@ pub struct QueueStats {
     run_ms: Spread,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 struct Spread {
     p50: Option<u64>,
     p95: Option<u64>,
     p99: Option<u64>,
 }
 
+/// Figures over all queues
+#[utoipa::path(get, path = "/jobs/stats", tag = "jobs", responses((status = 200, body = Stats)))]
 pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
     let mut sum = Counts::default();
     for view in api.store.queues().await? {
@@ -59,6 +64,8 @@ pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
     Ok(Json(stats(&sum)))
 }
 
+/// Figures of one queue: success rate, waiting and running times
+#[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
 pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
     let queue = find(&api, &name).await?;
     let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 use windlass_core::{QueueName, Runner, State as JobState, Time};
 use windlass_store::{Clock, JobList};
 
 use super::Api;
 use super::error::Result;
-use super::wire::Rfc3339;
+use super::wire::{NameText, Rfc3339};
 use crate::limits;
 
 /// Cheap to clone.
@@ -63,10 +64,11 @@ impl Workers {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerAnswer {
     id: String,
     hostname: String,
+    #[schema(value_type = Vec<NameText>)]
     queues: Vec<QueueName>,
     last_heartbeat: Rfc3339,
     started_at: Rfc3339,
@@ -76,6 +78,8 @@ pub struct WorkerAnswer {
     jobs: Vec<String>,
 }
 
+/// Workers that have fetched lately, and what they hold
+#[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Vec<WorkerAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
     let active = JobList { state: Some(JobState::Active), limit: limits::PAGE_MOST, ..JobList::default() };
     let mut held: BTreeMap<String, Vec<String>> = BTreeMap::new();

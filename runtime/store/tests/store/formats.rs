@@ -41,7 +41,12 @@ async fn write(store: &Store) {
     let claim = Claim { by, queues: vec!["rich".parse().expect("a name")], count: 2, wait: Duration::ZERO };
     let claimed = store.claim(claim).await.expect("claimed");
     let word = Word::Of(claimed[0].token);
-    let done = Command::Complete { word, result: Some(Body::Inline("\"done\"".into())), usage: Usage::default() };
+    let done = Command::Complete {
+        word,
+        result: Some(Body::Inline("\"done\"".into())),
+        usage: Usage::default(),
+        closing: None,
+    };
     store.ask(claimed[0].job.id, done, Vec::new()).await.expect("completed");
     let failure = Failure { error: "no luck".into(), backtrace: Some("at line 1".into()), retry: Retry::Never };
     let failed = Command::Fail { word: Word::Of(claimed[1].token), failure, usage: Usage::default() };

@@ -1,5 +1,6 @@
 //! The rules, one by one. A desk is the smallest store there is: one job, its locks, and a clock moved by hand.
 
+mod agents;
 mod counting;
 mod plugins;
 mod stops;
@@ -145,7 +146,7 @@ pub fn policy(policy: PolicyChoice) -> NewJob {
 }
 
 pub fn complete(word: Word) -> Command {
-    Command::Complete { word, result: None, usage: Usage::default() }
+    Command::Complete { word, result: None, usage: Usage::default(), closing: None }
 }
 
 pub fn fail(word: Word, retry: Retry) -> Command {
@@ -158,7 +159,7 @@ pub fn hand_back(word: Word) -> Command {
 }
 
 pub fn beat(word: Word) -> Command {
-    Command::Beat { word, progress: None, checkpoint: None }
+    Command::Beat { word, progress: None, checkpoint: None, spent: None }
 }
 
 pub fn cancel() -> Command {

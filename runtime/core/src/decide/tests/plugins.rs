@@ -46,7 +46,7 @@ fn version_of(desk: &Desk) -> u8 {
 
 fn save(word: Word, schema: u32) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema });
-    Command::Beat { word, progress: None, checkpoint }
+    Command::Beat { word, progress: None, checkpoint, spent: None }
 }
 
 fn canary(desk: &mut Desk, share: u32, max_failures_per_mille: u32, min_attempts: u32, promote_after: Option<u32>) {

@@ -40,6 +40,8 @@ struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    iteration: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -127,6 +129,7 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         EventKind::Started { attempt } => Details { attempt: Some(*attempt), ..none },
         EventKind::Progress(progress) => Details { progress: Some(progress.clone().into()), ..none },
         EventKind::Checkpoint { attempt, bytes } => Details { attempt: Some(*attempt), bytes: Some(*bytes), ..none },
+        EventKind::Continued { iteration } => Details { iteration: Some(*iteration), ..none },
         EventKind::Completed { attempt } => {
             let (result, result_omitted) = result(store, job).await;
             Details { attempt: Some(*attempt), result, result_omitted, ..none }

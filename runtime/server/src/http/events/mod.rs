@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
+use utoipa::{IntoParams, ToSchema};
 use windlass_core::{EventKind, Job, JobId, Name, Refusal};
 
 pub use self::hub::Hub;
@@ -27,7 +28,8 @@ use super::read::{JobPath, Query};
 use super::wire::Span;
 use crate::limits;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct EventQuery {
     queues: Option<String>,
     job_ids: Option<String>,
@@ -36,7 +38,10 @@ pub struct EventQuery {
     last_event_id: Option<String>,
 }
 
+/// Everything that happens, as a live stream
+///
 /// Every event that passes the filters, from now on or from the last one the client has seen.
+#[utoipa::path(get, path = "/events", tag = "events", params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = String, content_type = "text/event-stream")))]
 pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     let wanted = wanted(&query)?;
@@ -60,7 +65,8 @@ pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query
     Ok(watcher.into_response())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct JobEventQuery {
     last_event_id: Option<String>,
     #[serde(default)]
@@ -69,7 +75,10 @@ pub struct JobEventQuery {
     logs_from: u64,
 }
 
+/// What happens to one job, as a live stream that ends with it
+///
 /// What is stored of one job's events, then those to come, until it has ended.
+#[utoipa::path(get, path = "/jobs/{id}/events", tag = "events", params(JobEventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = String, content_type = "text/event-stream"), (status = 204, description = "The job has ended, and the client has seen that.")))]
 pub async fn of_job(
     State(api): State<Api>,
     JobPath(id): JobPath,
@@ -126,12 +135,13 @@ fn present_life(mut past: Vec<Arc<Told>>, over: bool) -> (Vec<Arc<Told>>, bool) 
     (past, end_is_stored)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct WaitQuery {
     timeout: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Waited {
     #[serde(flatten)]
     job: WholeJob,
@@ -139,7 +149,10 @@ pub struct Waited {
     timed_out: bool,
 }
 
+/// Wait for the end of a job
+///
 /// Answers as soon as the job has ended, or with how it stands when the time is up.
+#[utoipa::path(get, path = "/jobs/{id}/wait", tag = "events", params(WaitQuery), responses((status = 200, body = Waited)))]
 pub async fn wait(
     State(api): State<Api>,
     JobPath(id): JobPath,

@@ -257,6 +257,7 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Started { .. }
         | EventKind::Progress(_)
         | EventKind::Checkpoint { .. }
+        | EventKind::Continued { .. }
         | EventKind::Failed { .. }
         | EventKind::Held { .. }
         | EventKind::Approved

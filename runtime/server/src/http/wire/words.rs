@@ -1,12 +1,11 @@
 //! The words for choices, in requests and answers.
 
-use serde::{Deserialize, Serialize};
 use windlass_core::{BackoffKind, Priority, Until, Within};
 
 /// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
 macro_rules! words {
     ($name:ident = $of:ident { $($variant:ident),+ $(,)? }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "lowercase")]
         pub enum $name {
             $($variant),+
@@ -29,6 +28,8 @@ macro_rules! words {
         }
     };
 }
+
+pub(in crate::http) use words;
 
 words!(PriorityWord = Priority { Critical, High, Normal, Low });
 words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });

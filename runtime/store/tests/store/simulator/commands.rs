@@ -9,9 +9,9 @@ use windlass_core::limits::Rate;
 use windlass_core::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    BackoffKind, Blob, Body, Checkpoint, Command, Failure, JobId, Keep, Name, NewCanary, NewJob, Plugin, PluginCommand,
-    PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Swap, Time, Token, Unique, Until, Usage,
-    Within, Word,
+    AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, Name, NewCanary, NewJob,
+    Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Spent, Swap, Time,
+    Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::embedded::message::Request;
 use windlass_store::{Assignment, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
@@ -165,7 +165,9 @@ impl World {
         let (job, word) = self.speaker();
         let rng = &mut self.rng;
         let command = match rng.below(100) {
-            0..40 => Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default() },
+            0..40 => {
+                Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default(), closing: closing(rng) }
+            }
             40..62 => {
                 let retry = match rng.below(10) {
                     0..6 => Retry::Backoff,
@@ -180,6 +182,7 @@ impl World {
                 word,
                 progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
                 checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 }),
+                spent: None,
             },
         };
         let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
@@ -407,4 +410,17 @@ fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
         last_job: None,
         next_run: None,
     }
+}
+
+/// What some acks say besides: mostly nothing.
+fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
+    let agent = match rng.below(100) {
+        0..8 => AgentStatus::Continue,
+        8..12 => AgentStatus::Hold,
+        12..14 => AgentStatus::Done,
+        _ => return None,
+    };
+    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1 });
+    let spent = Some(Spent { input_tokens: 10, cost_usd: 0.25, ..Spent::default() });
+    Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }

@@ -208,10 +208,15 @@ impl Model {
             EventKind::Checkpoint { .. } => {
                 must(state == State::Active, "only a running attempt speaks");
                 let beat = |command: &Command| match command {
-                    Command::Beat { word, .. } => Some(*word),
+                    Command::Beat { word, .. } | Command::Complete { word, closing: Some(_), .. } => Some(*word),
                     _ => None,
                 };
                 must(causes.word(id, &job, beat), "nobody with a right to said so");
+            }
+            EventKind::Continued { .. } => {
+                must(state == State::Active, "only a running attempt continues");
+                must(self.acked(id, &job, causes), "nobody with a right to said so");
+                self.move_to(id, State::Pending, at);
             }
             EventKind::Completed { .. } => {
                 must(state == State::Active, "only a running attempt completes");
@@ -229,7 +234,8 @@ impl Model {
             }
             EventKind::Held { .. } => {
                 let waiting = matches!(state, State::Scheduled | State::Pending | State::Retrying);
-                must(waiting || (state == State::Active && job.stopping), "it cannot be held from there");
+                let stopped = state == State::Active && (job.stopping || self.acked(id, &job, causes));
+                must(waiting || stopped, "it cannot be held from there");
                 self.move_to(id, State::Held, at);
             }
             EventKind::Approved | EventKind::Rejected => must(state == State::Held, "it was not held"),

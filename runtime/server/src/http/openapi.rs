@@ -1,0 +1,273 @@
+//! The description of the API: `GET /openapi.json`, made from the routes themselves, and `GET /docs`, a page that shows it.
+//!
+//! A route gets into the server only through [`Routes`], which takes nothing without its description. What all routes share
+//! (refusals, the key, path parameters) is added here and not repeated at each of them.
+
+use std::collections::BTreeSet;
+
+use axum::extract::Extension;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::Api;
+use super::error::ErrorAnswer;
+use super::wire::{JobIdText, NameText};
+
+/// Routes of the server, each with its description.
+pub struct Routes {
+    router: OpenApiRouter<Api>,
+    /// Names that two different types have: one of them would be described as the other.
+    clashes: BTreeSet<String>,
+}
+
+/// The finished description, as it is sent.
+#[derive(Clone)]
+pub struct Document(Bytes);
+
+/// What every request may be refused with, besides what its route says.
+const REFUSALS: [(u16, &str); 8] = [
+    (400, "The request is wrong; `error` says what would be right."),
+    (401, "The server has a key, and none was sent."),
+    (403, "The key is not this server's, or a page of another site asked."),
+    (408, "The body took too long; nothing was done."),
+    (413, "The body is larger than the server takes."),
+    (429, "Too much at once; nothing was done. Try again after `Retry-After`."),
+    (500, "Something failed inside the server; its log has the details."),
+    (503, "The server is stopping or cannot write; nothing was done. Try again."),
+];
+
+const ABOUT: &str = "Durable background jobs whose handlers are WebAssembly components, run in the server, or external workers that \
+     fetch over HTTP. Times are RFC 3339 in UTC. Durations are text such as `1h30m`, or whole numbers of seconds. Fields that a \
+     request has and the server does not know are ignored. Every refusal is `{\"error\": …, \"code\": …}`; 429 and 503 mean that \
+     nothing was done.";
+
+const TAGS: [(&str, &str); 11] = [
+    ("producers", "Handing in jobs."),
+    ("jobs", "Looking at jobs, and what people ask of one."),
+    ("flows", "Batches, chains and other jobs that belong together."),
+    ("queues", "How queues stand, and what operators set."),
+    ("schedules", "Jobs that the clock makes."),
+    ("plugins", "Handlers, as WebAssembly components."),
+    ("secrets", "What handlers may know and nobody may read."),
+    ("workers", "Working on jobs from outside."),
+    ("events", "Live streams, and waiting for an end."),
+    ("webhooks", "Events sent to an address of yours."),
+    ("system", "The server about itself."),
+];
+
+impl Routes {
+    pub fn new() -> Routes {
+        Routes { router: OpenApiRouter::default(), clashes: BTreeSet::new() }
+    }
+
+    /// Takes what `routes!` makes of handlers that carry `#[utoipa::path]`.
+    pub fn with(mut self, route: UtoipaMethodRouter<Api>) -> Routes {
+        let known = self.router.get_openapi().components.as_ref();
+        for (name, schema) in &route.0 {
+            if known.and_then(|known| known.schemas.get(name)).is_some_and(|other| other != schema) {
+                self.clashes.insert(name.clone());
+            }
+        }
+        self.router = self.router.routes(route);
+        self
+    }
+
+    pub fn under(self, prefix: &str, inner: Routes) -> Routes {
+        let clashes = self.clashes.into_iter().chain(inner.clashes).collect();
+        Routes { router: self.router.nest(prefix, inner.router), clashes }
+    }
+
+    /// The routes for the server, and what they are.
+    pub fn split(self) -> (axum::Router<Api>, Value) {
+        debug_assert!(self.clashes.is_empty(), "two types of the API have one name: {:?}", self.clashes);
+        let (router, described) = self.router.split_for_parts();
+        // A tree of plain fields always serialises.
+        let mut document = serde_json::to_value(described).unwrap_or_default();
+        finish(&mut document);
+        (router, document)
+    }
+}
+
+impl Document {
+    pub fn new(document: &Value) -> Document {
+        Document(Bytes::from(document.to_string()))
+    }
+}
+
+/// This description, as OpenAPI 3.1
+///
+/// Made from the routes of the running server.
+#[utoipa::path(get, path = "/openapi.json", tag = "system", responses((status = 200, body = serde_json::Value)))]
+pub async fn document(Extension(document): Extension<Document>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document.0).into_response()
+}
+
+/// This description, as a page for people
+#[utoipa::path(get, path = "/docs", tag = "system", responses((status = 200, body = String, content_type = "text/html")))]
+pub async fn page() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
+        ),
+    ];
+    (headers, include_str!("docs.html")).into_response()
+}
+
+fn finish(document: &mut Value) {
+    document["info"] = json!({
+        "title": "Windlass",
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": ABOUT,
+        "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+    });
+    document["servers"] = json!([{ "url": "/" }]);
+    document["tags"] = TAGS.iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
+    document["security"] = json!([{}, { "header": [] }, { "bearer": [] }, { "cookie": [] }]);
+    document["components"]["securitySchemes"] = json!({
+        "header": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+        "bearer": { "type": "http", "scheme": "bearer" },
+        "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
+    });
+    document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    let mut ids = BTreeSet::new();
+    for (path, item) in paths {
+        let Some(item) = item.as_object_mut() else { continue };
+        for (method, operation) in item {
+            let Some(operation) = operation.as_object_mut() else { continue };
+            complete(path, operation);
+            let mut id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned();
+            // One handler may take two methods.
+            if ids.contains(&id) {
+                id = format!("{id}_{method}");
+                operation.insert("operationId".to_owned(), Value::from(id.clone()));
+            }
+            ids.insert(id);
+        }
+    }
+}
+
+/// Adds to one operation what it has in common with others.
+fn complete(path: &str, operation: &mut Map<String, Value>) {
+    // Handlers of two resources may have one name; with their tag it is the operation's own.
+    let tag = operation.get("tags").and_then(|tags| tags[0].as_str()).unwrap_or_default().to_owned();
+    if let Some(id) = operation.get_mut("operationId") {
+        *id = Value::from(format!("{tag}_{}", id.as_str().unwrap_or_default()));
+    }
+    if let Some(parameters) = path_parameters(path, operation.get("parameters")) {
+        operation.insert("parameters".to_owned(), parameters);
+    }
+    let in_path = path.contains('{');
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
+    for (status, response) in responses.iter_mut() {
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = Value::from(phrase(status));
+        }
+        if status.starts_with('4') && response.get("content").is_none() {
+            response["content"] = refusal();
+        }
+    }
+    let missing = (404, "What the path names is not there.");
+    for (status, about) in REFUSALS.into_iter().chain(in_path.then_some(missing)) {
+        let key = status.to_string();
+        if !responses.contains_key(&key) {
+            responses.insert(key, json!({ "description": about, "content": refusal() }));
+        }
+    }
+}
+
+fn refusal() -> Value {
+    json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } })
+}
+
+fn phrase(status: &str) -> &'static str {
+    let known = status.parse().ok().and_then(|code| StatusCode::from_u16(code).ok());
+    known.and_then(|status| status.canonical_reason()).unwrap_or("The answer.")
+}
+
+/// The parameters of an operation, those in its path among them.
+fn path_parameters(path: &str, described: Option<&Value>) -> Option<Value> {
+    let mut parameters = described.and_then(Value::as_array).cloned().unwrap_or_default();
+    for name in path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name) {
+        if parameters.iter().any(|parameter| parameter["name"] == name && parameter["in"] == "path") {
+            continue;
+        }
+        let is_job = name == "id" && ["/jobs/", "/ack/", "/fail/"].iter().any(|part| path.contains(part));
+        let schema = if is_job { JobIdText::schema() } else { NameText::schema() };
+        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
+    }
+    (!parameters.is_empty()).then_some(Value::Array(parameters))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations(document: &Value) -> Vec<(String, &Value)> {
+        let paths = document["paths"].as_object().expect("paths");
+        let all = paths.iter().flat_map(|(path, item)| {
+            let item = item.as_object().expect("methods");
+            item.iter().map(move |(method, operation)| (format!("{method} {path}"), operation))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn every_operation_says_what_it_does_and_what_it_answers() {
+        let (_, document) = super::super::routes().split();
+        assert!(
+            document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
+            "{}",
+            document["openapi"]
+        );
+        let mut ids = BTreeSet::new();
+        let tags: Vec<&str> = TAGS.iter().map(|(name, _)| *name).collect();
+        for (name, operation) in operations(&document) {
+            let id = operation["operationId"].as_str().unwrap_or_else(|| panic!("{name} has no id"));
+            assert!(ids.insert(id.to_owned()), "{name}: {id} is there twice");
+            assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} says not what it does");
+            let tag = operation["tags"][0].as_str().unwrap_or_default();
+            assert!(tags.contains(&tag), "{name}: {tag:?} is no known tag");
+            let responses = operation["responses"].as_object().expect("responses");
+            let good: Vec<_> = responses.iter().filter(|(status, _)| status.starts_with('2')).collect();
+            assert!(!good.is_empty(), "{name} has no good answer");
+            for (status, answer) in good.iter().filter(|(status, _)| *status != "204") {
+                assert!(answer["content"].is_object(), "{name}: {status} says not what it carries");
+            }
+        }
+        assert!(ids.len() > 50, "only {} operations", ids.len());
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_schema() {
+        fn walk(value: &Value, schemas: &Value, seen: &mut usize) {
+            match value {
+                Value::Object(fields) => {
+                    if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
+                        let name = target.rsplit('/').next().expect("a name");
+                        assert!(schemas[name].is_object(), "{target} leads nowhere");
+                        *seen += 1;
+                    }
+                    fields.values().for_each(|value| walk(value, schemas, seen));
+                }
+                Value::Array(items) => items.iter().for_each(|value| walk(value, schemas, seen)),
+                _ => {}
+            }
+        }
+        let (_, document) = super::super::routes().split();
+        let mut seen = 0;
+        walk(&document, &document["components"]["schemas"], &mut seen);
+        assert!(seen > 100, "only {seen} references");
+    }
+
+    #[test]
+    fn no_two_types_have_one_name() {
+        assert_eq!(super::super::routes().clashes, BTreeSet::new());
+    }
+}

@@ -1,0 +1,84 @@
+//! How the wire's own types look in the description of the API.
+
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+use windlass_core::{State, bounds};
+
+use super::{Moment, Rfc3339, Span, Text};
+
+/// Gives a type of the wire its schema and the name that others refer to it by.
+macro_rules! described {
+    ($($type:ty as $name:literal = $schema:expr;)+) => {
+        $(
+            impl PartialSchema for $type {
+                fn schema() -> RefOr<Schema> {
+                    RefOr::T($schema)
+                }
+            }
+
+            impl ToSchema for $type {
+                fn name() -> std::borrow::Cow<'static, str> {
+                    $name.into()
+                }
+            }
+        )+
+    };
+}
+
+/// The name of a queue, plugin or schedule; only described, never made.
+pub struct NameText;
+
+/// The id of a job; only described, never made.
+pub struct JobIdText;
+
+/// Where a job stands; only described, never made.
+pub struct StateWord;
+
+described! {
+    Rfc3339 as "Time" = moment("A moment, in UTC.");
+    Moment as "TimeIn" = moment("A moment, with any offset.");
+    Text as "Duration" = Schema::Object(
+        text().description(Some("A span of time such as `1h30m`.")).examples(["1h30m"]).build()
+    );
+    Span as "DurationIn" = Schema::OneOf(
+        OneOfBuilder::new()
+            .item(text().pattern(Some("^([0-9]{1,6}(ns|us|ms|s|m|h|d|w))+$")))
+            .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX)))
+            .description(Some("A span of time: text such as `500ms` or `1h30m`, or a whole number of seconds."))
+            .examples(["90s"])
+            .build()
+    );
+    NameText as "Name" = Schema::Object(
+        text()
+            .pattern(Some("^[A-Za-z0-9._:/-]+$"))
+            .min_length(Some(1))
+            .max_length(Some(bounds::NAME_BYTES))
+            .description(Some("A name that people give: of a queue, a plugin or a schedule."))
+            .examples(["emails.send"])
+            .build()
+    );
+    JobIdText as "JobId" = Schema::Object(
+        text()
+            .pattern(Some("^job_[0-9A-Za-z]{26}$"))
+            .description(Some("The id of a job. Ids sort by the time of their making."))
+            .examples(["job_01J9Z3N5W7C4V8K2M6QXT0B1RD"])
+            .build()
+    );
+    StateWord as "State" = Schema::Object(
+        text()
+            .enum_values(Some(State::ALL.map(State::word)))
+            .description(Some("Where a job stands. Completed, dead and cancelled jobs have ended."))
+            .build()
+    );
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn moment(description: &str) -> Schema {
+    let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+    let object = text().format(Some(format)).description(Some(description)).examples(["2030-01-31T12:00:00Z"]);
+    Schema::Object(object.build())
+}
