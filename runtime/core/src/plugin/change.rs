@@ -126,10 +126,8 @@ pub fn change(
         PluginCommand::Activate { version, swap } => activate(known()?, version, swap, facts, now),
         PluginCommand::Rollback { swap } => {
             let plugin = known()?;
-            let at = plugin.versions.iter().position(|version| Some(version.component.sha256) == plugin.active);
-            let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| plugin.versions.get(at));
             let why = || format!("plugin `{name}` has no version from before the active one");
-            let version = before.ok_or_else(|| Refusal::invalid("version", why()))?.component.sha256;
+            let version = plugin.before_active().ok_or_else(|| Refusal::invalid("version", why()))?.component.sha256;
             activate(plugin, version, swap, facts, now)
         }
         PluginCommand::SetManifest { version, manifest } => set_manifest(known()?, version, manifest, facts, now),

@@ -137,6 +137,12 @@ impl Plugin {
         self.version(&self.active?)
     }
 
+    /// The version uploaded before the active one.
+    pub fn before_active(&self) -> Option<&Version> {
+        let at = self.versions.iter().position(|version| Some(version.component.sha256) == self.active)?;
+        self.versions.get(at.checked_sub(1)?)
+    }
+
     pub fn version(&self, digest: &Digest) -> Option<&Version> {
         self.versions.iter().find(|version| version.component.sha256 == *digest)
     }

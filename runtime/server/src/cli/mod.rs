@@ -5,10 +5,12 @@ mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod grant;
 mod job;
 mod plugin;
 mod queue;
 mod schedule;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -34,6 +36,7 @@ enum Command {
     Queue(queue::Queue),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Secret(secret::Secret),
     Worker(status::Worker),
     Status(status::Status),
     Doctor(doctor::Doctor),
@@ -52,6 +55,7 @@ impl Cli {
             Command::Queue(queue) => done(queue.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Secret(secret) => done(secret.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Status(status) => done(status.run()),
             Command::Doctor(doctor) => doctor.run(),
