@@ -16,6 +16,13 @@ pub const BACKTRACE_BYTES: usize = 64 * 1024;
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 pub const DETAIL_BYTES: usize = 16 * 1024;
 
+/// How many jobs one job may depend on. More are a batch with a callback.
+pub const DEPENDENCIES: usize = 1_000;
+/// How many dependencies the jobs of one request may have together.
+pub const DEPENDENCIES_AT_ONCE: usize = 20_000;
+/// What the callback of a batch may be given.
+pub const CALLBACK_BYTES: usize = 64 * 1024;
+
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
 pub const TIMELINE: usize = 64;
 /// How many attempt errors are kept for a job.

@@ -76,6 +76,11 @@ pub enum Command {
     Watch {
         alive_from: Time,
     },
+    /// A job that this one depends on has ended.
+    DependencyEnded {
+        dependency: JobId,
+        state: State,
+    },
     /// The process died while the attempt ran in it.
     Crash,
 }
@@ -126,6 +131,8 @@ pub struct Facts<'a> {
     pub plugin: Option<&'a Plugin>,
     /// How many children are committed together with this command.
     pub children: u32,
+    /// For an enqueue: the jobs it depends on, and where they stand.
+    pub dependencies: Vec<(JobId, State)>,
 }
 
 /// What a command comes to: all of it is committed, or nothing.
@@ -154,6 +161,11 @@ pub enum Change {
     Error {
         job: JobId,
         error: AttemptError,
+    },
+    /// The job waits for the dependency; the store tells it when that has ended.
+    Link {
+        dependency: JobId,
+        dependant: JobId,
     },
     Event(Event),
     /// A plugin whose canary was counted.

@@ -17,6 +17,14 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
     Enqueued,
+    /// It waits for so many other jobs.
+    Blocked {
+        waits_for: u32,
+    },
+    /// It waits for nobody any more, only for its time.
+    Scheduled {
+        at: Time,
+    },
     /// Its time has come (scheduled, retrying), or it was handed back or retried: it waits in line again.
     Pending {
         reason: Reason,
@@ -66,8 +74,10 @@ pub enum EventKind {
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 26] = [
+    pub const WORDS: [&'static str; 28] = [
         "enqueued",
+        "blocked",
+        "scheduled",
         "pending",
         "started",
         "progress",
@@ -99,6 +109,8 @@ impl EventKind {
     pub fn word(&self) -> &'static str {
         match self {
             EventKind::Enqueued => "enqueued",
+            EventKind::Blocked { .. } => "blocked",
+            EventKind::Scheduled { .. } => "scheduled",
             EventKind::Pending { .. } => "pending",
             EventKind::Started { .. } => "started",
             EventKind::Progress(_) => "progress",

@@ -37,6 +37,11 @@ impl JobId {
         JobId::derived(at, &[b"schedule", schedule.as_bytes(), &at.millis().to_be_bytes()])
     }
 
+    /// The id of the callback of a batch: a batch calls back once.
+    pub fn of_batch(batch: &str, made_at: Time) -> JobId {
+        JobId::derived(made_at, &[b"batch", batch.as_bytes()])
+    }
+
     fn derived(time: Time, parts: &[&[u8]]) -> JobId {
         let mut hash = Sha256::new();
         for part in parts {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::{Dependency, OnFailure, Ties};
 use crate::{
     Agent, Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Spending, StepStatus, Time,
     Token, Unique, bounds,
@@ -133,6 +134,8 @@ pub struct Job {
     pub ended_by: Option<Token>,
     /// How many children it has spawned for good: the next ordinal.
     pub children: u32,
+    /// What it has to do with other jobs, besides its parent and its batch.
+    pub ties: Option<Box<Ties>>,
     pub timeline: Timeline,
 }
 
@@ -144,6 +147,11 @@ impl Job {
     /// Runs left before a failure is final.
     pub fn runs_left(&self) -> u32 {
         (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
+    }
+
+    /// How many of the jobs it depends on have not ended.
+    pub fn waits_for(&self) -> u32 {
+        self.ties.as_ref().map_or(0, |ties| ties.waits_for)
     }
 
     /// Where one of its bodies is.
@@ -324,4 +332,9 @@ pub struct NewJob {
     pub id: Option<JobId>,
     /// Stored as held: somebody must approve it first.
     pub hold_reason: Option<String>,
+    /// Blocked until these have ended.
+    pub depends_on: Vec<Dependency>,
+    pub on_dependency_failure: OnFailure,
+    /// Given for the jobs that flows make.
+    pub ties: Option<Box<Ties>>,
 }

@@ -1,13 +1,17 @@
 //! What a guest is allowed. This is the only place where a permission is decided.
 //!
 //! Denied is the default: no files, no network, no environment, no arguments, no standard input. What a guest has anyway:
-//! clocks, random numbers, and output that ends in its log.
+//! clocks, random numbers, and output that ends in its log. What the rules about hosts and addresses mean stands in
+//! `windlass_core::egress`; here they are applied.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
+use windlass_core::egress::{Reach, reach};
+use windlass_core::grant::HostRule;
 
 use crate::attempt::Secret;
 use crate::host::Stream;
@@ -25,6 +29,8 @@ pub struct Permissions {
     /// Its whole environment. Nothing is taken from the server's own.
     pub environment: BTreeMap<String, String>,
     pub folders: Vec<Folder>,
+    /// The hosts it may send HTTP requests to.
+    pub http: Vec<HostRule>,
     /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It goes into the error of an
     /// attempt that fails, because this may well be why.
     pub denied: Vec<String>,
@@ -49,6 +55,14 @@ pub(crate) struct NoFolder {
     guest: String,
     reason: String,
 }
+
+/// The hosts that one attempt may reach, for whoever connects on its behalf.
+#[derive(Clone)]
+pub(crate) struct Hosts(Arc<[HostRule]>);
+
+/// A request that was not allowed; says what to grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) String);
 
 /// The answer to a guest that asks for a secret.
 pub(crate) enum SecretAnswer<'a> {
@@ -99,14 +113,55 @@ impl Permissions {
         Ok(wasi.build())
     }
 
-    /// The error of a failed attempt, with what it was not granted.
-    pub(crate) fn explain(&self, error: String) -> String {
-        if self.denied.is_empty() {
+    pub(crate) fn hosts(&self) -> Hosts {
+        Hosts(self.http.as_slice().into())
+    }
+
+    /// The error of a failed attempt, with what it was not granted: what its manifest asked for in vain, and what it tried.
+    pub(crate) fn explain(&self, error: String, tried: &[String]) -> String {
+        let denied: Vec<&str> = tried.iter().chain(&self.denied).map(String::as_str).collect();
+        if denied.is_empty() {
             return error;
         }
-        let denied = self.denied.join("\n- ");
+        let denied = denied.join("\n- ");
         cut(format!("{error}\nThis plugin asked for what it was not granted:\n- {denied}"), 2 * ERROR_BYTES)
     }
+}
+
+impl Hosts {
+    /// Whether a request to this host may be tried at all. Where it may connect to is decided for each address it has.
+    pub(crate) fn host(&self, host: &str, port: u16) -> Result<(), Refused> {
+        if self.0.iter().any(|rule| rule.pattern.covers(host, port)) {
+            return Ok(());
+        }
+        let pattern = pattern(host, port);
+        Err(Refused(format!(
+            "HTTP to `{pattern}` is not granted; to allow it, put `http = [\"{pattern}\"]` into the plugin's grant, and into \
+             `[capabilities]` of its windlass.toml"
+        )))
+    }
+
+    /// Whether the host may be reached under this address, which its name has led to.
+    pub(crate) fn address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), Refused> {
+        let private = self.0.iter().any(|rule| rule.private && rule.pattern.covers(host, port));
+        let pattern = pattern(host, port);
+        match reach(address) {
+            Reach::Public => Ok(()),
+            Reach::Private(_) if private => Ok(()),
+            Reach::Private(kind) => Err(Refused(format!(
+                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it, put `private_http = \
+                 [\"{pattern}\"]` into the plugin's grant"
+            ))),
+            Reach::Never(kind) => Err(Refused(format!(
+                "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"
+            ))),
+        }
+    }
+}
+
+/// How a host is written in a grant.
+fn pattern(host: &str, port: u16) -> String {
+    if matches!(port, 80 | 443) { host.to_owned() } else { format!("{host}:{port}") }
 }
 
 #[cfg(test)]
@@ -130,8 +185,35 @@ mod tests {
     #[test]
     fn a_failure_names_what_was_denied_and_a_plugin_that_got_everything_reads_as_before() {
         let mut permissions = Permissions::default();
-        assert_eq!(permissions.explain("no".to_owned()), "no");
+        assert_eq!(permissions.explain("no".to_owned(), &[]), "no");
         permissions.denied.push("the secret `key` is not granted".to_owned());
-        assert!(permissions.explain("no".to_owned()).ends_with("not granted:\n- the secret `key` is not granted"));
+        let tried = ["HTTP to `a.com` is not granted".to_owned()];
+        let told = permissions.explain("no".to_owned(), &tried);
+        assert!(told.ends_with("not granted:\n- HTTP to `a.com` is not granted\n- the secret `key` is not granted"));
+    }
+
+    fn hosts(rules: &[(&str, bool)]) -> Hosts {
+        let rule = |(text, private): &(&str, bool)| HostRule {
+            pattern: text.parse().unwrap_or_else(|why: String| panic!("{why}")),
+            private: *private,
+        };
+        Hosts(rules.iter().map(rule).collect())
+    }
+
+    #[test]
+    fn a_host_is_reached_only_by_a_rule_and_a_private_address_only_by_a_private_one() {
+        let hosts = hosts(&[("api.example.com", false), ("db.internal:8080", true)]);
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert_eq!(hosts.host("api.example.com", 443), Ok(()));
+        let Refused(how) = hosts.host("evil.org", 8080).expect_err("no rule");
+        assert!(how.contains("http = [\"evil.org:8080\"]") && how.contains("windlass.toml"), "{how}");
+        assert_eq!(hosts.address("api.example.com", 443, address("93.184.216.34")), Ok(()));
+        for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1"] {
+            let Refused(how) = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
+            assert!(how.contains("private_http = [\"api.example.com\"]"), "{how}");
+            assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
+        }
+        let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("nobody's address");
+        assert!(how.contains("never allowed"), "{how}");
     }
 }

@@ -23,6 +23,7 @@ use crate::complexity;
 use crate::error::{Error, Rejected};
 use crate::executor::Config;
 use crate::limits::{COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
+use crate::outbound;
 use crate::plugin::Plugin;
 use crate::state::State;
 use crate::threads::lower_priority;
@@ -145,6 +146,7 @@ impl Bench {
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    outbound::add_to_linker(&mut linker)?;
     Handler::add_to_linker::<State, State>(&mut linker, |state| state)?;
     Ok(linker)
 }
@@ -199,8 +201,16 @@ fn not_exported(engine: &Engine, component: &Component) -> Rejected {
 }
 
 /// The packages that `linker` offers. Whether a function in them fits is for wasmtime to say.
-const OFFERED: [&str; 7] =
-    ["windlass:job/", "wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
+const OFFERED: [&str; 8] = [
+    "windlass:job/",
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:http/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
 
 fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, Rejected> {
     let mut imports = Vec::new();

@@ -15,6 +15,8 @@ pub enum Error {
     Cache { path: PathBuf, source: std::io::Error },
     #[error("the key file {path} is not usable: {reason}")]
     Key { path: PathBuf, reason: String },
+    #[error("a certificate that guests should trust is not usable: {0}. Give it in DER form, as an authority's own")]
+    Trust(String),
 }
 
 /// Why a component was turned away. The text says what is wrong and what would be right; the code never changes.
@@ -49,7 +51,7 @@ pub enum Rejected {
     WrongType { export: String, reason: String },
     #[error(
         "the component imports {}, which this server does not offer. A handler may import windlass:job and WASI 0.2 (cli, \
-         clocks, filesystem, io, random, sockets)",
+         clocks, filesystem, http, io, random, sockets)",
         names(imports)
     )]
     ForeignImport { imports: Vec<String> },

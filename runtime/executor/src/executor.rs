@@ -19,6 +19,7 @@ use crate::gate::Gate;
 use crate::host::Host;
 use crate::kept::Kept;
 use crate::limits;
+use crate::outbound::Network;
 use crate::plugin::Plugin;
 use crate::run::{self, Floor};
 use crate::stop::Dead;
@@ -40,6 +41,8 @@ pub struct Config {
     pub compile_time: Duration,
     /// Where compiled code is kept. Without it every start compiles again.
     pub cache: Option<CacheConfig>,
+    /// Certificates (DER) that guests' HTTPS requests trust besides the public ones: those of an authority of one's own.
+    pub trusted: Vec<Vec<u8>>,
 }
 
 /// Where compiled code is kept, and the key that proves it ours.
@@ -60,6 +63,7 @@ impl Default for Config {
             max_component_bytes: limits::COMPONENT_BYTES,
             compile_time: limits::COMPILE_TIME,
             cache: None,
+            trusted: Vec::new(),
         }
     }
 }
@@ -89,7 +93,9 @@ impl Executor {
         let compiler = Compiler::new(&engine, cache, &config)?;
         let guests = guests(config.guest_threads.max(1)).map_err(Error::Thread)?;
         let ticker = Ticker::start(engine.clone())?;
-        let floor = Floor { engine, beat: ticker.beat(), gate: Gate::new(config.places), kept: Kept::default() };
+        let network = Network::new(&config.trusted).map_err(Error::Trust)?;
+        let (beat, gate, kept) = (ticker.beat(), Gate::new(config.places), Kept::default());
+        let floor = Floor { engine, beat, gate, kept, network };
         Ok(Executor { inner: Arc::new(Inner { floor, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 

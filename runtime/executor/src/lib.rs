@@ -1,7 +1,7 @@
 //! The hands of Windlass: compiles plugins and runs attempts of jobs in them, sandboxed, metered and stoppable.
 //!
 //! This crate owns the one wasmtime engine, the threads that guests run on and the cache of compiled code. It knows nothing
-//! of stores, queues or HTTP: what goes in is an [`Attempt`], what comes out is an [`Ended`], and on the way the guest's
+//! of stores, queues or the server's API: what goes in is an [`Attempt`], what comes out is an [`Ended`], and on the way the guest's
 //! words go to a [`Host`]. Whatever a guest does is a value, never an error or a panic of ours.
 //!
 //! Reading order: `executor` (the handle), `compile` (bytes to plugin), `run` (one attempt), `host` (what a guest may call).
@@ -30,6 +30,7 @@ mod bindings;
 mod capability;
 mod host;
 mod logbook;
+mod outbound;
 mod stdio;
 
 mod meter;
@@ -42,8 +43,9 @@ pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use host::{Amount, Child, Host, HostError, Level, LogLine, Priority, Progress, Stream};
-pub use limits::{Limits, TIMEOUT_GRACE};
+pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use plugin::Plugin;
+pub use windlass_core::grant::HostRule;
 
 // A server that implements `Host` needs this macro, and the very version we use.
 pub use async_trait::async_trait;

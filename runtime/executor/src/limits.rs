@@ -30,6 +30,39 @@ pub struct Limits {
     pub children: usize,
     /// Bytes of those children, payloads and all.
     pub children_bytes: usize,
+    /// What each of its HTTP requests may take.
+    pub http: HttpLimits,
+}
+
+/// What one HTTP request of a guest may take, and how many there may be. The guest may ask for shorter times, not for longer ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Waiting for a free line, finding the address, connecting and agreeing on encryption.
+    pub connect: Duration,
+    /// From there to the head of the answer, the sending of the request included.
+    pub first_byte: Duration,
+    /// Silence in the middle of the answer.
+    pub between_bytes: Duration,
+    /// All of it, to the last byte of the answer.
+    pub total: Duration,
+    pub request_bytes: u64,
+    pub response_bytes: u64,
+    /// Requests of one attempt that are open at once. More wait for their turn.
+    pub at_once: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            between_bytes: Duration::from_secs(30),
+            total: Duration::from_secs(15 * 60),
+            request_bytes: 64 * MIB as u64,
+            response_bytes: 256 * MIB as u64,
+            at_once: 16,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -44,6 +77,7 @@ impl Default for Limits {
             result_bytes: 16 * MIB,
             children: 1_000,
             children_bytes: 16 * MIB,
+            http: HttpLimits::default(),
         }
     }
 }
@@ -90,6 +124,26 @@ pub(crate) const RANDOM_BYTES: u64 = MIB as u64;
 
 /// Handles (streams, pollables, descriptors) that a guest holds at once; each is host memory.
 pub(crate) const RESOURCES: usize = 10_000;
+
+/// HTTP requests and lists of headers that a guest has made and not sent; each is host memory.
+pub(crate) const HTTP_UNSENT: usize = 1_000;
+/// HTTP requests that one attempt has sent and that are not over, those included that wait for their turn.
+pub(crate) const HTTP_OPEN: usize = 256;
+/// The parts of a request. What is longer is refused when it is set.
+pub(crate) const HTTP_METHOD_BYTES: usize = 64;
+pub(crate) const HTTP_AUTHORITY_BYTES: usize = 512;
+pub(crate) const HTTP_PATH_BYTES: usize = 16 * KIB;
+/// One list of headers, as it lies in memory.
+pub(crate) const HTTP_FIELDS_BYTES: usize = 32 * KIB;
+/// Headers of a request or an answer, and the bytes of an answer's head.
+pub(crate) const HTTP_HEADERS: usize = 128;
+pub(crate) const HTTP_HEAD_BYTES: usize = 64 * KIB;
+/// Addresses of one name that are tried.
+pub(crate) const HTTP_ADDRESSES: usize = 8;
+/// Names that are looked up at once for all guests together; each takes a thread, and cannot be interrupted.
+pub(crate) const HTTP_LOOKUPS: usize = 32;
+/// Refused requests that the error of an attempt names.
+pub(crate) const HTTP_REFUSALS: usize = 8;
 
 /// Instances that are kept for reuse at once, over all plugins.
 pub(crate) const KEPT: usize = 64;

@@ -15,6 +15,8 @@ use crate::threads::cpu_clock;
 pub(crate) struct CpuMeter {
     used_ns: AtomicU64,
     poll_began_ns: AtomicU64,
+    /// What others have done on its behalf, beside its own polls.
+    aside_ns: AtomicU64,
 }
 
 impl CpuMeter {
@@ -22,7 +24,17 @@ impl CpuMeter {
     pub(crate) fn charge<T>(&self, poll: impl FnOnce() -> T) -> T {
         self.poll_began_ns.store(nanos(cpu_clock()), Ordering::Relaxed);
         let answer = poll();
-        self.used_ns.store(nanos(self.used_within_poll()), Ordering::Relaxed);
+        let began = self.poll_began_ns.load(Ordering::Relaxed);
+        let poll_ns = nanos(cpu_clock()).saturating_sub(began);
+        self.used_ns.fetch_add(poll_ns, Ordering::Relaxed);
+        answer
+    }
+
+    /// Charges work that is done for the guest on whatever thread: an HTTP request of its.
+    pub(crate) fn charge_aside<T>(&self, poll: impl FnOnce() -> T) -> T {
+        let began = nanos(cpu_clock());
+        let answer = poll();
+        self.aside_ns.fetch_add(nanos(cpu_clock()).saturating_sub(began), Ordering::Relaxed);
         answer
     }
 
@@ -32,9 +44,10 @@ impl CpuMeter {
         self.used() + Duration::from_nanos(nanos(cpu_clock()).saturating_sub(began))
     }
 
-    /// The time used by the polls that have ended.
+    /// The time used by the polls that have ended, its own and those aside.
     pub(crate) fn used(&self) -> Duration {
-        Duration::from_nanos(self.used_ns.load(Ordering::Relaxed))
+        let aside = self.aside_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(self.used_ns.load(Ordering::Relaxed).saturating_add(aside))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::kept::{Kept, Key, Live};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, Limits, TIMEOUT_GRACE, cut};
 use crate::meter::{CpuMeter, Life};
+use crate::outbound::Network;
 use crate::plugin::Plugin;
 use crate::state::{CpuTimeUsedUp, Parts, State};
 use crate::stop::{Dead, Stop};
@@ -34,6 +35,7 @@ pub(crate) struct Floor {
     pub(crate) beat: Beat,
     pub(crate) gate: Gate,
     pub(crate) kept: Kept,
+    pub(crate) network: Network,
 }
 
 type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
@@ -66,6 +68,7 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
         cpu: Arc::clone(&cpu),
         permissions: attempt.permissions,
         children_committed: attempt.children_committed,
+        network: floor.network.clone(),
     };
     let mut live = match live(&floor.engine, entered, parts) {
         Ok(live) => live,
@@ -212,7 +215,7 @@ fn returned_outcome(returned: Returned, stop: &Stop, state: &State) -> Outcome {
 fn explained(outcome: Outcome, state: &State) -> Outcome {
     match outcome {
         Outcome::Failed { error, backtrace, retry } => {
-            Outcome::Failed { error: state.permissions.explain(error), backtrace, retry }
+            Outcome::Failed { error: state.permissions.explain(error, &state.refused()), backtrace, retry }
         }
         other @ (Outcome::Completed { .. } | Outcome::Stopped { .. } | Outcome::Superseded) => other,
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::bindings::windlass::job::types;
 use crate::capability::{NoFolder, Permissions};
@@ -11,6 +12,7 @@ use crate::host::{Children, Host};
 use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
 use crate::meter::{CpuMeter, Life, MemoryMeter};
+use crate::outbound::{Network, Outbound};
 use crate::stop::Stop;
 
 pub(crate) struct State {
@@ -24,6 +26,9 @@ pub(crate) struct State {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
     pub(crate) life: Arc<Life>,
+    network: Network,
+    /// Made when the guest first speaks of HTTP.
+    outbound: Option<Box<Outbound>>,
     wasi: WasiCtx,
     resources: ResourceTable,
 }
@@ -37,11 +42,12 @@ pub(crate) struct Parts {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
+    pub(crate) network: Network,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, network } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -57,13 +63,15 @@ impl State {
             logbook,
             cpu,
             life,
+            network,
+            outbound: None,
             resources,
         })
     }
 
     /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, network } = parts;
         self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
@@ -74,6 +82,13 @@ impl State {
         self.stop = stop;
         self.life = life;
         self.cpu = cpu;
+        self.network = network;
+        self.outbound = None;
+    }
+
+    /// The HTTP requests that this attempt was refused, each a sentence that says what to grant.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.refused())
     }
 
     pub(crate) fn host_called(&mut self) {
@@ -91,6 +106,18 @@ impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host_called();
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.host_called();
+        let outbound = self.outbound.get_or_insert_with(|| {
+            let (logbook, cpu) = (Arc::clone(&self.logbook), Arc::clone(&self.cpu));
+            let hosts = self.permissions.hosts();
+            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), logbook, cpu))
+        });
+        outbound.view(&mut self.resources)
     }
 }
 

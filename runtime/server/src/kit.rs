@@ -30,8 +30,7 @@ pub fn kit(
 ) -> Kit {
     let (allowed, denied) = effective(manifest, granted);
     let limits = limits(&allowed.limits, max_body);
-    // What it may reach over HTTP goes to the executor as soon as that can send requests.
-    let Allowed { limits: _, http: _, folders, environment, secrets } = allowed;
+    let Allowed { limits: _, http, folders, environment, secrets } = allowed;
     let folder = |folder: windlass_core::grant::Folder| Folder {
         host: PathBuf::from(folder.host),
         guest: folder.guest,
@@ -43,6 +42,7 @@ pub fn kit(
         environment,
         folders: folders.into_iter().map(folder).collect(),
         denied: denied.iter().map(how).collect(),
+        http,
     };
     Kit { permissions, limits, reuse: manifest.reuse }
 }

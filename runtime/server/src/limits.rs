@@ -56,6 +56,8 @@ pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
+/// How many of the jobs that a job waits for are named.
+pub const WAITS_FOR: usize = 20;
 /// Log lines in one answer.
 pub const LOG_PAGE: usize = 1_000;
 pub const LOG_PAGE_MOST: usize = 10_000;

@@ -43,6 +43,21 @@ pub struct Enqueued {
     pub duplicate: bool,
 }
 
+/// A new batch, and its first members in the order they were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchMade {
+    pub id: String,
+    pub jobs: Vec<Enqueued>,
+}
+
+/// A job at the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linked {
+    pub id: JobId,
+    /// Where it stands; where it stood last, when it is gone.
+    pub state: Option<State>,
+}
+
 /// A queue as it stands.
 #[derive(Clone, Debug)]
 pub struct QueueView {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
+use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
@@ -16,8 +17,8 @@ use windlass_core::{
 
 use crate::embedded::Embedded;
 use crate::{
-    Assignment, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, LogLine, OpenError, QueueView, Running,
-    ScheduleChange, SecretChange, SecretRow,
+    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, OpenError,
+    QueueView, Running, ScheduleChange, SecretChange, SecretRow,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -84,6 +85,41 @@ impl Store {
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.enqueue(jobs).await,
+        }
+    }
+
+    /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
+    /// is sealed.
+    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.make_batch(batch, jobs, seal).await,
+        }
+    }
+
+    /// No more jobs can join; once all have ended the batch calls back.
+    pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.seal(batch).await,
+        }
+    }
+
+    pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.batch(id).await,
+        }
+    }
+
+    /// The jobs that a job depends on, at most `limit`.
+    pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.dependencies(id, limit).await,
+        }
+    }
+
+    /// The jobs that depend on a job, at most `limit`.
+    pub async fn dependants(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.dependants(id, limit).await,
         }
     }
 

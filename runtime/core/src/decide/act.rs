@@ -1,7 +1,7 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
-use super::attempt::wrong_state;
-use super::{Case, Draft, Known, bounded, end, make_pending, remove};
+use super::attempt::{stay, wrong_state};
+use super::{Case, Draft, Known, bounded, end, make_ready, remove};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
     Stop, Time, bounds,
@@ -51,11 +51,14 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
 
 /// Another version has taken over. An attempt whose checkpoint that version cannot read goes on where it is.
 pub(super) fn swap(case: Case, known: Known<'_>, by: Option<Time>) -> Decision {
-    let mut job = known.job;
-    let stays = known.facts.plugin.is_some_and(|plugin| plugin.pins(&job).is_some());
-    let Some(run) = job.run.as_mut().filter(|run| run.runner.is_local() && run.stop.is_none() && !stays) else {
+    let mut job = known.job.clone();
+    let Some(run) = job.run.as_mut().filter(|run| run.runner.is_local() && run.stop.is_none()) else {
         return Draft::unchanged(Reply::Unchanged);
     };
+    if known.facts.plugin.is_some_and(|plugin| plugin.pins(&known.job).is_some()) {
+        stay(&mut job, case.now);
+        return Draft::new().done(job, Reply::Unchanged);
+    }
     let Some(by) = by else {
         return ask_stop(job, AfterStop::Swap, case.now);
     };
@@ -117,7 +120,7 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
         agent.iteration = 0;
         agent.continued_by = None;
     }
-    make_pending(draft, job, now, reason);
+    make_ready(draft, job, now, reason);
 }
 
 /// A job that comes back to life needs its unique key again.
@@ -214,7 +217,8 @@ pub(super) fn approve(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     let mut draft = Draft::new();
     known.job.hold_reason = None;
     draft.event(&known.job, case.now, EventKind::Approved);
-    make_pending(&mut draft, &mut known.job, case.now, "approved");
+    known.job.scheduled_at = None;
+    make_ready(&mut draft, &mut known.job, case.now, "approved");
     Ok(draft.now(known.job))
 }
 

@@ -334,6 +334,12 @@ fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now: Time) -> b
     if plugin.is_none_or(|plugin| plugin.pins(job).is_none()) {
         return true;
     }
+    stay(job, now);
+    false
+}
+
+/// The new version cannot go on from its checkpoint: the attempt goes on where it is, and the record says so.
+pub(super) fn stay(job: &mut Job, now: Time) {
     job.pinned.clone_from(&job.checkpoint_by);
     let schema = job.checkpoint_schema;
     job.note(now, format!("stays with its version: the new one does not read its checkpoint (schema {schema})"));
@@ -341,7 +347,6 @@ fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now: Time) -> b
         run.swap_by = None;
         run.watch_at = None;
     }
-    false
 }
 
 /// Would an attempt at `at` begin after the job's whole time is over?

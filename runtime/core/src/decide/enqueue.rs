@@ -1,12 +1,12 @@
 //! A new job: checked, given its policy, and put where it belongs.
 
-use super::{Case, Draft, bounded};
+use super::{Case, Draft, Known, bounded, end};
 use crate::{
     Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
     State, Time, Timeline, bounds,
 };
 
-pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decision, Refusal> {
+pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<Decision, Refusal> {
     new.check(case.now)?;
     let now = case.now;
     if let Some(twin) = &facts.job {
@@ -70,6 +70,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
         last_error: None,
         ended_by: None,
         children: 0,
+        ties: new.ties,
         timeline: Timeline::default(),
     };
     // A round is an attempt: the tighter of the two bounds holds.
@@ -80,20 +81,30 @@ pub(super) fn enqueue(case: Case, new: NewJob, facts: Facts<'_>) -> Result<Decis
     job.checkpoint = store_body(&mut draft, id, BodyKind::Checkpoint, new.checkpoint);
     if let (Some(key), Some(unique)) = (job.lock_key(), &job.unique) {
         let lock = Lock { job: id, until: unique.until, expires_at: now + unique.period };
+        facts.lock = Some(lock.clone());
         draft.changes.push(Change::Lock { key, lock: Some(lock) });
     }
     draft.event(&job, now, EventKind::Enqueued);
+    let failed = super::ties::depend(&mut draft, &mut job, &facts.dependencies, new.on_dependency_failure);
     let state = if let Some(reason) = new.hold_reason {
         let reason = bounded(reason, bounds::REASON_BYTES);
         draft.event(&job, now, EventKind::Held { reason: reason.clone().into() });
         job.hold_reason = Some(reason);
         State::Held
+    } else if job.waits_for() > 0 || failed.is_some() {
+        draft.event(&job, now, EventKind::Blocked { waits_for: job.waits_for() });
+        State::Blocked
     } else if job.scheduled_at.is_some() {
         State::Scheduled
     } else {
         State::Pending
     };
     job.enter(state, now, "enqueued");
+    if let Some((state, reason)) = failed {
+        let mut known = Known { job, facts };
+        end(&mut draft, &mut known, state, now, reason);
+        return Ok(draft.done(known.job, Reply::Stored { id, state }));
+    }
     Ok(draft.done(job, Reply::Stored { id, state }))
 }
 
@@ -126,6 +137,10 @@ impl NewJob {
             if text.is_some_and(|text| text.is_empty() || text.len() > most || text.contains('\0')) {
                 return Err(Refusal::invalid(field, format!("1 to {most} bytes without a zero byte")));
             }
+        }
+        if new.depends_on.len() > bounds::DEPENDENCIES {
+            let why = format!("at most {} jobs; for more, make a batch with a callback", bounds::DEPENDENCIES);
+            return Err(Refusal::invalid("depends_on", why));
         }
         if new.tags.len() > bounds::TAGS {
             return Err(Refusal::invalid("tags", format!("at most {} tags", bounds::TAGS)));

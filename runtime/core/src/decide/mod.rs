@@ -2,7 +2,8 @@
 //!
 //! [`decide`] takes a command, the facts the store has loaded for it, the time and a seed, and answers with row changes,
 //! effects and a reply, or refuses and changes nothing. Every transition a job can make stands in one of the files
-//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `clock` (what time brings).
+//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `clock` (what time brings), `ties`
+//! (what other jobs bring).
 
 mod act;
 mod attempt;
@@ -10,6 +11,7 @@ mod clock;
 mod enqueue;
 #[cfg(test)]
 mod tests;
+mod ties;
 
 use core::time::Duration;
 
@@ -48,6 +50,9 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
         Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
+        Command::DependencyEnded { dependency, state } => {
+            ties::dependency_ended(case, known(facts)?, dependency, state)
+        }
         Command::Crash => clock::crash(case, known(facts)?),
     }
 }
@@ -140,6 +145,16 @@ fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<R
     job.scheduled_at = None;
     job.enter(State::Pending, now, reason.clone());
     draft.event(job, now, EventKind::Pending { reason });
+}
+
+/// The job goes on: in line when nothing holds it back, otherwise blocked until the jobs it depends on have ended.
+fn make_ready(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+    if job.waits_for() > 0 {
+        job.end_run();
+        ties::block(draft, job, now, reason);
+    } else {
+        make_pending(draft, job, now, reason);
+    }
 }
 
 /// The job waits out `delay`, then stands in line; at once when there is none.

@@ -41,6 +41,15 @@ pub struct Enqueue {
     /// Whose limits it counts against
     #[arg(long, value_name = "KEY")]
     limit_key: Option<String>,
+    /// Wait until this job has ended; may be given several times
+    #[arg(long, value_name = "JOB")]
+    depends_on: Vec<String>,
+    /// When one of those dies or is cancelled: fail, cancel or continue [default: cancel]
+    #[arg(long, value_name = "POLICY")]
+    on_dependency_failure: Option<String>,
+    /// The batch it joins
+    #[arg(long, value_name = "BATCH")]
+    batch: Option<String>,
     /// Hold it until somebody approves it
     #[arg(long, value_name = "REASON")]
     hold: Option<String>,
@@ -83,6 +92,8 @@ impl Enqueue {
             ("scope", &self.scope),
             ("limit_key", &self.limit_key),
             ("hold_reason", &self.hold),
+            ("batch_id", &self.batch),
+            ("on_dependency_failure", &self.on_dependency_failure),
         ];
         for (field, value) in words {
             if let Some(value) = value {
@@ -91,6 +102,9 @@ impl Enqueue {
         }
         if let Some(runs) = self.max_retries {
             body.insert("max_retries".to_owned(), json!(runs));
+        }
+        if !self.depends_on.is_empty() {
+            body.insert("depends_on".to_owned(), json!(self.depends_on));
         }
         if !self.tags.is_empty() {
             let tags: Map<String, Value> = self.tags.iter().map(|(key, value)| (key.clone(), json!(value))).collect();

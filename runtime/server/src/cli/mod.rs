@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod batch;
 mod bench;
 mod client;
 mod completion;
@@ -34,6 +35,7 @@ enum Command {
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Queue(queue::Queue),
+    Batch(batch::Batch),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Secret(secret::Secret),
@@ -53,6 +55,7 @@ impl Cli {
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
+            Command::Batch(batch) => done(batch.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),

@@ -10,15 +10,19 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::{Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
+use windlass_core::flow::{Batch, Dependency, NewBatch};
+use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
 use windlass_store::Enqueued;
 
 use super::Api;
 use super::agent::AgentBody;
+use super::batches::{BatchBody, new_batch};
 use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
 use super::read::{Body, NamePath, Query};
-use super::wire::{BackoffWord, Moment, NameText, PriorityWord, Shown, Span, StateWord, UntilWord, WithinWord};
+use super::wire::{
+    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Shown, Span, StateWord, UntilWord, WithinWord,
+};
 use crate::limits;
 
 /// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
@@ -58,8 +62,13 @@ struct JobBody<'a> {
     hold_reason: Option<String>,
     /// For handlers that work in rounds.
     agent: Option<AgentBody>,
-    // Known words of the format that this server does not carry out. To ignore them would run jobs in the wrong order.
+    /// A name for other jobs of this request to depend on.
+    name: Option<String>,
+    /// Blocked until these have ended: ids, or names of jobs in this request.
     depends_on: Option<Vec<String>>,
+    /// What becomes of it when one of those dies or is cancelled.
+    on_dependency_failure: Option<OnFailureWord>,
+    // A known word of the format that this server does not carry out. To ignore it would run too little.
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value)]
     chain: Option<&'a RawValue>,
@@ -71,9 +80,10 @@ struct Several<'a> {
     #[serde(borrow)]
     #[schema(required = true, value_type = Vec<JobBody>)]
     jobs: Option<Vec<JobBody<'a>>>,
+    /// Counts the jobs together, and calls back when all have ended.
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
-    batch: Option<&'a RawValue>,
+    #[schema(value_type = Option<BatchBody>)]
+    batch: Option<BatchBody<'a>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -130,6 +140,8 @@ enum JobOrWhole {
 #[derive(Debug, Serialize, ToSchema)]
 struct SeveralAnswer {
     job_ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<String>,
     jobs: Vec<EnqueuedJob>,
 }
 
@@ -147,7 +159,7 @@ pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Resu
         return store_several(&api, &body, several, &once).await;
     }
     let job: JobBody = body.json()?;
-    let job = to_new_job(&api, &body, job, "").await?;
+    let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
     store_one(&api, once.mark(job, 0)).await
 }
 
@@ -249,6 +261,12 @@ impl Once {
         }
     }
 
+    /// The batch that the request makes, or made.
+    fn batch(&self) -> Option<String> {
+        let name = self.0.as_ref()?;
+        Some(Batch::id(JobId::of_batch(&format!("idempotency:{name}"), windlass_core::Time::ZERO)))
+    }
+
     /// It is a unique key that outlives the job. A job that has one of its own is found by that.
     fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
         if let (Some(name), None) = (&self.0, &job.unique) {
@@ -262,25 +280,38 @@ impl Once {
 
 /// All of the jobs, or none.
 async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once) -> Result<Response> {
-    if several.batch.is_some() {
-        return Err(Error::field("batch", "this server has no batch callbacks; leave it out"));
-    }
+    let batch = match &several.batch {
+        Some(batch) => Some(NewBatch { id: once.batch(), ..new_batch(body, batch, "batch.")? }),
+        None => None,
+    };
     let Some(jobs) = several.jobs else {
         return Err(Error::field("jobs", "a list of jobs is needed, each as for /enqueue"));
     };
     if jobs.len() > limits::BATCH {
         return Err(Error::field("jobs", format!("at most {} jobs in one batch, not {}", limits::BATCH, jobs.len())));
     }
+    let names = Names::of(&jobs)?;
     let mut new = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.into_iter().enumerate() {
-        let job = to_new_job(api, body, job, &format!("jobs[{index}].")).await?;
+        if batch.is_some() && job.batch_id.is_some() {
+            let why = "the job is in the request's own batch; leave one of the two out";
+            return Err(Error::field(&format!("jobs[{index}].batch_id"), why));
+        }
+        let job = to_new_job(api, body, job, &names, &format!("jobs[{index}].")).await?;
         new.push(once.mark(job, index));
     }
     let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
-    let stored = if new.is_empty() { Vec::new() } else { api.store.enqueue(new).await? };
+    let (stored, batch_id) = match batch {
+        Some(batch) => {
+            let made = api.store.make_batch(batch, new, true).await?;
+            (made.jobs, Some(made.id))
+        }
+        None if new.is_empty() => (Vec::new(), None),
+        None => (api.store.enqueue(new).await?, None),
+    };
     let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
     let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
-    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, jobs })).into_response())
+    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs })).into_response())
 }
 
 fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
@@ -302,11 +333,42 @@ fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
     EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.word() }
 }
 
+/// The names that the jobs of one request have for each other.
+#[derive(Default)]
+struct Names(BTreeMap<String, usize>);
+
+impl Names {
+    fn of(jobs: &[JobBody<'_>]) -> Result<Names> {
+        let mut names = BTreeMap::new();
+        for (index, job) in jobs.iter().enumerate() {
+            let Some(name) = &job.name else { continue };
+            let field = format!("jobs[{index}].name");
+            if name.is_empty() || name.parse::<JobId>().is_ok() {
+                return Err(Error::field(&field, "a word of your own, which is no job id"));
+            }
+            if let Some(other) = names.insert(name.clone(), index) {
+                return Err(Error::field(&field, format!("{name:?} is the name of jobs[{other}] already")));
+            }
+        }
+        Ok(Names(names))
+    }
+
+    fn find(&self, text: &str) -> Option<Dependency> {
+        let named = self.0.get(text).map(|index| Dependency::Sibling(*index));
+        named.or_else(|| text.parse().ok().map(Dependency::Job))
+    }
+}
+
 /// `place` is what stands before a field's name in an error.
-async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, place: &str) -> Result<NewJob> {
+async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
     let wrong = |field: &str, why: &str| Error::field(&format!("{place}{field}"), why);
-    if job.depends_on.is_some_and(|ids| !ids.is_empty()) {
-        return Err(wrong("depends_on", "this server has no dependencies between jobs; leave it out"));
+    let mut depends_on = Vec::new();
+    for text in job.depends_on.iter().flatten() {
+        let Some(dependency) = names.find(text) else {
+            let why = format!("{text:?} is neither a job id nor the `name` of a job in this request");
+            return Err(wrong("depends_on", &why));
+        };
+        depends_on.push(dependency);
     }
     if job.chain.is_some() {
         return Err(wrong("chain", "this server has no chains; leave it out"));
@@ -361,5 +423,8 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, place: &str) -> Re
         agent: job.agent.map(|agent| Box::new(agent.into())),
         id: None,
         hold_reason: job.hold_reason,
+        depends_on,
+        on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
+        ties: None,
     })
 }

@@ -7,12 +7,15 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windlass_core::{AfterStop, AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage};
+use windlass_core::{AfterStop, AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage, bounds};
 use windlass_store::Store;
 
 use super::agent::{self, AgentAnswer, AttemptUsage, StepWord, TokenUsage};
 use super::error::Result;
-use super::wire::{BackoffWord, NameText, PriorityWord, Rfc3339, Shown, StateWord, Text, UntilWord, WithinWord};
+use super::wire::{
+    BackoffWord, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateWord, Text, UntilWord, WithinWord,
+};
+use crate::limits;
 
 /// The record of a job without its bodies and errors: what lists show.
 #[derive(Debug, Serialize, ToSchema)]
@@ -60,6 +63,11 @@ struct Optional {
     parent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
+    /// The batch whose callback it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_of: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_dependency_failure: Option<OnFailureWord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +168,12 @@ pub struct WholeJob {
     checkpoint_schema: Option<u32>,
     #[schema(value_type = serde_json::Value)]
     result: Option<Shown>,
+    /// The jobs it depends on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<String>,
+    /// What a blocked job waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<WaitsFor>,
     errors: Vec<ErrorView>,
     timeline: Vec<StepView>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -235,6 +249,13 @@ struct StepView {
     reason: String,
 }
 
+/// How many jobs it waits for, and the first of them.
+#[derive(Debug, Serialize, ToSchema)]
+struct WaitsFor {
+    count: u32,
+    jobs: Vec<String>,
+}
+
 /// Reads all that belongs to a job.
 pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     let shown = async |kind| store.body(&job, kind).await.map(|body: Option<Bytes>| body.map(Shown));
@@ -242,7 +263,18 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     let checkpoint = shown(BodyKind::Checkpoint).await?;
     let result = shown(BodyKind::Result).await?;
     let errors = store.errors(job.id).await?;
+    let linked = match &job.ties {
+        Some(ties) if ties.depends_on > 0 => store.dependencies(job.id, bounds::DEPENDENCIES).await?,
+        Some(_) | None => Vec::new(),
+    };
+    let open = linked.iter().filter(|linked| linked.state.is_none_or(|state| !state.is_ended()));
+    let waits_for = (job.waits_for() > 0).then(|| WaitsFor {
+        count: job.waits_for(),
+        jobs: open.take(limits::WAITS_FOR).map(|linked| linked.id.to_string()).collect(),
+    });
     Ok(WholeJob {
+        depends_on: linked.iter().map(|linked| linked.id.to_string()).collect(),
+        waits_for,
         payload,
         checkpoint_schema: checkpoint.is_some().then_some(job.checkpoint_schema),
         checkpoint,
@@ -287,6 +319,7 @@ impl From<Job> for Optional {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
             None => (None, None),
         };
+        let tied = job.ties.as_ref().filter(|ties| ties.depends_on > 0).cloned();
         Optional {
             scope: job.scope,
             limit_key: job.limit_key,
@@ -297,6 +330,8 @@ impl From<Job> for Optional {
             unique_until: unique.map(|(_, _, until)| until.into()),
             parent_id: job.parent.map(|id| id.to_string()),
             batch_id: job.batch_id,
+            on_dependency_failure: tied.as_ref().map(|ties| ties.on_dependency_failure.into()),
+            callback_of: job.ties.and_then(|ties| ties.callback_of),
             schedule: job.schedule,
             created_by: job.created_by,
             attempt_timeout: span(job.policy.attempt_timeout),

@@ -11,6 +11,7 @@ mod serve;
 mod wire;
 
 mod agent;
+mod batches;
 mod enqueue;
 mod events;
 mod fetch;
@@ -105,6 +106,9 @@ fn v1() -> Routes {
         .with(routes!(enqueue::one))
         .with(routes!(enqueue::batch))
         .with(routes!(enqueue::webhook))
+        .with(routes!(batches::make))
+        .with(routes!(batches::show))
+        .with(routes!(batches::seal))
         .with(routes!(jobs::list))
         .with(routes!(stats::all))
         .with(routes!(jobs::bulk_get))

@@ -27,6 +27,7 @@ impl<D: Disk> Engine<D> {
                         self.batch.delete(Space::Errors, keys::error(job, old));
                     }
                 }
+                Change::Link { dependency, dependant } => self.put_link(dependency, dependant)?,
                 Change::Event(event) => self.events.push(event),
                 Change::Plugin(plugin) => self.put_plugin(*plugin),
             }
@@ -63,6 +64,7 @@ impl<D: Disk> Engine<D> {
         if !self.soft_change(old.as_ref(), &job) {
             self.hard = true;
         }
+        self.follow(old.as_ref(), Some(&job))?;
         // It may have been removed within this group, and be here again under an id that is derived.
         self.removed.remove(&id);
         self.jobs.insert(job);
@@ -105,6 +107,8 @@ impl<D: Disk> Engine<D> {
         for (space, key) in owned {
             self.batch.delete(space, key);
         }
+        self.drop_links(&old)?;
+        self.follow(Some(&old), None)?;
         self.logs.remove(&id);
         self.log_next.remove(&id);
         self.jobs.remove(id);

@@ -11,6 +11,7 @@ impl<D: Disk> Engine<D> {
         let mut timers = std::mem::take(&mut self.timer_changes);
         self.gather_jobs(&mut timers);
         self.gather_rows();
+        self.flows.gather(&mut self.batch);
         self.gather_events();
         self.gather_logs()?;
         self.meta.commit += 1;

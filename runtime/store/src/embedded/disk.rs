@@ -36,10 +36,14 @@ pub enum Space {
     Grants,
     /// Sealed by the server.
     Secrets,
+    /// Which job waits for which, from both sides.
+    Links,
+    /// Batches, and what is left to do for flows.
+    Flows,
 }
 
 impl Space {
-    pub const ALL: [Space; 19] = [
+    pub const ALL: [Space; 21] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -59,6 +63,8 @@ impl Space {
         Space::Blobs,
         Space::Grants,
         Space::Secrets,
+        Space::Links,
+        Space::Flows,
     ];
 
     pub fn name(self) -> &'static str {
@@ -82,6 +88,8 @@ impl Space {
             Space::Blobs => "blobs",
             Space::Grants => "grants",
             Space::Secrets => "secrets",
+            Space::Links => "links",
+            Space::Flows => "flows",
         }
     }
 }

@@ -22,6 +22,7 @@ use windlass_core::{
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
+use super::flow::Flows;
 use super::message::{Outgoing, Request};
 use super::ready::Line;
 use super::sweep::Sweeps;
@@ -44,6 +45,10 @@ pub struct Meta {
     /// The oldest event still stored.
     pub events_from: u64,
     pub timers_from: Time,
+    /// The number of the next work of a flow. A link carries the number of its time: what was noted later means it.
+    pub next_work: u64,
+    /// The first work that is not done.
+    pub work_from: u64,
     /// What the next decision's chance is drawn from.
     pub seed: u64,
 }
@@ -98,6 +103,7 @@ pub struct Engine<D> {
     pub(super) plugin_limiters: HashMap<String, Limiter>,
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) sweeps: Sweeps,
+    pub(super) flows: Flows,
     pub(super) next_event: u64,
     pub(super) events: Vec<Event>,
     /// How many of `events` watchers have seen ahead of the commit: progress only.
@@ -136,13 +142,17 @@ impl<D: Disk> Engine<D> {
         for request in requests {
             self.handle(request)?;
         }
+        self.settle_flows()?;
         self.serve_waiting()?;
+        self.settle_flows()?;
+        self.answer_seals()?;
         let soft_is_due = self.soft_since.is_some_and(|since| self.now.since(since) >= limits::SOFT_DELAY);
         if self.hard || soft_is_due {
             self.commit()?;
         }
         if self.dirty.is_empty() {
             self.jobs.age(self.tuning.cached_jobs);
+            self.flows.age(self.tuning.cached_jobs);
         }
         self.release();
         Ok(())
@@ -155,7 +165,7 @@ impl<D: Disk> Engine<D> {
 
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
-        if self.sweeps.is_busy() || !self.awake.is_empty() {
+        if self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
         let timer = self.timers.next(&self.disk)?;
@@ -208,7 +218,8 @@ impl<D: Disk> Engine<D> {
             Some(Runner::Local { plugin, .. }) => self.plugins.get(plugin),
             Some(Runner::External { .. }) | None => None,
         };
-        let facts = Facts { job: Some(job), queue: &queue.row, lock, target_lock, plugin, children };
+        let queue = &queue.row;
+        let facts = Facts { job: Some(job), queue, lock, target_lock, plugin, children, dependencies: Vec::new() };
         let decided = decide(command, facts, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
@@ -230,10 +241,11 @@ impl<D: Disk> Engine<D> {
             Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
             None => None,
         };
+        let dependencies = self.dependencies_of(&new)?;
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
         let plugin = self.served.get(&name).and_then(|plugin| self.plugins.get(plugin));
-        let facts = Facts { job, queue, lock, target_lock: None, plugin, children: 0 };
+        let facts = Facts { job, queue, lock, target_lock: None, plugin, children: 0, dependencies };
         match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
@@ -341,6 +353,9 @@ impl<D: Disk> Engine<D> {
             outgoing.fail(error.clone());
         }
         for answer in self.waiting.drain() {
+            let _ = answer.send(Err(error.clone()));
+        }
+        for answer in self.flows.answers() {
             let _ = answer.send(Err(error.clone()));
         }
         for answer in self.sweeps.answers() {

@@ -1,5 +1,6 @@
 //! What each request comes to.
 
+use windlass_core::flow::{Dependency, order};
 use windlass_core::schedule::Schedule;
 use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State};
 
@@ -15,6 +16,13 @@ impl<D: Disk> Engine<D> {
             Request::Enqueue { jobs, answer } => {
                 let value = self.enqueue(jobs)?;
                 self.outbox.push(Outgoing::Enqueued(answer, value));
+            }
+            Request::MakeBatch { batch, jobs, seal, answer } => {
+                let value = self.make_batch(batch, jobs, seal)?;
+                self.outbox.push(Outgoing::BatchMade(answer, value));
+            }
+            Request::Seal { batch, answer } => {
+                self.seal(batch, answer)?;
             }
             Request::Claim { ticket, claim, deadline, answer } => self.claim(ticket, claim, deadline, answer)?,
             Request::Forget { ticket } => self.waiting.forget(ticket),
@@ -58,19 +66,33 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
-        // All or none: what could be refused is looked at before anything is stored.
-        if let Err(refusal) = self.check_all(&jobs) {
-            return Ok(Err(refusal.into()));
+    /// All of the jobs, or none.
+    pub(super) fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+        match self.check_all(&jobs)? {
+            Ok(order) => self.store_all(jobs, order),
+            Err(refusal) => Ok(Err(refusal.into())),
         }
-        let mut stored = Vec::with_capacity(jobs.len());
-        for job in jobs {
+    }
+
+    /// Stores jobs that have been checked, each after those of them that it depends on.
+    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+        let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
+        let mut stored: Vec<Option<Enqueued>> = vec![None; jobs.len()];
+        for index in order {
+            let Some(mut job) = jobs[index].take() else { continue };
+            for dependency in &mut job.depends_on {
+                if let Dependency::Sibling(other) = *dependency
+                    && let Some(sibling) = &stored[other]
+                {
+                    *dependency = Dependency::Job(sibling.id);
+                }
+            }
             match self.enqueue_one(job)? {
-                Ok(reply) => stored.push(self.enqueued(reply)?),
+                Ok(reply) => stored[index] = Some(self.enqueued(reply)?),
                 Err(error) => return Ok(Err(error)),
             }
         }
-        Ok(Ok(stored))
+        Ok(Ok(stored.into_iter().flatten().collect()))
     }
 
     fn enqueued(&mut self, reply: Reply) -> Result<Enqueued, DiskError> {
@@ -90,9 +112,10 @@ impl<D: Disk> Engine<D> {
         command: Command,
         children: Vec<NewJob>,
     ) -> Result<Result<Reply, Error>, DiskError> {
-        if let Err(refusal) = self.check_all(&children) {
-            return Ok(Err(refusal.into()));
-        }
+        let order = match self.check_all(&children)? {
+            Ok(order) => order,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
         let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
         let reply = match self.ask_bringing(id, command, count)? {
             Ok(reply) => reply,
@@ -101,29 +124,30 @@ impl<D: Disk> Engine<D> {
         if reply == Reply::Unchanged {
             return Ok(Ok(reply));
         }
-        for child in children {
-            if let Err(error) = self.enqueue_one(child)? {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(reply))
+        Ok(self.store_all(children, order)?.map(|_| reply))
     }
 
-    fn check_all(&self, jobs: &[NewJob]) -> Result<(), Refusal> {
+    /// What could be refused is looked at before anything is stored. Answers the order to store them in.
+    fn check_all(&mut self, jobs: &[NewJob]) -> Result<Result<Vec<usize>, Refusal>, DiskError> {
         for (index, job) in jobs.iter().enumerate() {
             let checked = match job.queue {
                 Some(_) => job.check(self.now),
                 None => Err(Refusal::invalid("queue", "name the queue the job is for")),
             };
+            let checked = match checked {
+                Ok(()) => self.check_ties(job)?,
+                Err(refusal) => Err(refusal),
+            };
             match checked {
+                Ok(()) => {}
                 // Among many, say which.
                 Err(Refusal::Invalid { field, why }) if jobs.len() > 1 => {
-                    return Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") });
+                    return Ok(Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") }));
                 }
-                other => other?,
+                Err(other) => return Ok(Err(other)),
             }
         }
-        Ok(())
+        Ok(order(jobs))
     }
 
     fn configure(&mut self, name: QueueName, change: SettingsChange) -> Result<windlass_core::Settings, Error> {

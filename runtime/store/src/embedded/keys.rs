@@ -157,6 +157,44 @@ pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
     key
 }
 
+/// All who wait for a job.
+pub fn dependants(dependency: JobId) -> Vec<u8> {
+    let mut key = vec![0];
+    key.extend(dependency.to_bytes());
+    key
+}
+
+/// All that a job waits for.
+pub fn dependencies(dependant: JobId) -> Vec<u8> {
+    let mut key = vec![1];
+    key.extend(dependant.to_bytes());
+    key
+}
+
+/// The two sides of one link.
+pub fn link(dependency: JobId, dependant: JobId) -> [Vec<u8>; 2] {
+    let mut sides = [dependants(dependency), dependencies(dependant)];
+    sides[0].extend(dependant.to_bytes());
+    sides[1].extend(dependency.to_bytes());
+    sides
+}
+
+pub fn batch(id: &str) -> Vec<u8> {
+    [&[0], id.as_bytes()].concat()
+}
+
+/// What the callback of a batch was given: apart, so that a count never rewrites it.
+pub fn callback(batch: &str) -> Vec<u8> {
+    [&[1], batch.as_bytes()].concat()
+}
+
+/// Work that flows have left to do, in the order it came.
+pub fn work(number: u64) -> Vec<u8> {
+    let mut key = vec![9];
+    key.extend(number.to_be_bytes());
+    key
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

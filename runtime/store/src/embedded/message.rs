@@ -1,9 +1,10 @@
 //! What travels between the handle and the engine's thread.
 
 use tokio::sync::oneshot;
+use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
 
-use crate::{Assignment, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
@@ -13,6 +14,17 @@ pub enum Request {
     Enqueue {
         jobs: Vec<NewJob>,
         answer: Answer<Vec<Enqueued>>,
+    },
+    /// A new batch, with its first members.
+    MakeBatch {
+        batch: NewBatch,
+        jobs: Vec<NewJob>,
+        seal: bool,
+        answer: Answer<BatchMade>,
+    },
+    Seal {
+        batch: String,
+        answer: Answer<Batch>,
     },
     /// `ticket` names the waiting claim, so that it can be taken back.
     Claim {
@@ -83,7 +95,7 @@ impl Request {
             _ => 256,
         };
         match self {
-            Request::Enqueue { jobs, .. } => jobs.iter().map(inline).sum(),
+            Request::Enqueue { jobs, .. } | Request::MakeBatch { jobs, .. } => jobs.iter().map(inline).sum(),
             Request::Ask { children, .. } => 256 + children.iter().map(inline).sum::<usize>(),
             Request::AskEach { asks, .. } => asks.len() * 256,
             Request::Log { lines, .. } => lines.iter().map(|line| line.text.len() + 16).sum(),
@@ -94,7 +106,7 @@ impl Request {
     /// How many commands it counts for.
     pub fn commands(&self) -> usize {
         match self {
-            Request::Enqueue { jobs, .. } => jobs.len(),
+            Request::Enqueue { jobs, .. } | Request::MakeBatch { jobs, .. } => jobs.len(),
             Request::AskEach { asks, .. } => asks.len(),
             _ => 1,
         }
@@ -104,6 +116,8 @@ impl Request {
     pub fn refuse(self, error: Error) {
         match self {
             Request::Enqueue { answer, .. } => drop(answer.send(Err(error))),
+            Request::MakeBatch { answer, .. } => drop(answer.send(Err(error))),
+            Request::Seal { answer, .. } => drop(answer.send(Err(error))),
             Request::Claim { answer, .. } => drop(answer.send(Err(error))),
             Request::Ask { answer, .. } => drop(answer.send(Err(error))),
             Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
@@ -120,6 +134,8 @@ impl Request {
 /// An answer that waits for the commit.
 pub enum Outgoing {
     Enqueued(Answer<Vec<Enqueued>>, Result<Vec<Enqueued>, Error>),
+    BatchMade(Answer<BatchMade>, Result<BatchMade, Error>),
+    Batch(Answer<Batch>, Box<Result<Batch, Error>>),
     Assigned(Answer<Vec<Assignment>>, Vec<Assignment>),
     Reply(Answer<Reply>, Result<Reply, Error>),
     Replies(Answer<Vec<Result<Reply, Error>>>, Vec<Result<Reply, Error>>),
@@ -135,6 +151,8 @@ impl Outgoing {
     pub fn send(self) -> Vec<Assignment> {
         match self {
             Outgoing::Enqueued(answer, value) => drop(answer.send(value)),
+            Outgoing::BatchMade(answer, value) => drop(answer.send(value)),
+            Outgoing::Batch(answer, value) => drop(answer.send(*value)),
             Outgoing::Assigned(answer, value) => {
                 if let Err(Ok(lost)) = answer.send(Ok(value)) {
                     return lost;
@@ -155,6 +173,8 @@ impl Outgoing {
     pub fn fail(self, error: Error) {
         match self {
             Outgoing::Enqueued(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::BatchMade(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Batch(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Assigned(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Reply(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Replies(answer, _) => drop(answer.send(Err(error))),

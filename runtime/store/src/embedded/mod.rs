@@ -10,6 +10,7 @@ mod commit;
 pub mod disk;
 pub mod engine;
 mod fjall_disk;
+pub mod flow;
 mod handle;
 #[doc(hidden)]
 pub mod index;
@@ -20,6 +21,7 @@ pub mod message;
 mod open;
 mod plugins;
 mod read;
+mod read_flow;
 #[doc(hidden)]
 pub mod ready;
 pub mod record;
@@ -27,6 +29,7 @@ pub mod recover;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
+mod table;
 mod tick;
 mod timers;
 mod waiting;
@@ -40,6 +43,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
     Blob, Body, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
 };
@@ -49,7 +53,9 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
-use crate::{Assignment, Claim, Clock, Enqueued, Error, EventRecord, LogLine, ScheduleChange, SecretChange, limits};
+use crate::{
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, ScheduleChange, SecretChange, limits,
+};
 
 #[derive(Clone)]
 pub struct Embedded {
@@ -144,6 +150,14 @@ impl Embedded {
 
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
         self.call(|answer| Request::Enqueue { jobs, answer }).await
+    }
+
+    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        self.call(|answer| Request::MakeBatch { batch, jobs, seal, answer }).await
+    }
+
+    pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
+        self.call(|answer| Request::Seal { batch, answer }).await
     }
 
     pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {

@@ -30,7 +30,7 @@ impl Embedded {
     }
 
     /// A read that may take longer than a look into memory.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&FjallDisk) -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, Error> {

@@ -12,6 +12,7 @@ use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, T
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
 use super::engine::{Engine, META_KEY, Meta, QueueState};
+use super::flow::Flows;
 use super::ready::Line;
 use super::sweep::Sweeps;
 use super::timers::Timers;
@@ -90,6 +91,7 @@ impl<D: Disk> Engine<D> {
             plugin_limiters: HashMap::new(),
             schedules,
             sweeps: Sweeps::default(),
+            flows: Flows::default(),
             events: Vec::new(),
             shown: 0,
             to_show: Vec::new(),

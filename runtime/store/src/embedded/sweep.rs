@@ -76,7 +76,8 @@ impl<D: Disk> Engine<D> {
             self.sweeps.due.remove(&(queue, state));
             self.prune(queue, state)?;
         }
-        Ok(())
+        // After the look for ended jobs: those that end here are not on disk yet.
+        self.step_flows()
     }
 
     /// Removes ended jobs of one state that are too old or too many, oldest first.

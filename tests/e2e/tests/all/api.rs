@@ -7,13 +7,14 @@ use windlass_e2e::Server;
 fn every_field_of_an_enqueue_is_kept() {
     let server = Server::start();
     let parent = server.enqueue(&json!({"queue": "parents"}));
+    let batch = server.post("/api/v1/batch", &json!({})).body["batch_id"].clone();
     let sent = json!({
         "queue": "emails.send", "payload": {"b": 1.50, "a": [null, "é"]}, "priority": "high", "max_retries": 7,
         "retry_backoff": "linear", "retry_base_delay": "1m30s", "retry_max_delay": 3600, "expire_after": "2h",
         "attempt_timeout": "10m", "stall_timeout": 30, "max_duration": "1h30m", "ttl": "1d",
         "unique_key": "user-1", "unique_period": 120, "unique_scope": "scope", "unique_until": "period",
         "tags": {"team": "a", "kind": "mail"}, "scope": "user:1", "limit_key": "tenant-9", "target_worker": "w1",
-        "batch_id": "b1", "parent_id": parent, "checkpoint": {"at": 3}, "scheduled_at": "2031-05-01T10:00:00+02:00",
+        "batch_id": batch, "parent_id": parent, "checkpoint": {"at": 3}, "scheduled_at": "2031-05-01T10:00:00+02:00",
         "a_field_of_tomorrow": {"x": 1},
     });
     let answer = server.post("/api/v1/enqueue", &sent);

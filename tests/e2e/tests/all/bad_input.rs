@@ -111,7 +111,7 @@ fn a_field_that_does_not_fit_is_named_with_what_would() {
     check("tags", json!({"n": 1}), &["string"]);
     check("parent_id", json!("job_?"), &["26 characters"]);
     check("chain", json!({"steps": []}), &["leave it out"]);
-    check("depends_on", json!(["job_1"]), &["leave it out"]);
+    check("depends_on", json!(["job_1"]), &["neither a job id nor"]);
     refused(&server.post("/api/v1/enqueue", &json!({"payload": 1})), 400, "VALIDATION_ERROR", &["`queue`", "missing"]);
     nothing_changed(&server);
 }

@@ -75,7 +75,15 @@ impl Desk {
             _ => (self.job.clone(), self.job.as_ref().and_then(Job::lock_key)),
         };
         let lock = key.and_then(|key| self.locks.get(&key).cloned());
-        let facts = Facts { job, queue: &queue, lock, target_lock, plugin: self.plugin.as_ref(), children: 0 };
+        let facts = Facts {
+            job,
+            queue: &queue,
+            lock,
+            target_lock,
+            plugin: self.plugin.as_ref(),
+            children: 0,
+            dependencies: Vec::new(),
+        };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
             match change {
@@ -85,7 +93,7 @@ impl Desk {
                 Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
                 Change::Error { .. } => self.errors += 1,
                 Change::Event(event) => self.events.push(event.kind),
-                Change::Body { .. } => {}
+                Change::Body { .. } | Change::Link { .. } => {}
                 Change::Plugin(plugin) => self.plugin = Some(*plugin),
             }
         }

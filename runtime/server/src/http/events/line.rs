@@ -42,6 +42,10 @@ struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     iteration: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduled_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -181,6 +185,8 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
             Details { reason: Some(reason.to_string()), ..none }
         }
         EventKind::Moved { from } => Details { from: Some(from.clone()), ..none },
+        EventKind::Blocked { waits_for } => Details { waits_for: Some(*waits_for), ..none },
+        EventKind::Scheduled { at } => Details { scheduled_at: Some(Rfc3339(*at)), ..none },
         EventKind::Enqueued
         | EventKind::Approved
         | EventKind::Rejected

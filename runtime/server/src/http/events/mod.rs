@@ -124,7 +124,9 @@ async fn past_of(api: &Api, job: &Job, recent: Vec<Arc<Told>>) -> Result<Vec<Arc
 fn present_life(mut past: Vec<Arc<Told>>, over: bool) -> (Vec<Arc<Told>>, bool) {
     let kind = |told: &Arc<Told>| told.record.event.kind.clone();
     let last_end = past.iter().rposition(|told| is_end(&kind(told)));
-    let revived = |told: &Arc<Told>| matches!(kind(told), EventKind::Pending { .. } | EventKind::Started { .. });
+    let revived = |told: &Arc<Told>| {
+        matches!(kind(told), EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Started { .. })
+    };
     let end_is_stored = over && last_end.is_some_and(|end| !past[end..].iter().any(revived));
     let before = if end_is_stored {
         last_end.and_then(|end| past[..end].iter().rposition(|told| is_end(&kind(told))))

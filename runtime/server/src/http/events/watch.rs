@@ -258,6 +258,8 @@ pub fn is_end(kind: &EventKind) -> bool {
     match kind {
         EventKind::Completed { .. } | EventKind::Dead { .. } | EventKind::Cancelled { .. } | EventKind::Deleted => true,
         EventKind::Enqueued
+        | EventKind::Blocked { .. }
+        | EventKind::Scheduled { .. }
         | EventKind::Pending { .. }
         | EventKind::Started { .. }
         | EventKind::Progress(_)

@@ -1,5 +1,6 @@
 //! The words for choices, in requests and answers.
 
+use windlass_core::flow::OnFailure;
 use windlass_core::{BackoffKind, Priority, Until, Within};
 
 /// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
@@ -35,3 +36,4 @@ words!(PriorityWord = Priority { Critical, High, Normal, Low });
 words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });
 words!(WithinWord = Within { Queue, Scope });
 words!(UntilWord = Until { End, Period });
+words!(OnFailureWord = OnFailure { Fail, Cancel, Continue });

@@ -17,11 +17,36 @@ impl World {
                             self.check_stored(job, stored.id, stored.duplicate);
                         }
                     }
-                    Err(error) => panic!("{jobs:?} are refused: {error}"),
+                    Err(error) => self.check_refused(&jobs, &error),
+                },
+                Asked::MakeBatch { jobs, mut answer } => match answer.try_recv().expect("an answer") {
+                    Ok(made) => {
+                        assert_eq!(made.jobs.len(), jobs.len());
+                        let made_jobs = made.jobs.clone();
+                        for (job, stored) in jobs.iter().zip(made.jobs) {
+                            self.check_stored(job, stored.id, stored.duplicate);
+                        }
+                        // One without jobs and callback has done all it ever will.
+                        let known = self.model.flows.batches.contains_key(&made.id);
+                        let new = made_jobs.iter().all(|job| job.duplicate);
+                        assert!(known || new, "{} is not stored", made.id);
+                    }
+                    Err(error) => self.check_refused(&jobs, &error),
+                },
+                Asked::Seal { batch, mut answer } => match answer.try_recv().expect("an answer") {
+                    Ok(told) => assert!(told.sealed_at.is_some() && told.id == batch, "{told:?} should be sealed"),
+                    Err(Error::Refused(Refusal::NotFound { .. })) => {
+                        assert!(!self.model.flows.batches.contains_key(&batch), "{batch} is there");
+                    }
+                    Err(error) => panic!("{error}"),
                 },
                 Asked::Claim { claim, deadline, answer } => self.waiting.push((claim, deadline, answer)),
                 Asked::Ask { job, command, children, mut answer } => {
                     let answer = answer.try_recv().expect("an answer");
+                    if let Err(error @ Error::Refused(Refusal::Invalid { .. })) = &answer {
+                        self.check_refused(&children, error);
+                        continue;
+                    }
                     self.check_reply(job, &command, &answer);
                     if matches!(&answer, Ok(reply) if *reply != Reply::Unchanged) {
                         self.check_children(job, &children);
@@ -61,6 +86,19 @@ impl World {
         self.take_assignments();
     }
 
+    /// Refused for its ties, and then nothing of it is stored.
+    fn check_refused(&self, jobs: &[NewJob], error: &Error) {
+        let tied = jobs.iter().any(|job| job.batch_id.is_some() || !job.depends_on.is_empty());
+        let Error::Refused(Refusal::Invalid { field: "batch_id" | "depends_on", .. }) = error else {
+            panic!("{jobs:?} are refused: {error}");
+        };
+        assert!(tied, "{jobs:?} are tied to nothing: {error}");
+        for job in jobs {
+            let label = job.created_by.as_ref().expect("every job has a label");
+            assert!(!self.model.stored.contains_key(label), "{job:?} was refused ({error}) and is stored");
+        }
+    }
+
     fn check_stored(&self, job: &NewJob, id: JobId, duplicate: bool) {
         if duplicate {
             assert!(job.unique.is_some() || job.id.is_some(), "{job:?} is no duplicate");
@@ -68,7 +106,7 @@ impl World {
         }
         // It may have been removed again within the group.
         let gone = !self.model.jobs.contains_key(&id) && self.model.seen.contains_key(&id);
-        let label = job.batch_id.as_ref().expect("every job has a label");
+        let label = job.created_by.as_ref().expect("every job has a label");
         assert!(gone || self.model.stored.get(label) == Some(&id), "{id} was acknowledged and is not stored");
     }
 
@@ -178,6 +216,8 @@ pub fn assert_unheard(asked: Asked) {
     }
     match asked {
         Asked::Enqueue { answer, .. } => check(answer),
+        Asked::MakeBatch { answer, .. } => check(answer),
+        Asked::Seal { answer, .. } => check(answer),
         Asked::Claim { answer, .. } => check(answer),
         Asked::Ask { answer, .. } => check(answer),
         Asked::Each { answer, .. } => check(answer),
@@ -208,6 +248,7 @@ fn allowed(command: &Command, state: State) -> bool {
         | Command::Start { .. }
         | Command::Due
         | Command::Expire
+        | Command::DependencyEnded { .. }
         | Command::Watch { .. }
         | Command::Crash => false,
     }

@@ -13,6 +13,7 @@ use windlass_store::embedded::keys::{self, TimerFor};
 use windlass_store::embedded::{index, record};
 
 use super::disk::SimDisk;
+use super::flows::StoredFlows;
 use super::model::{Model, ModelJob};
 
 /// All that is stored, decoded.
@@ -24,6 +25,7 @@ pub struct Stored {
     pub plugins: Vec<Plugin>,
     pub grants: BTreeMap<String, Grant>,
     pub meta: Meta,
+    pub flows: StoredFlows,
 }
 
 impl Stored {
@@ -36,6 +38,7 @@ impl Stored {
             plugins: rows(disk, Space::Plugins).into_iter().map(|(_, plugin)| plugin).collect(),
             grants: rows::<(String, Grant)>(disk, Space::Grants).into_iter().map(|(_, row)| row).collect(),
             schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
+            flows: StoredFlows::read(disk),
             meta: rows(disk, Space::Meta)
                 .into_iter()
                 .find_map(|(key, meta)| (key == META_KEY).then_some(meta))
@@ -65,6 +68,7 @@ pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
     locks(stored, model, now);
     plugins(stored);
     nothing_left_over(disk, stored);
+    model.flows.check(stored);
 }
 
 fn as_the_model_says(stored: &Stored, model: &Model) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use windlass_core::flow::{Batch, Callback, Dependency, NewBatch, OnFailure};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Rate;
 use windlass_core::manifest::{Limits, Manifest};
@@ -14,7 +15,7 @@ use windlass_core::{
     Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::embedded::message::Request;
-use windlass_store::{Assignment, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
+use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
 
 use super::world::World;
 use crate::rng::Rng;
@@ -24,6 +25,8 @@ pub type Receiver<T> = oneshot::Receiver<Result<T, Error>>;
 /// A wish that is on its way, and where its answer will be.
 pub enum Asked {
     Enqueue { jobs: Vec<NewJob>, answer: Receiver<Vec<Enqueued>> },
+    MakeBatch { jobs: Vec<NewJob>, answer: Receiver<BatchMade> },
+    Seal { batch: String, answer: Receiver<Batch> },
     Claim { claim: Claim, deadline: Time, answer: Receiver<Vec<Assignment>> },
     Ask { job: JobId, command: Command, children: Vec<NewJob>, answer: Receiver<Reply> },
     Each { asks: Vec<(JobId, Command)>, answer: Receiver<Vec<Result<Reply, Error>>> },
@@ -66,7 +69,8 @@ impl World {
             0..30 => self.enqueue(),
             30..55 => self.claim(),
             55..78 => self.word(),
-            78..96 => self.act(),
+            78..94 => self.act(),
+            94..96 => self.seal(),
             96..98 => self.each(),
             _ => self.log(),
         }
@@ -93,13 +97,59 @@ impl World {
     fn enqueue(&mut self) -> (Request, Asked) {
         let (sender, answer) = oneshot::channel();
         let count = if self.rng.chance(70) { 1 } else { 2 + self.rng.below(4) };
-        let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+        let jobs = self.new_jobs(count);
+        if self.rng.chance(10) {
+            return self.make_batch(jobs);
+        }
         (Request::Enqueue { jobs: jobs.clone(), answer: sender }, Asked::Enqueue { jobs, answer })
+    }
+
+    /// Several, some of which wait for others of them.
+    fn new_jobs(&mut self, count: u64) -> Vec<NewJob> {
+        let mut jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+        for (index, job) in jobs.iter_mut().enumerate() {
+            if count > 1 && self.rng.chance(30) {
+                // A later one now and then: that may be a circle.
+                let most = if self.rng.chance(5) { count } else { index as u64 };
+                if most > 0 {
+                    job.depends_on.push(Dependency::Sibling(self.rng.below(most) as usize));
+                }
+            }
+        }
+        jobs
+    }
+
+    fn make_batch(&mut self, mut jobs: Vec<NewJob>) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        for job in &mut jobs {
+            job.batch_id = None;
+        }
+        let rng = &mut self.rng;
+        let callback = rng.maybe(80, |rng| Callback {
+            queue: queue(rng),
+            payload: rng.maybe(50, |_| Bytes::from_static(b"{\"mine\": 1}")),
+        });
+        let batch = NewBatch { id: None, callback };
+        let seal = rng.chance(60);
+        if !seal && rng.chance(40) {
+            jobs.clear();
+        }
+        let request = Request::MakeBatch { batch: batch.clone(), jobs: jobs.clone(), seal, answer: sender };
+        (request, Asked::MakeBatch { jobs, answer })
+    }
+
+    fn seal(&mut self) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        let batches: Vec<String> = self.model.flows.batches.keys().cloned().collect();
+        let batch = self.rng.pick(&batches).cloned().unwrap_or_else(|| "none".into());
+        (Request::Seal { batch: batch.clone(), answer: sender }, Asked::Seal { batch, answer })
     }
 
     fn new_job(&mut self) -> NewJob {
         self.made += 1;
         let label = format!("n{}", self.made);
+        let batches: Vec<String> = self.model.flows.batches.keys().rev().take(3).cloned().collect();
+        let others: Vec<JobId> = self.model.jobs.keys().rev().take(8).copied().collect();
         let rng = &mut self.rng;
         let scope = rng.maybe(40, |rng| format!("user:{}", rng.below(2)));
         let unique = rng.maybe(35, |rng| Unique {
@@ -130,7 +180,12 @@ impl World {
             scope,
             limit_key: rng.maybe(50, |rng| (*rng.pick(&KEYS).expect("there are keys")).to_owned()),
             target_worker: rng.maybe(12, |rng| (*rng.pick(&WORKERS).expect("there are workers")).to_owned()),
-            batch_id: Some(label),
+            created_by: Some(label),
+            batch_id: rng.maybe(20, |rng| rng.pick(&batches).cloned()).flatten(),
+            depends_on: (0..if rng.chance(25) { 1 + rng.below(3) } else { 0 })
+                .filter_map(|_| rng.pick(&others).map(|id| Dependency::Job(*id)))
+                .collect(),
+            on_dependency_failure: OnFailure::ALL[rng.below(3) as usize],
             checkpoint: rng.maybe(10, body),
             hold_reason: rng.maybe(6, |_| "somebody should look".to_owned()),
             ..NewJob::default()

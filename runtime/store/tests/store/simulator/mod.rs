@@ -9,6 +9,7 @@ mod answers;
 mod check;
 mod commands;
 mod disk;
+mod flows;
 mod model;
 mod order;
 mod silent;

@@ -9,6 +9,7 @@ use windlass_core::{
 };
 use windlass_store::{Claim, EventRecord};
 
+use super::flows::ModelFlows;
 use super::silent::local_plugin;
 
 #[derive(Default)]
@@ -24,6 +25,7 @@ pub struct Model {
     pub delivered: BTreeSet<(JobId, u32)>,
     /// Queues somebody asked to clear or remove, and which may be under way.
     pub clearing: BTreeSet<QueueName>,
+    pub flows: ModelFlows,
     pub plugins: BTreeMap<String, Plugin>,
     /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the way.
     pub ceilings: BTreeMap<String, u32>,
@@ -97,6 +99,9 @@ pub struct ModelLock {
 pub struct Causes {
     pub commands: Vec<(JobId, Command)>,
     pub claims: Vec<Claim>,
+    /// A batch was asked for.
+    pub batches: bool,
+    pub sealed: Vec<String>,
     pub runs_now: bool,
     pub configured: Option<(QueueName, Settings)>,
     /// The engine was rebuilt; true when the process was, too.
@@ -193,6 +198,25 @@ impl Model {
                 self.pending(&job, event, reason, causes);
                 self.move_to(id, State::Pending, at);
             }
+            EventKind::Blocked { .. } => {
+                let new = matches!(state, State::Pending | State::Scheduled) && job.starts == 0;
+                let new = (new && job.group == self.group) || state == State::Held;
+                if state.is_ended() {
+                    self.take_lock(id, at);
+                    let asked = causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue));
+                    must(asked, "nobody brought it back");
+                    self.jobs.get_mut(&id).expect("it is there").expire_at = None;
+                } else {
+                    must(new, "it waited for nobody");
+                }
+                self.move_to(id, State::Blocked, at);
+            }
+            EventKind::Scheduled { at: due } => {
+                must(state == State::Blocked && *due > at, "it waits for its time only after all else");
+                self.flows.check_unblocked(id);
+                self.move_to(id, State::Scheduled, at);
+                self.jobs.get_mut(&id).expect("it is there").due = Some(*due);
+            }
             EventKind::Started { attempt } => {
                 must(state == State::Pending, "only pending jobs start");
                 must(*attempt >= 1 && *attempt <= job.starts + 1, "attempts rise by one");
@@ -269,10 +293,11 @@ impl Model {
     fn enqueued(&mut self, event: &Event, causes: &Causes, stored: Option<&windlass_core::Job>) {
         let (id, at) = (event.job, event.at);
         assert!(!self.jobs.contains_key(&id), "{event:?}: it was stored before");
-        let label = stored.and_then(|job| job.batch_id.clone());
+        let label = stored.and_then(|job| job.created_by.clone());
         let spec = label.as_ref().and_then(|label| self.specs.get(label)).cloned();
         let scheduled = stored.is_some_and(|job| job.schedule.is_some());
-        assert!(stored.is_none() || spec.is_some() || scheduled, "{event:?}: nobody asked for it");
+        let called = stored.is_some_and(|job| self.flows.is_callback(job));
+        assert!(stored.is_none() || spec.is_some() || scheduled || called, "{event:?}: nobody asked for it");
         if scheduled {
             let on_the_hour = id.time().millis() % 300_000 == 0;
             assert!(on_the_hour || causes.runs_now, "{event:?}: it is not its time");
@@ -350,7 +375,11 @@ impl Model {
                 self.take_lock(id, at);
                 causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue))
             }
-            State::Pending | State::Blocked => false,
+            State::Blocked => {
+                self.flows.check_unblocked(id);
+                true
+            }
+            State::Pending => false,
         };
         assert!(fine, "{event:?}: it cannot come back into line from {job:?}");
         if job.state.is_ended() {

@@ -200,6 +200,11 @@ impl World {
         for asked in asked {
             match asked {
                 Asked::Enqueue { jobs, .. } => self.expect_jobs(jobs),
+                Asked::MakeBatch { jobs, .. } => {
+                    self.expect_jobs(jobs);
+                    causes.batches = true;
+                }
+                Asked::Seal { batch, .. } => causes.sealed.push(batch.clone()),
                 Asked::Claim { claim, .. } => causes.claims.push(claim.clone()),
                 Asked::Ask { job, command, children, .. } => {
                     self.expect_jobs(children);
@@ -223,7 +228,7 @@ impl World {
 
     fn expect_jobs(&mut self, jobs: &[windlass_core::NewJob]) {
         for job in jobs {
-            self.model.specs.insert(job.batch_id.clone().expect("every job has a label"), job.clone());
+            self.model.specs.insert(job.created_by.clone().expect("every job has a label"), job.clone());
         }
     }
 
@@ -235,15 +240,18 @@ impl World {
         let stored = Stored::read(&self.disk);
         self.model.adopt_settings(&stored, causes);
         self.model.adopt_plugins(&stored);
+        self.model.flows.adopt(&stored.flows, causes);
         let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
         for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
             for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
                 self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
                 let job = stored.jobs.get(&record.event.job).map(|job| &**job);
+                self.model.flows.before(&record.event, job, &stored.flows, &self.model.jobs);
                 self.model.take(&record, causes, job);
             }
         }
         self.model.adopt_silent(&stored, causes);
+        self.model.flows.settle(&stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
     }
 
@@ -252,7 +260,9 @@ impl World {
         for _ in 0..1_000 {
             let wake = self.engine.next_wake().expect("the disk reads");
             if wake.is_none_or(|at| at > self.now) {
-                check::at_rest(&Stored::read(&self.disk), self.now);
+                let stored = Stored::read(&self.disk);
+                check::at_rest(&stored, self.now);
+                self.model.flows.at_rest(&stored);
                 self.check_waiting();
                 return;
             }
@@ -311,6 +321,8 @@ impl World {
 fn tell(asked: &Asked) -> String {
     match asked {
         Asked::Enqueue { jobs, .. } => format!("enqueue {jobs:?}"),
+        Asked::MakeBatch { jobs, .. } => format!("make a batch of {jobs:?}"),
+        Asked::Seal { batch, .. } => format!("seal {batch}"),
         Asked::Claim { claim, deadline, .. } => format!("claim {claim:?} until {deadline}"),
         Asked::Ask { job, command, children, .. } => format!("ask {job} {command:?} {children:?}"),
         Asked::Each { asks, .. } => format!("ask each {asks:?}"),

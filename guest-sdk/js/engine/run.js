@@ -1,0 +1,153 @@
+// The component side: the export that runs a handler, and a server that calls the imports.
+
+import { cancelled } from "windlass:job/cancel@0.1.0";
+import { save } from "windlass:job/checkpoint@0.1.0";
+import { get as getConfig } from "windlass:job/config@0.1.0";
+import { write } from "windlass:job/log@0.1.0";
+import { report } from "windlass:job/progress@0.1.0";
+import { get as getSecret } from "windlass:job/secrets@0.1.0";
+import { start } from "windlass:job/spawn@0.1.0";
+
+import { Context } from "../src/context.js";
+import { Cancelled, Fatal, RetryAfter } from "../src/errors.js";
+import { find, perform, registered } from "../src/handlers.js";
+import { refresh } from "./globals.js";
+import { reset, turn } from "./loop.js";
+import { said } from "./said.js";
+
+const MOST_DETAIL = 16_000;
+
+export const run = {
+  run(job) {
+    refresh();
+    reset();
+    const { checkpoint, ...rest } = job;
+    const ours = { ...rest, payload: new Uint8Array(job.payload), tags: Object.fromEntries(job.tags) };
+    const saved = checkpoint && { schema: checkpoint.schema, state: new Uint8Array(checkpoint.state) };
+    let outcome = null;
+    try {
+      const ctx = new Context(ours, saved ?? null, server);
+      perform(find(ours.queue), ctx).then(
+        (output) => (outcome = { output }),
+        (error) => (outcome = { error }),
+      );
+      turn(() => outcome !== null);
+    } catch (error) {
+      outcome = { error };
+    }
+    if ("error" in outcome) throw failure(outcome.error);
+    return outcome.output;
+  },
+};
+
+/** Called at build time, after the plugin's own modules. */
+export function ready() {
+  if (registered.size === 0) throw new Error('no handler: call handler("queue", …) with the function that does the work');
+}
+
+function failure(error) {
+  let retry = { tag: "backoff" };
+  if (error instanceof Fatal) retry = { tag: "never" };
+  if (error instanceof RetryAfter) retry = { tag: "after-ms", val: error.delayMs };
+  if (!(error instanceof Error)) return { message: text(`thrown: ${error}`), detail: null, retry };
+  const plain = [Fatal, RetryAfter, Cancelled, Error].includes(error.constructor);
+  const message = plain && error.message ? error.message : String(error);
+  // The server knows that it asked to stop, and why; to it that is no failure.
+  const detail = error instanceof Cancelled ? null : text(trace(error)).slice(0, MOST_DETAIL);
+  return { message: text(message), detail, retry };
+}
+
+/** The error with its stack and its causes. */
+function trace(error) {
+  let told = `${error}${stack(error)}`;
+  let cause = error.cause;
+  for (let depth = 0; cause !== undefined && depth < 8; depth++) {
+    told += `\ncaused by: ${cause}${stack(cause)}`;
+    cause = cause?.cause;
+  }
+  return told;
+}
+
+/** The frames that are the plugin's, by the names of its own files: build.mjs has added where each line of the bundle is from. */
+function stack(error) {
+  const frames = String(error?.stack ?? "").split("\n");
+  const own = frames.map((frame) => {
+    const [, where, line] = /^\s*at (.*) \(componentize-qjs:user\.js:(\d+)/.exec(frame) ?? [];
+    const run = globalThis.windlassLines?.find(([first, count]) => line >= first && line < first + count);
+    return run === undefined ? "" : `\n    at ${where} (${run[2]}:${Number(line) - run[0] + run[3]})`;
+  });
+  return own.join("");
+}
+
+const server = {
+  progress({ message, phase, level = "info", detail, percent, current, total, unit, weight }) {
+    let amount = null;
+    if (percent !== undefined && percent !== null) amount = { tag: "percent", val: Number(percent) };
+    else if (current !== undefined && current !== null) {
+      const counted = { current: count(current), total: count(total), unit: text(unit), weight: weight ?? null };
+      amount = { tag: "count", val: counted };
+    }
+    report({ message: text(message), phase: text(phase), level, detail: text(detail), amount });
+  },
+
+  checkpoint(schema, state) {
+    try {
+      save(schema, state);
+    } catch (error) {
+      const refusal = said(error);
+      if (refusal?.tag === "too-large") throw new Fatal(`the state has ${state.length} bytes, and a checkpoint may have ${refusal.val}`);
+      throw new Error(`the checkpoint was not saved: ${refusal?.val ?? refusal}`);
+    }
+  },
+
+  cancelled() {
+    return cancelled() ?? null;
+  },
+
+  log(level, message) {
+    write(level, text(message));
+  },
+
+  spawn(child) {
+    const tags = Object.entries(child.tags).map(([name, value]) => [text(name), text(value)]);
+    try {
+      return start({
+        ...child,
+        queue: text(child.queue),
+        uniqueKey: text(child.uniqueKey),
+        scope: text(child.scope),
+        maxAttempts: count(child.maxAttempts),
+        tags,
+      });
+    } catch (error) {
+      const refusal = said(error);
+      if (refusal?.tag === "too-many") throw new Fatal(`more than ${refusal.val} children wait for a checkpoint; save one in between`);
+      if (refusal?.tag === "too-large") {
+        throw new Fatal(`the children that wait for a checkpoint have more than ${refusal.val} bytes; save one in between`);
+      }
+      throw new Fatal(String(refusal?.val ?? refusal));
+    }
+  },
+
+  config(name) {
+    return getConfig(text(name)) ?? null;
+  },
+
+  secret(name) {
+    try {
+      return getSecret(text(name));
+    } catch (error) {
+      const refusal = said(error);
+      throw new Fatal(String(refusal?.val ?? refusal));
+    }
+  },
+};
+
+/** As the interface takes it: half a surrogate pair is no text. */
+function text(value) {
+  return value === undefined || value === null ? null : String(value).toWellFormed();
+}
+
+function count(value) {
+  return value === undefined || value === null ? null : Math.max(0, Math.floor(Number(value)) || 0);
+}

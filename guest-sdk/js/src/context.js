@@ -1,0 +1,115 @@
+// How a handler talks to the server. Belongs to one attempt. `server` is the seam: the imports in a component, a fake in a test.
+
+import { millis } from "./duration.js";
+import { Cancelled, Fatal } from "./errors.js";
+
+const LEVELS = ["debug", "info", "warn", "error"];
+const PRIORITIES = ["critical", "high", "normal"];
+
+export class Context {
+  #saved;
+  #server;
+  #lastSave = Date.now();
+
+  constructor(job, saved, server) {
+    this.job = job;
+    this.schema = 1;
+    this.#saved = saved;
+    this.#server = server;
+  }
+
+  progress(current, total, message) {
+    this.report({ current, total, message });
+  }
+
+  report(progress) {
+    oneOf("level", progress.level ?? "info", LEVELS);
+    this.#server.progress(progress);
+  }
+
+  checkpoint(state) {
+    this.#server.checkpoint(this.schema, toBytes(state, "state"));
+    this.#lastSave = Date.now();
+  }
+
+  checkpointEvery(period, state) {
+    if (Date.now() - this.#lastSave < millis(period)) return false;
+    this.checkpoint(state);
+    return true;
+  }
+
+  state() {
+    if (this.#saved === null) return null;
+    const { schema, state } = this.#saved;
+    if (schema !== this.schema) {
+      throw new Error(`the saved state has schema ${schema}, and this handler reads ${this.schema}`);
+    }
+    try {
+      return fromBytes(state);
+    } catch (error) {
+      throw new Error(`the saved state cannot be read: ${error.message}`);
+    }
+  }
+
+  stateRaw() {
+    return this.#saved;
+  }
+
+  cancelled() {
+    return this.#server.cancelled();
+  }
+
+  checkCancelled() {
+    const cancel = this.cancelled();
+    if (cancel !== null) throw new Cancelled(cancel.reason);
+  }
+
+  spawn(queue, payload, options = {}) {
+    if (options.priority !== undefined) oneOf("priority", options.priority, PRIORITIES);
+    return this.#server.spawn({
+      queue,
+      payload: toBytes(payload, "payload of the child"),
+      priority: options.priority ?? null,
+      delayMs: options.delay === undefined ? null : millis(options.delay),
+      maxAttempts: options.maxAttempts ?? null,
+      uniqueKey: options.uniqueKey ?? null,
+      uniquePeriodMs: options.uniquePeriod === undefined ? null : millis(options.uniquePeriod),
+      tags: { ...options.tags },
+      scope: options.scope ?? null,
+    });
+  }
+
+  log(level, message) {
+    this.#server.log(oneOf("level", level, LEVELS), String(message));
+  }
+
+  config(name) {
+    return this.#server.config(name);
+  }
+
+  secret(name) {
+    return this.#server.secret(name);
+  }
+}
+
+/** JSON, or the bytes themselves. What JSON cannot say is fatal: it would be so next time. */
+export function toBytes(value, what) {
+  if (value instanceof Uint8Array) return value;
+  let text;
+  try {
+    text = JSON.stringify(value ?? null);
+  } catch (error) {
+    throw new Fatal(`the ${what} cannot be written as JSON: ${error.message}`);
+  }
+  if (text === undefined) throw new Fatal(`the ${what} cannot be written as JSON: it is a ${typeof value}`);
+  return new TextEncoder().encode(text);
+}
+
+export function fromBytes(bytes) {
+  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+}
+
+function oneOf(name, value, choices) {
+  if (!choices.includes(value)) throw new RangeError(`${name} is \`${value}\`; it can be ${choices.join(", ")}`);
+  return value;
+}

@@ -1,0 +1,18 @@
+// Counts words, line by line: progress, checkpoints and cancel are all here.
+
+import { handler } from "windlass";
+
+export async function countWords(ctx, { text }) {
+  const lines = text.split("\n");
+  let { done, words } = ctx.state() ?? { done: 0, words: 0 };
+  while (done < lines.length) {
+    ctx.checkCancelled();
+    words += lines[done].split(/\s+/).filter(Boolean).length;
+    done += 1;
+    ctx.progress(done, lines.length, "counting");
+    ctx.checkpointEvery("1s", { done, words });
+  }
+  return { lines: lines.length, words };
+}
+
+handler("{{name}}", countWords);

@@ -1,0 +1,137 @@
+"""How a handler talks to the server. Belongs to one attempt."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Optional, Protocol, TypeVar
+
+from . import convert
+from .duration import Duration, millis, seconds
+from .errors import Cancelled, Fatal
+from .job import LEVELS, Cancel, Child, Job, Progress, one_of
+
+T = TypeVar("T")
+
+
+class Server(Protocol):
+    """The seam between a handler and whoever runs it: the server in a component, a fake in a test."""
+
+    def progress(self, progress: Progress) -> None: ...
+    def checkpoint(self, schema: int, state: bytes) -> None: ...
+    def cancelled(self) -> Optional[Cancel]: ...
+    def log(self, level: str, message: str) -> None: ...
+    def spawn(self, child: Child) -> int: ...
+    def config(self, name: str) -> Optional[str]: ...
+    def secret(self, name: str) -> str: ...
+
+
+class Context:
+    def __init__(self, job: Job, saved: Optional[tuple[int, bytes]], server: Server) -> None:
+        #: The job this attempt is for.
+        self.job = job
+        #: The version of your state format. Raise it when you change what you save.
+        self.schema = 1
+        self._saved = saved
+        self._server = server
+        self._last_save = time.monotonic()
+
+    def progress(self, current: int, total: Optional[int] = None, message: Optional[str] = None) -> None:
+        """Says how far the work has come: `current` of `total`. Never fails, never waits for the disk."""
+        self._server.progress(Progress(message=message, current=current, total=total))
+
+    def report(self, message: Optional[str] = None, **event: Any) -> None:
+        """Reports a progress event in its full form: phase, level, detail, and percent or current, total, unit, weight."""
+        self._server.progress(Progress(message=message, **event))
+
+    def checkpoint(self, state: Any) -> None:
+        """Saves state for the next attempt: as JSON, or as it is when it is bytes. When it returns, the state is on disk,
+        together with the children spawned before. That takes about half a millisecond."""
+        self._server.checkpoint(self.schema, _bytes(state, "state"))
+        self._last_save = time.monotonic()
+
+    def checkpoint_every(self, period: Duration, state: Any) -> bool:
+        """Saves state if the last time is at least `period` ago, and says whether it did. For loops whose steps are short."""
+        if time.monotonic() - self._last_save < seconds(period):
+            return False
+        self.checkpoint(state)
+        return True
+
+    def state(self, kind: type[T] = Any) -> Optional[T]:  # type: ignore[assignment]
+        """The state that an earlier attempt saved, as a `kind` (a dataclass, `list[int]`, `bytes`, …), or None in the first.
+        State of another schema is an error, not a guess."""
+        if self._saved is None:
+            return None
+        schema, state = self._saved
+        if schema != self.schema:
+            raise RuntimeError(f"the saved state has schema {schema}, and this handler reads {self.schema}")
+        if kind is bytes:
+            return state  # type: ignore[return-value]
+        try:
+            return convert.loads(state, kind)
+        except convert.Mismatch as error:
+            raise RuntimeError(f"the saved state cannot be read: {error}") from None
+
+    def state_raw(self) -> Optional[tuple[int, bytes]]:
+        """The schema of the saved state and its bytes, to migrate them by hand."""
+        return self._saved
+
+    def cancelled(self) -> Optional[Cancel]:
+        """A request to stop, if there is one. Cheap: ask between any two steps."""
+        return self._server.cancelled()
+
+    def check_cancelled(self) -> None:
+        """Raises Cancelled when there is a request to stop."""
+        cancel = self.cancelled()
+        if cancel is not None:
+            raise Cancelled(cancel.reason)
+
+    def spawn(
+        self,
+        queue: str,
+        payload: Any,
+        *,
+        priority: Optional[str] = None,
+        delay: Optional[Duration] = None,
+        max_attempts: Optional[int] = None,
+        unique_key: Optional[str] = None,
+        unique_period: Optional[Duration] = None,
+        tags: Optional[dict[str, str]] = None,
+        scope: Optional[str] = None,
+    ) -> int:
+        """Starts another job, together with the next checkpoint or the result, or never. Returns its ordinal among the
+        children of this job."""
+        return self._server.spawn(
+            Child(
+                queue=queue,
+                payload=_bytes(payload, "payload of the child"),
+                priority=priority,
+                delay_ms=None if delay is None else millis(delay),
+                max_attempts=max_attempts,
+                unique_key=unique_key,
+                unique_period_ms=None if unique_period is None else millis(unique_period),
+                tags=dict(tags or {}),
+                scope=scope,
+            )
+        )
+
+    def log(self, level: str, message: str) -> None:
+        """Writes to the job's log. `print` and `logging` go there too."""
+        self._server.log(one_of("level", level, LEVELS), message)
+
+    def config(self, name: str, default: Optional[str] = None) -> Optional[str]:
+        """A setting of the plugin."""
+        found = self._server.config(name)
+        return default if found is None else found
+
+    def secret(self, name: str) -> str:
+        """A secret that the plugin was granted. The error says what to grant."""
+        return self._server.secret(name)
+
+
+def _bytes(value: Any, what: str) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    try:
+        return convert.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise Fatal(f"the {what} cannot be written as JSON: {error}") from None

@@ -1,0 +1,83 @@
+"""From a function to a handler: which one serves which queue, and how its payload and result are typed."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any, Callable, TypeVar
+
+from . import convert
+from .context import Context, _bytes
+from .errors import Fatal
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The queue name that takes what no other handler does.
+ANY = "*"
+
+registered: dict[str, "Handler"] = {}
+
+
+def handler(*queues: str) -> Callable[[F], F]:
+    """Registers a function for these queues: `@handler("emails.send")`; `"*"` takes what is left.
+
+    The function takes the context and, if it wants it, the payload: typed by its annotation, JSON without one, untouched when
+    it says `bytes`. What it returns becomes JSON; bytes stay bytes.
+    """
+    if not queues or any(not isinstance(queue, str) for queue in queues):
+        raise TypeError('name the queues a handler serves: @windlass.handler("emails.send"), or "*" for all others')
+
+    def register(function: F) -> F:
+        made = Handler(function)
+        for queue in queues:
+            if queue in registered:
+                names = f"{registered[queue].function.__qualname__} and {function.__qualname__}"
+                raise ValueError(f"two handlers for the queue `{queue}`: {names}")
+            registered[queue] = made
+        return function
+
+    return register
+
+
+def find(queue: str) -> "Handler":
+    found = registered.get(queue) or registered.get(ANY)
+    if found is None:
+        raise Fatal(f"this plugin has no handler for the queue `{queue}`")
+    return found
+
+
+class Handler:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(f"{function.__qualname__} is async; a handler is a plain function")
+        self.function = function
+        self._kind: Any = _UNKNOWN
+
+    def kind(self) -> Any:
+        """The type of the payload; _NOTHING if the function takes none. Annotations are looked at when they are needed,
+        since they may name what is defined further down."""
+        if self._kind is _UNKNOWN:
+            parameters = list(inspect.signature(self.function).parameters.values())
+            if not 1 <= len(parameters) <= 2:
+                raise TypeError(f"{self.function.__qualname__} should take the context, or the context and the payload")
+            hints = typing.get_type_hints(self.function)
+            self._kind = hints.get(parameters[1].name, Any) if len(parameters) == 2 else _NOTHING
+        return self._kind
+
+    def run(self, ctx: Context) -> bytes:
+        kind = self.kind()
+        if kind is _NOTHING:
+            return _bytes(self.function(ctx), "result")
+        if kind is bytes:
+            payload: Any = ctx.job.payload
+        else:
+            try:
+                payload = convert.loads(ctx.job.payload, kind)
+            except convert.Mismatch as error:
+                # The same bytes will not fit next time either.
+                raise Fatal(f"the payload is not what this handler takes: {error}") from None
+        return _bytes(self.function(ctx, payload), "result")
+
+
+_UNKNOWN = object()
+_NOTHING = object()

@@ -1,0 +1,84 @@
+//! What other jobs bring: a dependency that has ended.
+
+use super::{Case, Draft, Known, end, make_pending};
+use crate::flow::{OnFailure, Ties};
+use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
+
+/// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
+pub(super) fn depend(
+    draft: &mut Draft,
+    job: &mut Job,
+    dependencies: &[(JobId, State)],
+    policy: OnFailure,
+) -> Option<(State, Reason)> {
+    if dependencies.is_empty() {
+        return None;
+    }
+    let ties: &mut Ties = job.ties.get_or_insert_default();
+    ties.on_dependency_failure = policy;
+    let mut failed = None;
+    for (dependency, state) in dependencies {
+        ties.depends_on += 1;
+        if !state.is_ended() {
+            ties.waits_for += 1;
+        } else if failed.is_none() {
+            failed = failure(policy, *dependency, *state);
+        }
+        draft.changes.push(Change::Link { dependency: *dependency, dependant: job.id });
+    }
+    failed
+}
+
+/// What the end of a dependency does to one that depends on it, when it is a failure and its policy minds.
+fn failure(policy: OnFailure, dependency: JobId, state: State) -> Option<(State, Reason)> {
+    if state == State::Completed {
+        return None;
+    }
+    let reason = format!("dependency {dependency} is {}", state.word()).into();
+    match policy {
+        OnFailure::Fail => Some((State::Dead, reason)),
+        OnFailure::Cancel => Some((State::Cancelled, reason)),
+        OnFailure::Continue => None,
+    }
+}
+
+pub(super) fn dependency_ended(
+    case: Case,
+    mut known: Known<'_>,
+    dependency: JobId,
+    state: State,
+) -> Result<Decision, Refusal> {
+    let job = &mut known.job;
+    let Some(ties) = job.ties.as_mut().filter(|ties| ties.waits_for > 0) else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    ties.waits_for -= 1;
+    let failed = failure(ties.on_dependency_failure, dependency, state);
+    let mut draft = Draft::new();
+    if job.is_ended() {
+        // Should it be retried, it has one less to wait for.
+        return Ok(draft.done(known.job, Reply::Unchanged));
+    }
+    if let Some((state, reason)) = failed {
+        end(&mut draft, &mut known, state, case.now, reason);
+    } else if job.waits_for() == 0 && job.state == State::Blocked {
+        unblock(&mut draft, job, case.now, "the jobs it waited for have ended");
+    }
+    Ok(draft.now(known.job))
+}
+
+/// Nothing else holds it back: in line, or until its time.
+fn unblock(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
+    match job.scheduled_at.filter(|at| *at > now) {
+        Some(at) => {
+            job.enter(State::Scheduled, now, reason);
+            draft.event(job, now, EventKind::Scheduled { at });
+        }
+        None => make_pending(draft, job, now, reason),
+    }
+}
+
+pub(super) fn block(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+    job.enter(State::Blocked, now, reason);
+    draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for() });
+}

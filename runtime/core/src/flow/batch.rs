@@ -1,0 +1,264 @@
+//! Batches: jobs that are counted together, and one more that is enqueued when all of them have ended.
+//!
+//! A batch of a million jobs is these few numbers. They follow the moves of its members, as a queue's counts do.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::Ties;
+use super::compose::{over, raw};
+use crate::{Body, JobId, NewJob, QueueName, Refusal, State, Time, bounds};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    pub id: String,
+    pub created_at: Time,
+    /// From here on no job can join.
+    pub sealed_at: Option<Time>,
+    /// When all members had ended for the first time.
+    pub finished_at: Option<Time>,
+    /// Where the callback goes. Its payload lies apart.
+    pub callback_queue: Option<QueueName>,
+    pub callback_job: Option<JobId>,
+    pub total: u64,
+    /// Members that have not ended.
+    pub open: u64,
+    pub completed: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    /// Members, and the callback, whose records are still there. With the last of them the batch goes.
+    pub kept_by: u64,
+}
+
+/// A batch that somebody wants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewBatch {
+    /// Derived from the caller's own name for the request; made from the seed otherwise.
+    pub id: Option<String>,
+    pub callback: Option<Callback>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Callback {
+    pub queue: QueueName,
+    pub payload: Option<Bytes>,
+}
+
+/// How a batch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Jobs can still join.
+    Open,
+    /// Sealed, and some members have not ended.
+    Running,
+    /// All members have ended; a member that was retried since is counted again, and calls nobody back.
+    Finished,
+}
+
+impl Standing {
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Open => "open",
+            Standing::Running => "running",
+            Standing::Finished => "finished",
+        }
+    }
+}
+
+const PREFIX: &str = "batch_";
+
+impl NewBatch {
+    pub fn check(&self) -> Result<(), Refusal> {
+        let payload = self.callback.as_ref().and_then(|callback| callback.payload.as_ref());
+        if payload.is_some_and(|payload| payload.len() > bounds::CALLBACK_BYTES) {
+            let why = format!("at most {} bytes; put more where the callback can fetch it", bounds::CALLBACK_BYTES);
+            return Err(Refusal::invalid("callback_payload", why));
+        }
+        Ok(())
+    }
+
+    /// The batch as it is first stored; `id` is used unless it brings its own.
+    pub fn make(&self, id: JobId, now: Time) -> Batch {
+        Batch {
+            id: self.id.clone().unwrap_or_else(|| Batch::id(id)),
+            created_at: now,
+            sealed_at: None,
+            finished_at: None,
+            callback_queue: self.callback.as_ref().map(|callback| callback.queue.clone()),
+            callback_job: None,
+            total: 0,
+            open: 0,
+            completed: 0,
+            dead: 0,
+            cancelled: 0,
+            kept_by: 0,
+        }
+    }
+}
+
+impl Batch {
+    /// A batch's id: like a job's, with a word of its own in front.
+    pub fn id(from: JobId) -> String {
+        from.to_string().replacen("job_", PREFIX, 1)
+    }
+
+    pub fn is_id(text: &str) -> bool {
+        text.strip_prefix(PREFIX).is_some_and(|rest| format!("job_{rest}").parse::<JobId>().is_ok())
+    }
+
+    /// A member has moved. `None` is not being there: before it was enqueued, or after it was removed.
+    pub fn moved(&mut self, was: Option<State>, is: Option<State>) {
+        match was {
+            None => {
+                self.total += 1;
+                self.kept_by += 1;
+                self.open += 1;
+            }
+            Some(state) if state.is_ended() => {
+                *self.ended(state) -= 1;
+                self.open += 1;
+            }
+            Some(_) => {}
+        }
+        let ended = match (is, was) {
+            (Some(state), _) => state.is_ended().then_some(state),
+            (None, Some(state)) if state.is_ended() => Some(state),
+            // Removed before it ended: it will never run, as if it had been cancelled.
+            (None, _) => Some(State::Cancelled),
+        };
+        if let Some(state) = ended {
+            self.open -= 1;
+            *self.ended(state) += 1;
+        }
+        if is.is_none() {
+            self.kept_by -= 1;
+        }
+    }
+
+    fn ended(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Completed => &mut self.completed,
+            State::Dead => &mut self.dead,
+            _ => &mut self.cancelled,
+        }
+    }
+
+    pub fn seal(&mut self, now: Time) {
+        self.sealed_at.get_or_insert(now);
+    }
+
+    pub fn standing(&self) -> Standing {
+        match (self.sealed_at, self.open) {
+            (None, _) => Standing::Open,
+            (Some(_), 0) => Standing::Finished,
+            (Some(_), _) => Standing::Running,
+        }
+    }
+
+    /// Called once all that a commit changes is known: has the last member ended, for the first time? Then the callback
+    /// is due, in this very commit.
+    pub fn finish(&mut self, now: Time) -> bool {
+        if self.standing() != Standing::Finished || self.finished_at.is_some() {
+            return false;
+        }
+        self.finished_at = Some(now);
+        self.callback_queue.is_some()
+    }
+
+    /// The callback, with the numbers under what the producer gave.
+    pub fn callback(&mut self, payload: Option<&[u8]>) -> Option<NewJob> {
+        let queue = self.callback_queue.clone()?;
+        let id = JobId::of_batch(&self.id, self.created_at);
+        let told = BTreeMap::from([
+            ("batch_id", raw(&self.id)),
+            ("total", raw(&self.total)),
+            ("succeeded", raw(&self.completed)),
+            ("failed", raw(&self.dead)),
+            ("cancelled", raw(&self.cancelled)),
+        ]);
+        self.callback_job = Some(id);
+        self.kept_by += 1;
+        Some(NewJob {
+            queue: Some(queue),
+            payload: Some(Body::Inline(over(told, payload))),
+            id: Some(id),
+            ties: Some(Box::new(Ties { callback_of: Some(self.id.clone()), ..Ties::default() })),
+            ..NewJob::default()
+        })
+    }
+
+    /// Nobody will ask for it any more: all is done, and none of its jobs is stored.
+    pub fn is_over(&self) -> bool {
+        self.finished_at.is_some() && self.kept_by == 0
+    }
+
+    /// How many of a hundred have ended.
+    pub fn percent(&self) -> f64 {
+        if self.total == 0 { 100.0 } else { 100.0 * (self.total - self.open) as f64 / self.total as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Batch {
+        let callback = Some(Callback { queue: "done".parse().expect("a name"), payload: None });
+        NewBatch { id: None, callback }.make(JobId::new(Time(7), 9), Time(7))
+    }
+
+    fn counts(batch: &Batch) -> [u64; 6] {
+        [batch.total, batch.open, batch.completed, batch.dead, batch.cancelled, batch.kept_by]
+    }
+
+    #[test]
+    fn the_numbers_follow_the_moves_of_the_members() {
+        let mut batch = batch();
+        let moves = [
+            (None, Some(State::Pending), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Pending), Some(State::Active), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Active), Some(State::Dead), [1, 0, 0, 1, 0, 1]),
+            // Retried: it counts again.
+            (Some(State::Dead), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Active), Some(State::Completed), [1, 0, 1, 0, 0, 1]),
+            (None, Some(State::Cancelled), [2, 0, 1, 0, 1, 2]),
+            (None, Some(State::Scheduled), [3, 1, 1, 0, 1, 3]),
+            // Removed before its end, and after it.
+            (Some(State::Scheduled), None, [3, 0, 1, 0, 2, 2]),
+            (Some(State::Completed), None, [3, 0, 1, 0, 2, 1]),
+        ];
+        for (was, is, expected) in moves {
+            batch.moved(was, is);
+            assert_eq!(counts(&batch), expected, "after {was:?} to {is:?}");
+        }
+    }
+
+    #[test]
+    fn the_callback_comes_once_and_tells_the_numbers() {
+        let mut batch = batch();
+        batch.moved(None, Some(State::Completed));
+        assert!(!batch.finish(Time(8)), "it is not sealed");
+        batch.seal(Time(9));
+        assert!(batch.finish(Time(9)));
+        let callback = batch.callback(Some(br#"{"total": "mine", "x": 1}"#)).expect("it has a queue");
+        let Some(Body::Inline(payload)) = callback.payload else { panic!("a small payload") };
+        let text = String::from_utf8(payload.to_vec()).expect("text");
+        assert_eq!(
+            text,
+            format!(r#"{{"batch_id":"{}","cancelled":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#, batch.id)
+        );
+        batch.moved(Some(State::Completed), Some(State::Pending));
+        batch.moved(Some(State::Pending), Some(State::Dead));
+        assert!(!batch.finish(Time(10)), "a retried member calls nobody back");
+    }
+
+    #[test]
+    fn an_id_is_known_by_its_form() {
+        assert!(Batch::is_id(&batch().id));
+        for text in ["batch_", "batch_7", "job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5", ""] {
+            assert!(!Batch::is_id(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! From a name to a connection: looked up once, every address decided on, encrypted where the guest asked for it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use wasmtime_wasi_http::Error;
+
+use super::client::{Client, Target};
+use crate::limits::HTTP_ADDRESSES;
+
+/// A connection, encrypted or not.
+pub(super) type Stream = Box<dyn Both>;
+
+pub(super) trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Both for T {}
+
+/// Trusts the public authorities, and those given. No session is ever resumed: it would tell one plugin's visits from another's.
+pub(super) fn tls(trusted: &[Vec<u8>]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for certificate in trusted {
+        roots.add(CertificateDer::from(certificate.as_slice())).map_err(|error| error.to_string())?;
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+impl Client {
+    pub(super) async fn connect(&self, target: &Target) -> Result<Stream, Error> {
+        let plain = self.reach(target).await?;
+        // Answers are waited for one by one: nothing is won by holding small packets back.
+        let _ = plain.set_nodelay(true);
+        if !target.tls {
+            return Ok(Box::new(plain));
+        }
+        let name = match target.host.parse::<IpAddr>() {
+            Ok(address) => ServerName::from(address),
+            Err(_) => ServerName::try_from(target.host.clone()).map_err(|_| Error::HttpRequestUriInvalid)?,
+        };
+        let connector = TlsConnector::from(Arc::clone(&self.network.tls));
+        match connector.connect(name, plain).await {
+            Ok(encrypted) => Ok(Box::new(encrypted)),
+            Err(error) => {
+                let Target { host, port, .. } = target;
+                self.journal.say(format!("HTTPS to `{host}:{port}` failed: {error}"));
+                Err(if is_certificate(&error) { Error::TlsCertificateError } else { Error::TlsProtocolError })
+            }
+        }
+    }
+
+    /// The first address of the host that is allowed and answers.
+    async fn reach(&self, target: &Target) -> Result<TcpStream, Error> {
+        let (mut failed, mut refused) = (None, None);
+        for address in self.addresses(target).await?.into_iter().take(HTTP_ADDRESSES) {
+            match self.hosts.address(&target.host, target.port, address.ip()) {
+                Ok(()) => match TcpStream::connect(address).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => failed = Some(error),
+                },
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        match (failed, refused) {
+            (Some(error), _) => Err(Error::Connect(error)),
+            (None, Some(refused)) => {
+                self.journal.refuse(refused);
+                Err(Error::DestinationIpProhibited)
+            }
+            (None, None) => Err(Error::DnsError { rcode: Some("no address".to_owned()), info_code: None }),
+        }
+    }
+
+    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+        if let Ok(address) = target.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, target.port)]);
+        }
+        let unknown = |why: String| Error::DnsError { rcode: Some(why), info_code: None };
+        let lookups = Arc::clone(&self.network.lookups);
+        let turn = lookups.acquire_owned().await.map_err(|_| Error::ConfigurationError)?;
+        let (host, port) = (target.host.clone(), target.port);
+        let found = tokio::task::spawn_blocking(move || {
+            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+            // Kept until the system has answered, whoever still waits.
+            drop(turn);
+            found
+        });
+        match found.await {
+            Ok(Ok(addresses)) => Ok(addresses),
+            Ok(Err(error)) => Err(unknown(error.to_string())),
+            Err(_) => Err(unknown("the lookup was cut off".to_owned())),
+        }
+    }
+}
+
+fn is_certificate(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented))
+}

@@ -1,0 +1,107 @@
+//! Links `wasi:http`, with ends where the usual implementation has none: a request that is never sent lies in our memory, and its
+//! method, host, path and headers are the guest's to choose.
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime_wasi_http::p2::HeaderError;
+use wasmtime_wasi_http::p2::bindings::http::types::{self, HostFields, HostOutgoingRequest, Method, Scheme};
+use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Unsent;
+use wasmtime_wasi_http::{FieldMap, WasiHttpView};
+
+use crate::limits::{HTTP_AUTHORITY_BYTES, HTTP_METHOD_BYTES, HTTP_PATH_BYTES, HTTP_UNSENT};
+use crate::state::State;
+
+/// The interface as wasmtime names it; guests of any 0.2 fit.
+const TYPES: &str = "wasi:http/types@0.2.12";
+
+/// What ends a guest that only collects requests. There is no code for it, so it is a trap.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it holds {HTTP_UNSENT} HTTP requests and lists of headers that it has not sent; send or drop some before making more"
+)]
+struct TooManyUnsent;
+
+type Set = Result<(), ()>;
+
+pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(TYPES)?;
+    types.func_wrap("[constructor]fields", |mut store: StoreContextMut<'_, State>, (): ()| {
+        let mut http = store.data_mut().http();
+        room(http.table)?;
+        Ok((HostFields::new(&mut http)?,))
+    })?;
+    types.func_wrap(
+        "[static]fields.from-list",
+        |mut store: StoreContextMut<'_, State>, (entries,): (Vec<(String, Vec<u8>)>,)| {
+            let mut http = store.data_mut().http();
+            room(http.table)?;
+            Ok((told(HostFields::from_list(&mut http, entries))?,))
+        },
+    )?;
+    types.func_wrap(
+        "[method]fields.clone",
+        |mut store: StoreContextMut<'_, State>, (fields,): (Resource<FieldMap>,)| {
+            let mut http = store.data_mut().http();
+            room(http.table)?;
+            Ok((HostFields::clone(&mut http, fields)?,))
+        },
+    )?;
+    types.func_wrap(
+        "[constructor]outgoing-request",
+        |mut store: StoreContextMut<'_, State>, (headers,): (Resource<FieldMap>,)| {
+            let mut http = store.data_mut().http();
+            room(http.table)?;
+            Ok((HostOutgoingRequest::new(&mut http, headers)?,))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-method",
+        |mut store: StoreContextMut<'_, State>, (request, method): (Resource<Unsent>, Method)| {
+            let too_long = matches!(&method, Method::Other(text) if text.len() > HTTP_METHOD_BYTES);
+            let set = |http: &mut _| HostOutgoingRequest::set_method(http, request, method);
+            Ok((if too_long { Set::Err(()) } else { set(&mut store.data_mut().http())? },))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-path-with-query",
+        |mut store: StoreContextMut<'_, State>, (request, path): (Resource<Unsent>, Option<String>)| {
+            let too_long = path.as_ref().is_some_and(|path| path.len() > HTTP_PATH_BYTES);
+            let set = |http: &mut _| HostOutgoingRequest::set_path_with_query(http, request, path);
+            Ok((if too_long { Set::Err(()) } else { set(&mut store.data_mut().http())? },))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-scheme",
+        |mut store: StoreContextMut<'_, State>, (request, scheme): (Resource<Unsent>, Option<Scheme>)| {
+            let too_long = matches!(&scheme, Some(Scheme::Other(text)) if text.len() > HTTP_METHOD_BYTES);
+            let set = |http: &mut _| HostOutgoingRequest::set_scheme(http, request, scheme);
+            Ok((if too_long { Set::Err(()) } else { set(&mut store.data_mut().http())? },))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-authority",
+        |mut store: StoreContextMut<'_, State>, (request, authority): (Resource<Unsent>, Option<String>)| {
+            let too_long = authority.as_ref().is_some_and(|authority| authority.len() > HTTP_AUTHORITY_BYTES);
+            let set = |http: &mut _| HostOutgoingRequest::set_authority(http, request, authority);
+            Ok((if too_long { Set::Err(()) } else { set(&mut store.data_mut().http())? },))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Whether the guest may make one more. Counted anew each time: things leave the table in many ways.
+fn room(table: &mut ResourceTable) -> wasmtime::Result<()> {
+    let unsent = table.iter_mut().filter(|entry| entry.is::<Unsent>() || entry.is::<FieldMap>()).count();
+    if unsent < HTTP_UNSENT { Ok(()) } else { Err(TooManyUnsent.into()) }
+}
+
+/// An error that the guest may see, or a trap.
+fn told<T>(answer: Result<T, HeaderError>) -> wasmtime::Result<Result<T, types::HeaderError>> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => error.downcast().map(Err),
+    }
+}

@@ -1,0 +1,76 @@
+//! `windlass batch`: jobs that are counted together.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::client::{Remote, part};
+use super::enqueue::read_json;
+use super::show;
+
+/// Count jobs together, and be called back when all have ended
+#[derive(Debug, Args)]
+pub struct Batch {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make an open batch; jobs join it with `windlass enqueue --batch ID`
+    Create {
+        /// The queue that the callback goes to
+        #[arg(long, value_name = "QUEUE")]
+        callback_queue: Option<String>,
+        /// What the callback gets besides the numbers: JSON, `@FILE`, or `-` for standard input
+        #[arg(long, value_name = "JSON", requires = "callback_queue")]
+        callback_payload: Option<String>,
+    },
+    /// Let no more jobs join; the callback comes when all have ended
+    Seal { id: String },
+    /// How it stands
+    Show { id: String },
+}
+
+impl Batch {
+    pub fn run(self) -> anyhow::Result<()> {
+        let remote = &self.remote;
+        let answer = match self.action {
+            Action::Create { callback_queue, callback_payload } => {
+                let mut body = Map::new();
+                if let Some(queue) = callback_queue {
+                    body.insert("callback_queue".to_owned(), json!(queue));
+                }
+                if let Some(payload) = callback_payload {
+                    body.insert("callback_payload".to_owned(), read_json(&payload)?);
+                }
+                let made = remote.post("/batch", &Value::Object(body))?;
+                if let Some(id) = made["batch_id"].as_str().filter(|_| !remote.json()) {
+                    return show::print(id);
+                }
+                made
+            }
+            Action::Seal { id } => remote.post(&format!("/batch/{}/seal", part(&id)), &json!({}))?,
+            Action::Show { id } => remote.get(&format!("/batch/{}", part(&id)))?,
+        };
+        if remote.json() {
+            return show::json(&answer);
+        }
+        let number = |field: &str| answer[field].as_u64().unwrap_or_default();
+        show::print(&format!(
+            "{}: {:.0} % of {} jobs have ended; {} succeeded, {} failed, {} cancelled, {} to come",
+            answer["state"].as_str().unwrap_or_default(),
+            answer["percent"].as_f64().unwrap_or_default(),
+            number("total"),
+            number("succeeded"),
+            number("failed"),
+            number("cancelled"),
+            number("pending"),
+        ))?;
+        match answer["callback_job"].as_str() {
+            Some(job) => show::print(&format!("called back: {job}")),
+            None => Ok(()),
+        }
+    }
+}

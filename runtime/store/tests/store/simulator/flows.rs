@@ -1,0 +1,265 @@
+//! What should be of flows: who waits for whom, and what every batch counts. Fed with the same events as the rest of the
+//! model, it knows nothing of links, work or rows; those must agree with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::flow::{Batch, OnFailure, Work};
+use windlass_core::{Event, EventKind, Job, JobId, State};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::record;
+
+use super::check::Stored;
+use super::disk::SimDisk;
+use super::model::{Causes, ModelJob};
+
+/// The rows of flows, decoded.
+#[derive(Default)]
+pub struct StoredFlows {
+    pub batches: BTreeMap<String, Batch>,
+    /// What each job was said to depend on.
+    pub dependencies: BTreeMap<JobId, Vec<JobId>>,
+    /// The same links, from the other side.
+    pub dependants: BTreeSet<(JobId, JobId)>,
+    pub callbacks: BTreeSet<String>,
+    pub works: Vec<(u64, Work)>,
+}
+
+impl StoredFlows {
+    pub fn read(disk: &SimDisk) -> StoredFlows {
+        let mut flows = StoredFlows::default();
+        for (key, value) in disk.all(Space::Flows) {
+            let text = || String::from_utf8(key[1..].to_vec()).expect("a batch's id");
+            let decode = "a row of a flow";
+            match key[0] {
+                0 => drop(flows.batches.insert(text(), record::decode(Space::Flows, &value).expect(decode))),
+                1 => drop(flows.callbacks.insert(text())),
+                9 => {
+                    let number = u64::from_be_bytes(*key.last_chunk::<8>().expect("a number"));
+                    flows.works.push((number, record::decode(Space::Flows, &value).expect(decode)));
+                }
+                other => panic!("a row of a flow that nobody knows: {other}"),
+            }
+        }
+        for (key, _) in disk.all(Space::Links) {
+            let id = |from: usize| JobId::from_bytes(key[from..from + 16].try_into().expect("an id"));
+            match key[0] {
+                0 => drop(flows.dependants.insert((id(1), id(17)))),
+                _ => flows.dependencies.entry(id(1)).or_default().push(id(17)),
+            }
+        }
+        flows
+    }
+}
+
+#[derive(Default)]
+pub struct ModelFlows {
+    waits: BTreeMap<JobId, Waits>,
+    pub batches: BTreeMap<String, ModelBatch>,
+    /// Every callback that was ever enqueued.
+    callbacks: BTreeSet<JobId>,
+}
+
+#[derive(Debug)]
+struct Waits {
+    policy: OnFailure,
+    waiting: BTreeSet<JobId>,
+    /// One it minds has failed, since it was last brought back.
+    failed: bool,
+    ever_failed: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct ModelBatch {
+    sealed: bool,
+    finished: bool,
+    /// Members that are stored, with how they ended.
+    members: BTreeMap<JobId, Option<State>>,
+    /// Those that are gone.
+    past: Vec<State>,
+}
+
+impl ModelBatch {
+    fn count(&self, state: Option<State>) -> u64 {
+        let gone = self.past.iter().filter(|past| Some(**past) == state).count();
+        (self.members.values().filter(|member| **member == state).count() + gone) as u64
+    }
+}
+
+impl ModelFlows {
+    pub fn is_callback(&self, job: &Job) -> bool {
+        let of = job.ties.as_ref().and_then(|ties| ties.callback_of.as_ref());
+        of.is_some_and(|batch| self.batches.contains_key(batch))
+    }
+
+    /// New batches: before the events of their members.
+    pub fn adopt(&mut self, stored: &StoredFlows, causes: &Causes) {
+        for id in stored.batches.keys() {
+            if !self.batches.contains_key(id) {
+                assert!(causes.batches, "nobody asked for {id}");
+                self.batches.insert(id.clone(), ModelBatch::default());
+            }
+        }
+    }
+
+    /// Takes an event, while the jobs are still as they were before it. `job` is its record after the group.
+    pub fn before(&mut self, event: &Event, job: Option<&Job>, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
+        let id = event.job;
+        let had_ended = jobs.get(&id).is_some_and(|job| job.state.is_ended());
+        match &event.kind {
+            EventKind::Enqueued => {
+                let Some(job) = job else { return };
+                if let Some(batch) = job.batch_id.as_ref().and_then(|batch| self.batches.get_mut(batch)) {
+                    batch.members.insert(id, None);
+                }
+                if self.is_callback(job) {
+                    assert!(self.callbacks.insert(id), "{id} is called back for the second time");
+                }
+                self.wait(id, job, stored, jobs);
+            }
+            EventKind::Completed { .. } => self.end(id, State::Completed),
+            EventKind::Dead { reason, .. } => {
+                self.check_blamed(id, reason);
+                self.end(id, State::Dead);
+            }
+            EventKind::Cancelled { reason } => {
+                self.check_blamed(id, reason);
+                self.end(id, State::Cancelled);
+            }
+            EventKind::Deleted => {
+                if !had_ended {
+                    self.end(id, State::Cancelled);
+                }
+                self.waits.remove(&id);
+                for batch in self.batches.values_mut() {
+                    if let Some(state) = batch.members.remove(&id) {
+                        batch.past.push(state.expect("it has ended by now"));
+                    }
+                }
+            }
+            EventKind::Pending { .. } | EventKind::Blocked { .. } if had_ended => {
+                for batch in self.batches.values_mut() {
+                    if let Some(state) = batch.members.get_mut(&id) {
+                        *state = None;
+                    }
+                }
+                if let Some(waits) = self.waits.get_mut(&id) {
+                    waits.failed = false;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wait(&mut self, id: JobId, job: &Job, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
+        let Some(dependencies) = stored.dependencies.get(&id) else { return };
+        let policy = job.ties.as_ref().expect("a job with links has ties").on_dependency_failure;
+        let mut waits = Waits { policy, waiting: BTreeSet::new(), failed: false, ever_failed: false };
+        for dependency in dependencies {
+            match jobs.get(dependency).map_or(State::Cancelled, |job| job.state) {
+                State::Completed => {}
+                State::Dead | State::Cancelled => waits.failed |= policy != OnFailure::Continue,
+                _ => drop(waits.waiting.insert(*dependency)),
+            }
+        }
+        waits.ever_failed = waits.failed;
+        self.waits.insert(id, waits);
+    }
+
+    fn end(&mut self, id: JobId, state: State) {
+        for waits in self.waits.values_mut() {
+            if waits.waiting.remove(&id) && state != State::Completed && waits.policy != OnFailure::Continue {
+                waits.failed = true;
+                waits.ever_failed = true;
+            }
+        }
+        for batch in self.batches.values_mut() {
+            if let Some(member) = batch.members.get_mut(&id) {
+                *member = Some(state);
+            }
+        }
+    }
+
+    fn check_blamed(&self, id: JobId, reason: &str) {
+        let blamed = reason.starts_with("dependency ");
+        let failed = self.waits.get(&id).is_some_and(|waits| waits.ever_failed);
+        assert!(!blamed || failed, "{id}: {reason}, but none of them has failed");
+    }
+
+    /// A blocked job goes on: all it waited for have ended, and none that it minds has failed.
+    pub fn check_unblocked(&self, id: JobId) {
+        let Some(waits) = self.waits.get(&id) else { return };
+        assert!(waits.waiting.is_empty() && !waits.failed, "{id} goes on, and should wait: {waits:?}");
+    }
+
+    /// What must hold after every commit.
+    pub fn check(&self, stored: &Stored) {
+        let flows = &stored.flows;
+        for (dependant, dependencies) in &flows.dependencies {
+            assert!(stored.jobs.contains_key(dependant), "links of {dependant}, which is gone");
+            for dependency in dependencies {
+                let other = flows.dependants.contains(&(*dependency, *dependant));
+                assert!(other, "{dependency} does not know that {dependant} waits for it");
+            }
+        }
+        let links: usize = flows.dependencies.values().map(Vec::len).sum();
+        assert_eq!(links, flows.dependants.len(), "a link has two sides");
+        for (id, waits) in &self.waits {
+            let counted = stored.jobs[id].waits_for() as usize;
+            assert!(counted >= waits.waiting.len(), "{id} counts {counted} and waits for {waits:?}");
+        }
+        for (number, work) in &flows.works {
+            let open = (stored.meta.work_from..stored.meta.next_work).contains(number);
+            assert!(open, "{work:?} is done, or was never noted");
+        }
+        for (id, batch) in &flows.batches {
+            let model = &self.batches[id];
+            let counts = [batch.open, batch.completed, batch.dead, batch.cancelled];
+            let states = [None, Some(State::Completed), Some(State::Dead), Some(State::Cancelled)];
+            assert_eq!(counts, states.map(|state| model.count(state)), "{batch:?} should be {model:?}");
+            assert_eq!(batch.total, counts.iter().sum::<u64>(), "{batch:?}");
+        }
+        for callback in &flows.callbacks {
+            assert!(flows.batches.contains_key(callback), "a callback's payload of {callback}, which is gone");
+        }
+    }
+
+    /// After the events of a commit: who is sealed, who has finished, who is gone.
+    pub fn settle(&mut self, stored: &Stored, causes: &Causes) {
+        let callbacks = &self.callbacks;
+        self.batches.retain(|id, model| {
+            let row = stored.flows.batches.get(id);
+            let new = model.members.is_empty() && model.past.is_empty();
+            let sealed = row.is_none_or(|batch| batch.sealed_at.is_some());
+            let asked = causes.sealed.contains(id) || causes.batches;
+            assert!(!sealed || model.sealed || asked, "{id} is sealed, and nobody asked for that");
+            assert!(sealed || !model.sealed, "{id} was sealed");
+            model.sealed = sealed;
+            let ended = sealed && model.count(None) == 0;
+            let Some(row) = row else {
+                assert!(ended && model.members.is_empty(), "{id} is gone, and was {model:?}");
+                return false;
+            };
+            assert!(row.finished_at.is_some() == (ended || model.finished), "{row:?} should be {model:?}");
+            if ended && !model.finished && row.callback_queue.is_some() {
+                let called = row.callback_job.is_some_and(|job| callbacks.contains(&job));
+                assert!(called || new, "{row:?} has called nobody back");
+            }
+            model.finished |= ended;
+            true
+        });
+    }
+
+    /// What must hold once the engine has nothing more to do.
+    pub fn at_rest(&self, stored: &Stored) {
+        assert!(stored.flows.works.is_empty(), "work is left: {:?}", stored.flows.works);
+        for (id, waits) in &self.waits {
+            let job = &stored.jobs[id];
+            assert_eq!(job.waits_for() as usize, waits.waiting.len(), "{job:?} should wait for {waits:?}");
+            let stays = !waits.waiting.is_empty() && !waits.failed;
+            assert!(job.state != State::Blocked || stays, "{job:?} should not wait: {waits:?}");
+        }
+        for job in stored.jobs.values().filter(|job| job.state == State::Blocked) {
+            assert!(self.waits.contains_key(&job.id), "{job:?} waits for nobody");
+        }
+    }
+}

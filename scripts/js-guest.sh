@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes sure that JavaScript guests can be built and tested: node, and the tools that guest-sdk/js/tools/package.json names.
+#
+# usage: scripts/js-guest.sh      prints the folder with the tools, for WINDLASS_TOOLS
+#
+# They go into the same place in the cache as those of `windlass plugin build`, once; nothing else is touched.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+OLDEST_NODE=20.6
+
+if ! have node || ! have npm; then
+    if is_root && apt_offers nodejs "$OLDEST_NODE"; then apt_install nodejs npm >&2; fi
+    { have node && have npm; } || fail "node or npm is missing: JavaScript guests are built with them." \
+        "Install Node.js $OLDEST_NODE or newer: https://nodejs.org, or on Debian or Ubuntu: sudo apt-get install nodejs npm"
+fi
+version_at_least "$(node --version | sed 's/^v//')" "$OLDEST_NODE" ||
+    fail "node $(node --version) is too old." "Install Node.js $OLDEST_NODE or newer: https://nodejs.org"
+
+wanted=$ROOT/guest-sdk/js/tools/package.json
+folder=$CACHE/js-$(sha256sum "$wanted" | cut -c 1-12)
+mkdir -p "$CACHE"
+exec 9>"$folder.lock"
+flock 9
+if ! [ -e "$folder/.ready" ]; then
+    say "installing the JavaScript tools into $folder (npm, once)"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cp "$wanted" "$folder/"
+    (cd "$folder" && npm install --no-audit --no-fund --loglevel=error >&2) ||
+        fail "npm could not install them (see above)." "Check the network, then run this again."
+    : >"$folder/.ready"
+fi
+printf '%s\n' "$folder"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes sure that Python guests can be built: a Python environment with what guest-sdk/python/requirements.txt names.
+#
+# usage: scripts/python-guest.sh      prints the path of its interpreter
+#
+# It goes into the same place in the cache as that of `windlass plugin build`, once; nothing else is touched.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+if ! have python3; then
+    if is_root && apt_offers python3; then apt_install python3 python3-venv >&2; fi
+    have python3 || fail "python3 is missing: Python guests are built with it." \
+        "Install it with your package manager; on Debian or Ubuntu: sudo apt-get install python3 python3-venv"
+fi
+
+wanted=$ROOT/guest-sdk/python/requirements.txt
+folder=$CACHE/python-$(sha256sum "$wanted" | cut -c 1-12)
+mkdir -p "$CACHE"
+exec 9>"$folder.lock"
+flock 9
+if ! [ -e "$folder/.ready" ]; then
+    say "installing componentize-py into $folder (pip, once)"
+    rm -rf "$folder"
+    python3 -m venv "$folder" >&2 || fail "python3 cannot make an environment." "On Debian or Ubuntu: sudo apt-get install python3-venv"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" >&2 ||
+        fail "pip could not install it (see above)." "Check the network, then run this again."
+    : >"$folder/.ready"
+fi
+printf '%s\n' "$folder/bin/python"
