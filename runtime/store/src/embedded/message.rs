@@ -10,6 +10,7 @@ pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 
 /// A wish, with where to send the answer.
+#[allow(clippy::large_enum_variant, reason = "the large one is nearly every request: a box for each would cost more")]
 pub enum Request {
     Enqueue {
         jobs: Vec<NewJob>,
