@@ -11,4 +11,7 @@ say "building with optimisations"
 cargo build --release -p windlass
 say "measuring the engine: leave the machine alone meanwhile"
 mkdir -p target/bench
-exec target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+plugins/build.sh hostile >&2
+target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring the server over HTTP"
+target/release/windlass bench http --dir target/bench ${QUICK:+--quick} "$@"

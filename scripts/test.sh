@@ -40,4 +40,5 @@ stage "unit tests (guests, native)" scripts/guests.sh test
 stage "plugins" plugins/build.sh
 stage "build" cargo build --workspace --all-targets
 stage "tests (host, end to end among them)" host_tests
+stage "the API against its description" scripts/schemathesis.sh "$ROOT/target/debug/windlass" 4 35
 say "[${SECONDS}s] everything passed"

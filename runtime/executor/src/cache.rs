@@ -56,23 +56,17 @@ impl Cache {
             tracing::warn!(%name, "compiled code does not verify, compiling again");
             return None;
         };
-        // SAFETY: `deserialize` trusts its input to be what wasmtime has written. These very bytes, in memory, were just
-        // verified to have been written by a holder of our key, and only `store` below does that.
-        #[allow(unsafe_code)]
-        let component = unsafe { Component::deserialize(engine, bytes) };
-        component
+        // These very bytes, in memory, were just verified to have been written by a holder of our key: by `store` below.
+        load(engine, bytes)
             .inspect_err(|error| tracing::warn!(%name, %error, "compiled code does not load, compiling again"))
             .ok()
     }
 
     /// Keeps the code. Without it the next start is slower, so a failure is only worth a warning.
-    pub(crate) fn store(&self, digest: &str, component: &Component) {
+    pub(crate) fn store(&self, digest: &str, bytes: &[u8]) {
         let name = self.name(digest);
-        let written = component.serialize().map_err(|error| error.to_string()).and_then(|bytes| {
-            let code = self.code(&name, &bytes).finalize().into_bytes();
-            self.write(&name, &code, &bytes).map_err(|error| error.to_string())
-        });
-        if let Err(error) = written {
+        let code = self.code(&name, bytes).finalize().into_bytes();
+        if let Err(error) = self.write(&name, &code, bytes) {
             tracing::warn!(%name, %error, "cannot keep compiled code");
         }
     }
@@ -96,6 +90,16 @@ impl Cache {
         code.update(name.as_bytes());
         code.update(bytes);
         code
+    }
+}
+
+/// Makes a component of code that the compiler wrote. Only for bytes that are known to come from there: from `Cache::load`, from
+/// a child of ours, or from this very process.
+pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: `deserialize` trusts its input to be what wasmtime has written. Every caller has it from there.
+    #[allow(unsafe_code)]
+    unsafe {
+        Component::deserialize(engine, bytes)
     }
 }
 

@@ -1,8 +1,8 @@
 //! From bytes to a plugin: every check an upload must pass, in order of cost.
 //!
-//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it happens on threads of its own, at the lowest
-//! priority, one component at a time; but a slow one soon goes on beside the next, and is given up at its time limit. Nothing
-//! here runs guest code.
+//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it happens apart, at the lowest priority, one component
+//! at a time; but a slow one soon goes on beside the next, and is stopped at its limits (`apart`). Nothing here runs guest
+//! code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
 
+use crate::apart::Apart;
 use crate::bindings::exports::windlass::job::run::{Failure, Job, Output};
 use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
-use crate::cache::{Cache, hex};
+use crate::cache::{Cache, hex, load};
 use crate::complexity;
 use crate::error::{Error, Rejected};
 use crate::executor::Config;
@@ -34,8 +35,10 @@ pub(crate) struct Compiler {
     time: Duration,
     /// One at a time, for as long as it is quick.
     turn: Arc<Semaphore>,
-    /// All that go on, also those that nobody waits for any more: compiling cannot be interrupted.
+    /// All that go on, also those that nobody waits for any more.
     room: Arc<Semaphore>,
+    /// How long an answer is waited for. A process of its own is stopped at its time; then there is an answer soon.
+    patience: Duration,
 }
 
 /// What the compiling threads share.
@@ -43,6 +46,7 @@ struct Bench {
     engine: Engine,
     linker: Linker<State>,
     cache: Option<Cache>,
+    apart: Option<Apart>,
     max_bytes: usize,
     shares: u32,
 }
@@ -51,8 +55,17 @@ impl Compiler {
     pub(crate) fn new(engine: &Engine, cache: Option<Cache>, config: &Config) -> Result<Self, Error> {
         let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
         let (max_bytes, shares) = (config.max_component_bytes, config.places);
+        let apart = config.compiler.as_ref().map(|command| Apart {
+            command: command.clone(),
+            threads: config.compile_threads,
+            time: config.compile_time,
+            memory: config.compile_memory,
+            folder: config.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.folder.clone()),
+        });
+        let grace = if apart.is_some() { COMPILE_TURN } else { Duration::ZERO };
         Ok(Compiler {
-            bench: Arc::new(Bench { engine: engine.clone(), linker, cache, max_bytes, shares }),
+            bench: Arc::new(Bench { engine: engine.clone(), linker, cache, apart, max_bytes, shares }),
+            patience: config.compile_time.saturating_add(grace),
             threads: config.compile_threads,
             time: config.compile_time,
             turn: Arc::new(Semaphore::new(1)),
@@ -73,11 +86,11 @@ impl Compiler {
         let Ok((Ok(turn), Ok(room))) = entered else { return Err(Rejected::Busy) };
 
         let mut answered = self.start(bytes, room)?;
-        let quick = timeout(COMPILE_TURN.min(self.time), &mut answered).await;
+        let quick = timeout(COMPILE_TURN.min(self.patience), &mut answered).await;
         drop(turn);
         let answer = match quick {
             Ok(answer) => answer,
-            Err(_) => match timeout(self.time.saturating_sub(COMPILE_TURN), answered).await {
+            Err(_) => match timeout(self.patience.saturating_sub(COMPILE_TURN), answered).await {
                 Ok(answer) => answer,
                 Err(_) => return Err(Rejected::TooSlow { limit: self.time }),
             },
@@ -118,10 +131,14 @@ impl Bench {
             Some(component) => component,
             None => {
                 complexity::check(bytes, FUNCTION_BYTES)?;
-                let component = Component::from_binary(&self.engine, bytes)
-                    .map_err(|error| Rejected::Invalid { reason: format!("{error:#}") })?;
+                let invalid = |error: wasmtime::Error| Rejected::Invalid { reason: format!("{error:#}") };
+                let code = match &self.apart {
+                    Some(apart) => apart.compile(bytes)?,
+                    None => self.engine.precompile_component(bytes).map_err(invalid)?,
+                };
+                let component = load(&self.engine, &code).map_err(invalid)?;
                 if let Some(cache) = &self.cache {
-                    cache.store(&digest, &component);
+                    cache.store(&digest, &code);
                 }
                 component
             }

@@ -66,6 +66,10 @@ pub enum Rejected {
     FunctionTooLarge { function: u32, size: usize, limit: usize },
     #[error("compiling the component took longer than {limit:?}. Build it smaller, or raise the server's limit")]
     TooSlow { limit: Duration },
+    #[error(
+        "compiling the component took more than {limit} bytes of memory. Build it smaller, or raise the server's limit"
+    )]
+    TooMuchMemory { limit: u64 },
     #[error("the compiler is busy with other components; try again in a while")]
     Busy,
     #[error("compiling the component failed inside the server: {reason}")]
@@ -88,6 +92,7 @@ impl Rejected {
             Rejected::TooManyParts { .. } => "COMPONENT_TOO_COMPLEX",
             Rejected::FunctionTooLarge { .. } => "COMPONENT_TOO_COMPLEX",
             Rejected::TooSlow { .. } => "COMPILE_TOO_SLOW",
+            Rejected::TooMuchMemory { .. } => "COMPILE_TOO_LARGE",
             Rejected::Busy => "COMPILER_BUSY",
             Rejected::Internal { .. } => "COMPILE_FAILED",
         }

@@ -1,5 +1,6 @@
 //! The executor's handle: owns the engine, the guests' threads, the compiler and the ticker, and starts and ends them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -39,6 +40,11 @@ pub struct Config {
     pub max_component_bytes: usize,
     /// How long compiling one may take.
     pub compile_time: Duration,
+    /// How much memory compiling one may take, where it happens in a process of its own.
+    pub compile_memory: u64,
+    /// A program, and its arguments, that does no more than call [`compile_apart`](crate::compile_apart). With it every compile has a
+    /// process of its own, which is stopped at its limits; without it, compiling happens on threads of this one.
+    pub compiler: Option<Vec<OsString>>,
     /// Where compiled code is kept. Without it every start compiles again.
     pub cache: Option<CacheConfig>,
     /// Certificates (DER) that guests' HTTPS requests trust besides the public ones: those of an authority of one's own.
@@ -62,6 +68,8 @@ impl Default for Config {
             places: limits::SHARES,
             max_component_bytes: limits::COMPONENT_BYTES,
             compile_time: limits::COMPILE_TIME,
+            compile_memory: limits::COMPILE_MEMORY,
+            compiler: None,
             cache: None,
             trusted: Vec::new(),
         }
@@ -178,14 +186,20 @@ pub(crate) fn engine(config: &Config) -> wasmtime::Result<Engine> {
         .max_memories_per_module(limits::MEMORIES_PER_COMPONENT)
         .max_tables_per_module(limits::TABLES_PER_COMPONENT)
         .table_elements(limits::TABLE_ELEMENTS);
+    let mut settings = settings();
+    settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    Engine::new(&settings)
+}
+
+/// What the code depends on. The pool is not among it, so whoever only compiles needs none.
+pub(crate) fn settings() -> wasmtime::Config {
     let mut engine = wasmtime::Config::new();
     engine
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
         .epoch_interruption(true)
         .max_wasm_stack(limits::WASM_STACK_BYTES)
         .async_stack_size(limits::FIBER_STACK_BYTES)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
         // Shared memory is not counted by the limiter, and no guest of WASI 0.2 needs it.
         .wasm_threads(false);
-    Engine::new(&engine)
+    engine
 }

@@ -15,6 +15,7 @@ mod error;
 mod limits;
 mod plugin;
 
+mod apart;
 mod cache;
 mod compile;
 mod complexity;
@@ -37,6 +38,7 @@ mod meter;
 mod threads;
 mod ticker;
 
+pub use apart::compile_apart;
 pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
 pub use capability::{Folder, Permissions};
 pub use ended::{Ended, Outcome, Retry, Usage};

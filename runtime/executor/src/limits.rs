@@ -155,12 +155,19 @@ pub(crate) const RESERVED_PART: u32 = 8;
 /// How often lighter attempts may go before a heavy one that does not fit yet.
 pub(crate) const OVERTAKEN: u32 = 64;
 
-/// How long compiling may take. The work cannot be interrupted, so whoever waits is told, and it ends by itself.
+/// How long compiling may take. On threads of our own the work cannot be interrupted, so whoever waits is told, and it ends by
+/// itself; in a process of its own it is stopped.
 pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
 /// A compile that takes longer than this no longer holds up the next.
 pub(crate) const COMPILE_TURN: Duration = Duration::from_secs(5);
 /// How many compiles go on at once at most, the given up ones included: each may take half a GiB.
 pub(crate) const COMPILES: usize = 3;
+/// How much memory compiling may take, in a process of its own. A Python component takes half of it.
+pub(crate) const COMPILE_MEMORY: u64 = 1024 * MIB as u64;
+/// How many more addresses than bytes that process may have: reserved, and never touched.
+pub(crate) const APART_ADDRESSES: u64 = 4096 * MIB as u64;
+/// How often such a process is looked at, once it has gone on for a while.
+pub(crate) const APART_LOOK: Duration = Duration::from_millis(16);
 /// The code of one function. Compiling takes more than twice the time and memory for twice the size; the largest function of a
 /// Python or JavaScript engine has a few hundred KiB.
 pub(crate) const FUNCTION_BYTES: usize = 2 * MIB;

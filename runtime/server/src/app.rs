@@ -3,6 +3,8 @@
 //! Start: store (takes the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no new connections;
 //! handlers get a grace and are handed back; open requests finish; the store closes last.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -12,10 +14,12 @@ use windlass_store::{OpenError, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
+use crate::figures::Rates;
 use crate::http::{self, Api, Hub, Key, Workers, serve};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
-use crate::{Config, Shutdown, limits};
+use crate::webhooks::Webhooks;
+use crate::{Config, Shutdown, cli, limits};
 
 /// A server that has its data and plugins, and does not serve yet.
 pub struct App {
@@ -28,6 +32,8 @@ pub struct App {
     max_connections: usize,
     slots: usize,
     key: Option<Key>,
+    max_fetches: usize,
+    webhooks_private: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +50,15 @@ pub enum StartError {
     Orders,
 }
 
+/// This very program, as the compiler that it is with `compile-component`.
+pub fn compiler() -> Vec<OsString> {
+    // The link leads to the program that runs, also when an update has put another in its place.
+    let own = Path::new("/proc/self/exe");
+    let program =
+        if own.exists() { own.to_owned() } else { std::env::current_exe().unwrap_or_else(|_| "windlass".into()) };
+    vec![program.into_os_string(), cli::COMPILE.into()]
+}
+
 impl App {
     pub async fn start(config: &Config) -> Result<App, StartError> {
         let clock = Arc::new(SystemClock::start());
@@ -52,6 +67,7 @@ impl App {
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor::Config {
             max_component_bytes: limits::COMPONENT,
+            compiler: Some(compiler()),
             cache: Some(CacheConfig {
                 folder: config.data.join("compiled"),
                 key_file: config.data.join("compiled.key"),
@@ -72,6 +88,8 @@ impl App {
             max_connections: config.max_connections,
             slots: config.slots,
             key: config.api_key.as_deref().map(Key::new),
+            max_fetches: config.max_fetches,
+            webhooks_private: config.webhooks_private,
         })
     }
 
@@ -96,7 +114,9 @@ impl App {
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
             hub,
-            workers: Workers::default(),
+            workers: Workers::new(self.max_fetches),
+            rates: Rates::start(self.store.clone(), shutdown.clone()),
+            webhooks: Webhooks::start(self.store.clone(), self.webhooks_private, shutdown.clone()),
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };

@@ -33,6 +33,8 @@ pub const EVENTS: u64 = 100_000;
 pub const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Events in memory for watchers that come late or fall behind.
 pub const RECENT_EVENTS: usize = 8_192;
+/// Groups of log lines in memory for watchers that fall behind.
+pub const RECENT_LOGS: usize = 1_024;
 /// Log lines kept per job.
 pub const LOG_LINES: u64 = 10_000;
 /// How long progress and logs may wait for a commit to ride along with.
@@ -45,6 +47,9 @@ pub const WITNESS_EVERY: Duration = Duration::from_secs(1);
 pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
 /// How often a store that could not write looks whether it can again.
 pub const REOPEN_EVERY: Duration = Duration::from_secs(1);
+
+/// Addresses that events can be sent to.
+pub const WEBHOOKS: usize = 100;
 
 /// The limits a simulator makes tiny, so that a few dozen jobs reach every edge that millions would.
 #[derive(Clone, Copy, Debug)]

@@ -12,13 +12,13 @@ use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AttemptError, Body, BodyKind, Command, Effect, Job, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply,
-    Settings, Time,
+    Settings, Time, Webhook,
 };
 
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Tally};
 use crate::{
-    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, OpenError,
-    QueueView, Running, ScheduleChange, SecretChange, SecretRow,
+    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
+    OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -265,10 +265,37 @@ impl Store {
         }
     }
 
+    pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.webhooks().await,
+        }
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.change_webhook(change).await,
+        }
+    }
+
+    /// How many commits there were since the start, and how long they took.
+    pub fn commits(&self) -> &Tally {
+        match self {
+            Store::Embedded(embedded) => embedded.commits(),
+        }
+    }
+
     /// Every event from now on. A receiver that falls too far behind is told so by the channel.
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         match self {
             Store::Embedded(embedded) => embedded.watch(),
+        }
+    }
+
+    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
+    /// behind is told so by the channel, and finds what it missed in `logs`.
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_logs(),
         }
     }
 

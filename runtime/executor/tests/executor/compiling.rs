@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use windlass_executor::{Config, Executor};
+use windlass_executor::{Config, Executor, Outcome};
 
-use crate::support::{EXECUTOR, hostile, neighbour_is_well};
+use crate::support::{EXECUTOR, assert_says, hostile, neighbour_is_well, start_on};
 
 fn leb128(mut value: usize, out: &mut Vec<u8>) {
     loop {
@@ -64,6 +64,71 @@ async fn a_component_that_takes_too_long_to_compile_is_given_up_and_holds_up_nob
     assert!(began.elapsed() < 10 * limit, "given up only after {:?}", began.elapsed());
     // It still burns a thread of the lowest priority. The next one does not wait for it.
     executor.compile(hostile("noop")).await.expect("a good component, compiled beside it");
+}
+
+/// Not a test: what the tests below start as their compiler.
+#[test]
+#[ignore = "started by the other tests"]
+fn child() {
+    if std::env::var_os("WINDLASS_COMPILE_OUTPUT").is_some() {
+        windlass_executor::compile_apart().expect("the child did its work");
+    }
+}
+
+/// An executor that compiles in processes of their own.
+fn apart(change: impl FnOnce(&mut Config)) -> Executor {
+    let program = std::env::current_exe().expect("this program");
+    let arguments = ["compiling::child", "--exact", "--ignored"].map(Into::into);
+    let compiler = std::iter::once(program.into_os_string()).chain(arguments).collect();
+    let mut config = Config { places: 4, compiler: Some(compiler), ..Config::default() };
+    change(&mut config);
+    Executor::new(config).expect("an executor")
+}
+
+/// The processes that this one has started and that are still there.
+fn children() -> usize {
+    let own = std::process::id().to_string();
+    let parent = |status: String| status.lines().find_map(|line| line.strip_prefix("PPid:\t").map(str::to_owned));
+    let processes = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+    let parents = processes.filter_map(|process| std::fs::read_to_string(process.path().join("status")).ok());
+    parents.filter_map(parent).filter(|parent| *parent == own).count()
+}
+
+#[tokio::test]
+async fn a_compiler_in_a_process_of_its_own_gives_the_same_code_and_the_same_words() {
+    let executor = apart(|_| {});
+    let noop = executor.compile(hostile("noop")).await.expect("a good component");
+    let ended = start_on(&executor, &noop, "{}", Default::default(), |_| {}).ended().await;
+    assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
+    let whole = hostile("noop");
+    let (here, there) = (EXECUTOR.compile(whole.slice(..99)).await, executor.compile(whole.slice(..99)).await);
+    assert_eq!(here.expect_err("cut off"), there.expect_err("cut off"));
+}
+
+#[tokio::test]
+async fn a_compiler_in_a_process_of_its_own_is_really_stopped_at_its_time_and_memory() {
+    let slow = apart(|config| config.compile_time = Duration::from_millis(1_500));
+    let compiling = tokio::spawn(async move { slow.compile(slow_to_compile(600)).await });
+    neighbour_is_well().await;
+    assert_eq!(compiling.await.expect("no panic").expect_err("it takes minutes").code(), "COMPILE_TOO_SLOW");
+    let small = apart(|config| config.compile_memory = 48 << 20);
+    let rejected = small.compile(slow_to_compile(600)).await.expect_err("it takes hundreds of megabytes");
+    assert_eq!(rejected.code(), "COMPILE_TOO_LARGE", "{rejected}");
+    let until = Instant::now() + Duration::from_secs(60);
+    while children() > 0 {
+        assert!(Instant::now() < until, "a compiler goes on though nobody wants its work");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_compiler_that_crashes_or_is_not_there_is_told_in_words() {
+    for (program, expected) in [("/bin/false", "the compiler ended with"), ("/nowhere/windlass", "does not start")] {
+        let executor = apart(|config| config.compiler = Some(vec![program.into()]));
+        let rejected = executor.compile(hostile("noop")).await.expect_err("nobody compiles");
+        assert_says(&rejected.to_string(), expected);
+        neighbour_is_well().await;
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
+use super::bench_http;
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -21,6 +22,14 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
+    Http(HttpOptions),
+    /// Started by `http`: answers every body with itself
+    #[command(hide = true)]
+    Echo,
+    /// Started by `http`: sends what its standard input says
+    #[command(hide = true)]
+    Load,
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -38,6 +47,15 @@ struct Options {
     output: Output,
 }
 
+#[derive(Debug, Args)]
+struct HttpOptions {
+    #[command(flatten)]
+    options: Options,
+    /// A component that tells when it began, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     Text,
@@ -51,6 +69,12 @@ impl Bench {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
+            What::Http(HttpOptions { options, guest }) => {
+                let setting = bench_http::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_http::run(&setting)?, options.output)
+            }
+            What::Echo => bench_http::peer::run(),
+            What::Load => bench_http::load::run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
                 bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod bench_http;
 mod client;
 mod completion;
 mod doctor;
@@ -15,7 +16,9 @@ mod secret;
 mod serve;
 mod show;
 mod status;
+mod top;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -40,11 +43,19 @@ enum Command {
     Plugin(plugin::Plugin),
     Secret(secret::Secret),
     Worker(status::Worker),
+    Webhook(webhook::Webhook),
     Status(status::Status),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for each component that it compiles
+    #[command(name = COMPILE, hide = true)]
+    Compile,
 }
+
+/// The name of the command that makes this program a compiler and nothing else.
+pub const COMPILE: &str = "compile-component";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -60,10 +71,13 @@ impl Cli {
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),
             Command::Worker(worker) => done(worker.run()),
+            Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
 }

@@ -17,7 +17,7 @@ use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, Time,
-    Token, decide, retry,
+    Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -29,7 +29,7 @@ use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::{Error, EventRecord, LogLine, limits};
+use crate::{Error, EventRecord, LogLine, LogRecord, limits};
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,6 +102,7 @@ pub struct Engine<D> {
     /// How many attempts of each plugin run in this process.
     pub(super) plugin_limiters: HashMap<String, Limiter>,
     pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
     pub(super) flows: Flows,
     pub(super) next_event: u64,
@@ -112,7 +113,8 @@ pub struct Engine<D> {
     pub(super) to_show: Vec<std::sync::Arc<EventRecord>>,
     pub(super) event_chunks: std::collections::VecDeque<(u64, u32, Time)>,
     pub(super) events_stored: u64,
-    pub(super) logs: HashMap<JobId, Vec<LogLine>>,
+    /// Lines that wait for a commit, with the number of the first.
+    pub(super) logs: HashMap<JobId, (u64, Vec<LogLine>)>,
     pub(super) log_next: HashMap<JobId, u64>,
     pub(super) effects: Vec<Effect>,
     pub(super) outbox: Vec<Outgoing>,
@@ -125,6 +127,7 @@ pub struct Engine<D> {
     /// Those of them that ended since the last commit. Should it fail, their runner says its word again.
     pub(super) local_ended: Vec<(JobId, Token)>,
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
+    pub(super) log_hub: broadcast::Sender<std::sync::Arc<LogRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
     /// When this engine began: silence of workers counts from here.
     pub(super) started_at: Time,

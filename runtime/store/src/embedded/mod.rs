@@ -54,7 +54,8 @@ use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
 use crate::{
-    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, ScheduleChange, SecretChange, limits,
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
+    SecretChange, WebhookChange, limits,
 };
 
 #[derive(Clone)]
@@ -67,6 +68,7 @@ struct Inner {
     shared: Shared,
     blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
+    log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
@@ -205,12 +207,20 @@ impl Embedded {
         self.call(|answer| Request::Secret { change, answer }).await
     }
 
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        self.call(|answer| Request::Webhook { change, answer }).await
+    }
+
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
         self.call(|answer| Request::Schedule { change, answer }).await
     }
 
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         self.inner.hub.subscribe()
+    }
+
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        self.inner.log_hub.subscribe()
     }
 
     pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {

@@ -38,12 +38,14 @@ impl Embedded {
         let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(folder)?);
 
         let (hub, _) = broadcast::channel(limits::RECENT_EVENTS);
+        let (log_hub, _) = broadcast::channel(limits::RECENT_LOGS);
         let (orders, orders_receiver) = mpsc::unbounded_channel();
         let (requests, receiver) = sync_channel(limits::COMMANDS);
         let pulse = Arc::new(Pulse::default());
         let witness = Arc::new(witness);
         let shared = Arc::new(RwLock::new(Some(disk.clone())));
-        let alive = Alive { hub: hub.clone(), orders, local: Default::default(), new_process: true };
+        let alive =
+            Alive { hub: hub.clone(), log_hub: log_hub.clone(), orders, local: Default::default(), new_process: true };
         let seed = RandomState::new().build_hasher().finish();
         let acknowledged = Acknowledged::new(disk, witness.clone(), pulse.clone());
         let unreadable = |error: DiskError| OpenError::Damaged {
@@ -87,6 +89,7 @@ impl Embedded {
             shared,
             blobs,
             hub,
+            log_hub,
             orders: Mutex::new(Some(orders_receiver)),
             tickets: AtomicU64::new(0),
             clock,

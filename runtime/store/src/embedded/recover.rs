@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
+use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -18,12 +18,13 @@ use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
 use super::{keys, record};
-use crate::EventRecord;
 use crate::limits::Tuning;
+use crate::{EventRecord, LogRecord};
 
 /// What a restart inside the living process keeps.
 pub struct Alive {
     pub hub: broadcast::Sender<Arc<EventRecord>>,
+    pub log_hub: broadcast::Sender<Arc<LogRecord>>,
     pub orders: mpsc::UnboundedSender<Effect>,
     /// Attempts this process is running. Empty when the process is new.
     pub local: HashSet<(JobId, Token)>,
@@ -61,6 +62,8 @@ impl<D: Disk> Engine<D> {
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))
             .collect();
+        let webhooks: BTreeMap<String, Webhook> =
+            read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
@@ -90,6 +93,7 @@ impl<D: Disk> Engine<D> {
             ceilings: HashMap::new(),
             plugin_limiters: HashMap::new(),
             schedules,
+            webhooks,
             sweeps: Sweeps::default(),
             flows: Flows::default(),
             events: Vec::new(),
@@ -106,6 +110,7 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             local_ended: Vec::new(),
             hub: alive.hub,
+            log_hub: alive.log_hub,
             orders: alive.orders,
             started_at: now,
             now,

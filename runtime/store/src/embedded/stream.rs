@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Event, EventKind};
+use windlass_core::{Event, EventKind, JobId};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::{keys, record};
-use crate::{EventRecord, LogLine, limits};
+use crate::{EventRecord, LogLine, LogRecord, limits};
 
 impl<D: Disk> Engine<D> {
     /// Writes the group's events as one record, and drops the oldest beyond the bound.
@@ -55,18 +55,30 @@ impl<D: Disk> Engine<D> {
         }
     }
 
+    /// Numbers new lines of a job's log, as many as there is room for, and shows them ahead of their commit.
+    pub(super) fn add_lines(&mut self, id: JobId, mut lines: Vec<LogLine>) -> Result<(), DiskError> {
+        let first = match self.log_next.get(&id) {
+            Some(next) => *next,
+            None => self.last_line(id)?.map_or(0, |last| last + 1),
+        };
+        lines.truncate(self.tuning.log_lines.saturating_sub(first) as usize);
+        self.log_next.insert(id, first + lines.len() as u64);
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if self.log_hub.receiver_count() > 0 {
+            let _ = self.log_hub.send(Arc::new(LogRecord { job: id, first, lines: lines.clone() }));
+        }
+        self.logs.entry(id).or_insert_with(|| (first, Vec::new())).1.extend(lines);
+        self.soft();
+        Ok(())
+    }
+
     /// Writes waiting log lines, each job's as one record.
     pub(super) fn gather_logs(&mut self) -> Result<(), DiskError> {
-        for (id, mut lines) in std::mem::take(&mut self.logs) {
-            let next = match self.log_next.get(&id) {
-                Some(next) => *next,
-                None => self.last_line(id)?.map_or(0, |last| last + 1),
-            };
-            let room = self.tuning.log_lines.saturating_sub(next) as usize;
-            lines.truncate(room);
-            let Some(last) = (next + lines.len() as u64).checked_sub(1).filter(|_| !lines.is_empty()) else { continue };
-            self.batch.put(Space::Logs, keys::log(id, last), record::encode(&(next, lines)));
-            self.log_next.insert(id, last + 1);
+        for (id, (first, lines)) in std::mem::take(&mut self.logs) {
+            let last = first + lines.len() as u64 - 1;
+            self.batch.put(Space::Logs, keys::log(id, last), record::encode(&(first, lines)));
         }
         if self.log_next.len() > self.tuning.cached_jobs {
             self.log_next.clear();
@@ -74,7 +86,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn last_line(&self, id: windlass_core::JobId) -> Result<Option<u64>, DiskError> {
+    fn last_line(&self, id: JobId) -> Result<Option<u64>, DiskError> {
         let mut last = None;
         self.disk.each(Space::Logs, &keys::job(id), &mut |key, _| {
             last = key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes));

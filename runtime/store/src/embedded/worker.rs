@@ -53,6 +53,8 @@ pub struct Tally {
     pub slow: AtomicU64,
     /// Commits by the power of two of their microseconds.
     pub took: [AtomicU64; 32],
+    /// What all of them took.
+    pub micros: AtomicU64,
 }
 
 /// Longer than this is worth a look at the disk.
@@ -68,6 +70,7 @@ impl Tally {
         }
         let power = (u128::BITS - took.as_micros().leading_zeros()).min(31) as usize;
         self.took[power].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
     }
 }
 
@@ -82,7 +85,7 @@ enum End {
 impl Worker {
     /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
     pub fn run(self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
-        let (hub, orders) = (engine.hub.clone(), engine.orders.clone());
+        let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -95,6 +98,7 @@ impl Worker {
                     self.put_shared(None);
                     let alive = |local: &HashSet<(JobId, Token)>| Alive {
                         hub: hub.clone(),
+                        log_hub: log_hub.clone(),
                         orders: orders.clone(),
                         local: local.clone(),
                         new_process: false,

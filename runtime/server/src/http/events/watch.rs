@@ -16,7 +16,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{EventKind, Job, JobId, QueueName};
-use windlass_store::{EventRecord, Store};
+use windlass_store::{EventRecord, LogRecord, Store};
 
 use super::hub::Told;
 use super::line;
@@ -75,6 +75,8 @@ pub struct Watched {
     pub job: Job,
     /// The next line of its log, if that is wanted.
     pub log_from: Option<u64>,
+    /// Lines as they are written. What comes too late or too fast for it is read from the disk, at `log_at`.
+    pub log_live: Receiver<Arc<LogRecord>>,
     /// When the log is looked at next.
     pub log_at: Instant,
     /// Its end, when it is over and the event that told so is not stored.
@@ -174,13 +176,14 @@ impl Watcher {
             return;
         }
         self.last = record.seq;
-        if !self.wanted.wants(record) {
-            return;
-        }
-        if self.job.is_some() && is_end(&record.event.kind) {
+        let of_job = self.job.as_ref().is_some_and(|watched| watched.job.id == record.event.job);
+        if of_job && is_end(&record.event.kind) {
             // An end among the past ones is known to whoever handed them in.
             self.over |= live;
             self.read_log().await;
+        }
+        if !self.wanted.wants(record) {
+            return;
         }
         let line = told.line(&self.store).await;
         self.words.push_back(line);
@@ -207,8 +210,23 @@ impl Watcher {
     async fn wait(&mut self) -> Option<()> {
         let log_at = self.job.as_ref().filter(|job| job.log_from.is_some()).map(|job| job.log_at);
         let until = log_at.map_or(self.quiet_until, |at| at.min(self.quiet_until));
+        let written = async {
+            match self.job.as_mut().filter(|job| job.log_from.is_some()) {
+                Some(watched) => watched.log_live.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         let received = tokio::select! {
             received = self.live.recv() => received,
+            written = written => {
+                match written {
+                    Ok(record) => self.take_lines(&record),
+                    // The disk has what was missed, now or soon.
+                    Err(RecvError::Lagged(_)) => self.read_log().await,
+                    Err(RecvError::Closed) => return None,
+                }
+                return Some(());
+            }
             () = self.shutdown.requested() => return None,
             () = sleep_until(until) => {
                 if log_at.is_some_and(|at| at <= Instant::now()) {
@@ -230,6 +248,18 @@ impl Watcher {
             Err(RecvError::Closed) => return None,
         }
         Some(())
+    }
+
+    /// Lines that were written just now. Those that do not follow on what was sent are left for the disk: the ones between come
+    /// first.
+    fn take_lines(&mut self, record: &LogRecord) {
+        let Some(watched) = self.job.as_mut().filter(|watched| watched.job.id == record.job) else { return };
+        for (n, line) in (record.first..).zip(&record.lines) {
+            if watched.log_from == Some(n) {
+                watched.log_from = Some(n + 1);
+                self.words.push_back(line::of_log(&watched.job, n, line.clone()));
+            }
+        }
     }
 
     /// New lines of the watched job's log.

@@ -1,5 +1,7 @@
 //! The timeline of a job, the stream of events, the log, and the lists.
 
+use std::time::Duration;
+
 use windlass_core::{NewJob, PolicyChoice, Retry, State};
 use windlass_store::{JobList, LogLine};
 
@@ -38,6 +40,27 @@ async fn a_watcher_resumes_where_it_left_off_and_numbers_only_rise() {
     assert!(all.windows(2).all(|pair| pair[0].seq < pair[1].seq), "{all:?}");
     let page = house.store.events_after(all[0].seq, 2).await.expect("reads");
     assert_eq!(page, all[1..3]);
+}
+
+#[tokio::test]
+async fn log_lines_are_told_as_they_are_written_with_the_numbers_they_keep() {
+    let house = House::new();
+    let id = house.put(job("mail")).await;
+    house.claim("mail").await.expect("a job");
+    let mut told = house.store.watch_logs();
+    let line = |text: &str| LogLine { at: house.now(), attempt: 1, level: "info".into(), text: text.into() };
+    house.store.log(id, vec![line("a"), line("b")]);
+    house.store.log(id, vec![line("c")]);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        // The clock of this house stands still, so nothing of it is on disk yet.
+        let record = told.recv().await.expect("a record");
+        assert_eq!(record.job, id);
+        seen.extend((record.first..).zip(record.lines.iter().cloned()));
+    }
+    assert!(house.store.logs(id, 0, 10).await.expect("reads").is_empty());
+    house.pass(Duration::from_secs(1)).await;
+    assert_eq!(house.store.logs(id, 0, 10).await.expect("reads"), seen);
 }
 
 #[tokio::test]

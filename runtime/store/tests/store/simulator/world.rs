@@ -33,6 +33,7 @@ pub struct World {
     engine: Engine<SimDisk>,
     tuning: Tuning,
     hub: broadcast::Sender<std::sync::Arc<windlass_store::EventRecord>>,
+    log_hub: broadcast::Sender<std::sync::Arc<windlass_store::LogRecord>>,
     orders: mpsc::UnboundedSender<Effect>,
     /// Claims that wait for a job.
     pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
@@ -63,7 +64,9 @@ impl World {
         let (orders, _) = mpsc::unbounded_channel();
         let disk = SimDisk::new();
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
-        let alive = Alive { hub: hub.clone(), orders: orders.clone(), local: HashSet::new(), new_process: true };
+        let (log_hub, _) = broadcast::channel(16);
+        let (local, new_process) = (HashSet::new(), true);
+        let alive = Alive { hub: hub.clone(), log_hub: log_hub.clone(), orders: orders.clone(), local, new_process };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
@@ -76,6 +79,7 @@ impl World {
             engine,
             tuning,
             hub,
+            log_hub,
             orders,
             waiting: Vec::new(),
             sweeping: Vec::new(),
@@ -173,7 +177,13 @@ impl World {
         let local = alive.unwrap_or_default();
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
-            let alive = Alive { hub: self.hub.clone(), orders: self.orders.clone(), local: local.clone(), new_process };
+            let alive = Alive {
+                hub: self.hub.clone(),
+                log_hub: self.log_hub.clone(),
+                orders: self.orders.clone(),
+                local: local.clone(),
+                new_process,
+            };
             let seed = self.rng.next();
             self.engine =
                 Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
