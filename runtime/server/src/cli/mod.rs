@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod author;
 mod batch;
 mod bench;
 mod bench_http;
@@ -42,6 +43,7 @@ enum Command {
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Secret(secret::Secret),
+    Dev(author::Dev),
     Worker(status::Worker),
     Webhook(webhook::Webhook),
     Status(status::Status),
@@ -70,6 +72,7 @@ impl Cli {
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),
+            Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
