@@ -9,10 +9,12 @@ mod completion;
 mod doctor;
 mod enqueue;
 mod flow;
+mod grant;
 mod job;
 mod plugin;
 mod queue;
 mod schedule;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -42,6 +44,7 @@ enum Command {
     Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Secret(secret::Secret),
     Dev(author::Dev),
     Worker(status::Worker),
     Webhook(webhook::Webhook),
@@ -71,6 +74,7 @@ impl Cli {
             Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Secret(secret) => done(secret.run()),
             Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),
