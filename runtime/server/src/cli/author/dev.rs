@@ -50,6 +50,7 @@ const PASSED_OVER: [&str; 8] = ["build", "target", "node_modules", "__pycache__"
 /// The job that the key starts again.
 #[derive(Clone)]
 struct Last {
+    job: String,
     queue: String,
     payload: Value,
 }
@@ -64,10 +65,10 @@ impl Dev {
         if let Some(payload) = &self.payload {
             let payload = serde_json::from_str(payload).context("--payload is no JSON")?;
             let queue = project.queues().swap_remove(0);
-            *last.lock().expect("nobody panics with it") = Some(Last { queue, payload });
+            *last.lock().expect("nobody panics with it") = Some(Last { job: String::new(), queue, payload });
         }
-        swap(&remote, &project.folder);
         follow(&remote, &project, &last);
+        swap(&remote, &project.folder);
         let keys = Keys::listen(tell);
         if keys.on {
             say("watching; r runs the last job again, b builds, q ends");
@@ -132,7 +133,7 @@ fn swap(remote: &Remote, folder: &Path) {
 }
 
 fn again(remote: &Remote, last: &Mutex<Option<Last>>) {
-    let Some(Last { queue, payload }) = last.lock().expect("nobody panics with it").clone() else {
+    let Some(Last { queue, payload, .. }) = last.lock().expect("nobody panics with it").clone() else {
         say("no job has been seen yet; start one with `windlass enqueue`, or begin with --payload");
         return;
     };
@@ -189,19 +190,14 @@ fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
     let short = job.len().saturating_sub(6);
     let data = &event.data["data"];
     let mark = format!("…{}", &job[short..]);
+    if meet(remote, &job, last) {
+        let remote = Arc::clone(remote);
+        let mark = mark.clone();
+        // Its log comes on a stream of its own, which ends with the job.
+        thread::spawn(move || tail(&remote, &job, &mark));
+    }
     match event.kind.as_str() {
-        "enqueued" => {
-            if let Ok(job) = remote.get(&format!("/jobs/{}", part(&job))) {
-                let queue = job["queue"].as_str().unwrap_or_default().to_owned();
-                *last.lock().expect("nobody panics with it") = Some(Last { queue, payload: job["payload"].clone() });
-            }
-        }
-        "started" => {
-            say(&format!("{mark} started"));
-            let remote = Arc::clone(remote);
-            // Its log comes on a stream of its own, which ends with the job.
-            thread::spawn(move || tail(&remote, &job, &mark));
-        }
+        "started" => say(&format!("{mark} started")),
         "progress" => {
             let message = data["message"].as_str().unwrap_or_default();
             match (data["current"].as_u64(), data["total"].as_u64()) {
@@ -216,6 +212,18 @@ fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
         }
         _ => {}
     }
+}
+
+/// Remembers a job that has not been seen before, whatever the first word of it is; true if it is such a one.
+fn meet(remote: &Remote, job: &str, last: &Mutex<Option<Last>>) -> bool {
+    if last.lock().expect("nobody panics with it").as_ref().is_some_and(|last| last.job == job) {
+        return false;
+    }
+    let Ok(seen) = remote.get(&format!("/jobs/{}", part(job))) else { return false };
+    let queue = seen["queue"].as_str().unwrap_or_default().to_owned();
+    let met = Last { job: job.to_owned(), queue, payload: seen["payload"].clone() };
+    *last.lock().expect("nobody panics with it") = Some(met);
+    true
 }
 
 fn tail(remote: &Remote, job: &str, mark: &str) {
