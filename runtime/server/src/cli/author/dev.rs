@@ -1,5 +1,6 @@
 //! `windlass dev`: at each save, build, swap, and show what the jobs say; one key runs the last job again.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -50,7 +51,6 @@ const PASSED_OVER: [&str; 8] = ["build", "target", "node_modules", "__pycache__"
 /// The job that the key starts again.
 #[derive(Clone)]
 struct Last {
-    job: String,
     queue: String,
     payload: Value,
 }
@@ -65,7 +65,7 @@ impl Dev {
         if let Some(payload) = &self.payload {
             let payload = serde_json::from_str(payload).context("--payload is no JSON")?;
             let queue = project.queues().swap_remove(0);
-            *last.lock().expect("nobody panics with it") = Some(Last { job: String::new(), queue, payload });
+            *last.lock().expect("nobody panics with it") = Some(Last { queue, payload });
         }
         follow(&remote, &project, &last);
         swap(&remote, &project.folder);
@@ -133,7 +133,7 @@ fn swap(remote: &Remote, folder: &Path) {
 }
 
 fn again(remote: &Remote, last: &Mutex<Option<Last>>) {
-    let Some(Last { queue, payload, .. }) = last.lock().expect("nobody panics with it").clone() else {
+    let Some(Last { queue, payload }) = last.lock().expect("nobody panics with it").clone() else {
         say("no job has been seen yet; start one with `windlass enqueue`, or begin with --payload");
         return;
     };
@@ -172,12 +172,12 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
     let (remote, last) = (Arc::clone(remote), Arc::clone(last));
     let path = format!("/events?queues={}", part(&project.queues().join(",")));
     thread::spawn(move || {
-        let mut id = None;
+        let (mut id, mut met) = (None, HashSet::new());
         loop {
             if let Ok(Some(mut events)) = remote.events(&path, id.as_deref()) {
                 while let Some(event) = events.next() {
                     id = event.id.clone().or(id);
-                    show(&remote, &event, &last);
+                    show(&remote, &event, &last, &mut met);
                 }
             }
             thread::sleep(PAUSE);
@@ -185,12 +185,13 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
     });
 }
 
-fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
+fn show(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Last>>, met: &mut HashSet<String>) {
     let job = event.data["job_id"].as_str().unwrap_or_default().to_owned();
     let short = job.len().saturating_sub(6);
     let data = &event.data["data"];
     let mark = format!("…{}", &job[short..]);
-    if meet(remote, &job, last) {
+    if met.insert(job.clone()) {
+        remember(remote, &job, last);
         let remote = Arc::clone(remote);
         let mark = mark.clone();
         // Its log comes on a stream of its own, which ends with the job.
@@ -214,16 +215,13 @@ fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
     }
 }
 
-/// Remembers a job that has not been seen before, whatever the first word of it is; true if it is such a one.
-fn meet(remote: &Remote, job: &str, last: &Mutex<Option<Last>>) -> bool {
-    if last.lock().expect("nobody panics with it").as_ref().is_some_and(|last| last.job == job) {
-        return false;
+/// The job to run again, whatever the first word of it was.
+fn remember(remote: &Remote, job: &str, last: &Mutex<Option<Last>>) {
+    if let Ok(seen) = remote.get(&format!("/jobs/{}", part(job))) {
+        let queue = seen["queue"].as_str().unwrap_or_default().to_owned();
+        let met = Last { queue, payload: seen["payload"].clone() };
+        *last.lock().expect("nobody panics with it") = Some(met);
     }
-    let Ok(seen) = remote.get(&format!("/jobs/{}", part(job))) else { return false };
-    let queue = seen["queue"].as_str().unwrap_or_default().to_owned();
-    let met = Last { job: job.to_owned(), queue, payload: seen["payload"].clone() };
-    *last.lock().expect("nobody panics with it") = Some(met);
-    true
 }
 
 fn tail(remote: &Remote, job: &str, mark: &str) {
