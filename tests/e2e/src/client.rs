@@ -152,6 +152,9 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("a string, not {value}")).to_owned()
 }
 
+/// A job with its payload and its result, both as large as they may be.
+const MOST: u64 = 100 << 20;
+
 type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 
 #[track_caller]
@@ -159,7 +162,8 @@ fn answer(path: &str, called: Called) -> Answer {
     let mut response = called.unwrap_or_else(|error| panic!("{path}: {error}"));
     let status = response.status().as_u16();
     let allow = response.headers().get("allow").and_then(|allow| allow.to_str().ok()).map(str::to_owned);
-    let body = response.body_mut().read_to_string().unwrap_or_else(|error| panic!("{path}: {error}"));
+    let body = response.body_mut().with_config().limit(MOST).read_to_string();
+    let body = body.unwrap_or_else(|error| panic!("{path}: {error}"));
     let body = match body.as_str() {
         "" => Value::Null,
         json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),

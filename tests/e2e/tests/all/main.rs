@@ -8,6 +8,7 @@ mod crash;
 mod docs;
 mod door;
 mod flows;
+mod languages;
 mod live;
 mod operating;
 mod plugins;
