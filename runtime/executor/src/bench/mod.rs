@@ -2,7 +2,10 @@
 //! Called by `windlass bench guest`; no test asserts on what it finds.
 
 mod asleep;
+mod languages;
 mod noop;
+
+pub use languages::{Guest, Language, MOST_RATIO, languages};
 
 use std::sync::Arc;
 use std::time::Duration;

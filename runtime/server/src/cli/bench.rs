@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
-use super::bench_http;
+use super::{bench_http, bench_languages};
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -32,6 +32,8 @@ enum What {
     /// Started by `http`: sends what its standard input says
     #[command(hide = true)]
     Load,
+    /// What each language costs: the same job that returns at once in every one, beside bare wasmtime
+    Languages(bench_languages::Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -81,6 +83,7 @@ impl Bench {
             }
             What::Echo => bench_http::peer::run(),
             What::Load => bench_http::load::run(),
+            What::Languages(languages) => languages.run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
                 bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)

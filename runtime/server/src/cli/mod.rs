@@ -4,6 +4,7 @@ mod author;
 mod batch;
 mod bench;
 mod bench_http;
+mod bench_languages;
 mod client;
 mod completion;
 mod doctor;
