@@ -9,6 +9,9 @@ cd "$ROOT"
 scripts/host-tools.sh
 say "building with optimisations"
 cargo build --release -p windlass
-say "measuring the engine: leave the machine alone meanwhile"
+plugins/build.sh hostile
 mkdir -p target/bench
-exec target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring the engine: leave the machine alone meanwhile"
+target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring the sandbox"
+target/release/windlass bench guest --dir target/bench ${QUICK:+--quick} "$@"

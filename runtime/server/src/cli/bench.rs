@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
+use super::bench_guest;
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -21,6 +22,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
+    Guest(GuestOptions),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -38,6 +41,15 @@ struct Options {
     output: Output,
 }
 
+#[derive(Debug, Args)]
+struct GuestOptions {
+    #[command(flatten)]
+    options: Options,
+    /// The plugin `hostile`, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     Text,
@@ -50,6 +62,10 @@ impl Bench {
             What::Engine(options) => {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
+            }
+            What::Guest(GuestOptions { options, guest }) => {
+                let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_guest::run(&setting)?, options.output)
             }
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };

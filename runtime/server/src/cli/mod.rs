@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod bench_guest;
 mod client;
 mod completion;
 mod doctor;
