@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use windlass::{Context, Error, Level, Result};
+use windlass::{Context, Error, Level, Progress, Result};
 
 /// What to try.
 #[derive(Debug, Deserialize)]
@@ -84,6 +84,10 @@ pub enum Attempt {
     Secret {
         name: String,
     },
+    /// Say a secret in every way there is, and fail with it.
+    TellSecret {
+        name: String,
+    },
     Config {
         name: String,
     },
@@ -149,6 +153,7 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
             told((name, 80).to_socket_addrs().map(|found| format!("{:?}", found.collect::<Vec<_>>())))
         }
         Attempt::Secret { name } => ctx.secret(&name),
+        Attempt::TellSecret { name } => tell(ctx, &name),
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
@@ -160,6 +165,17 @@ fn for_so_long(ms: u64, mut work: impl FnMut()) {
     while Instant::now() < until {
         work();
     }
+}
+
+fn tell(ctx: &mut Context, name: &str) -> Result<String> {
+    let secret = ctx.secret(name)?;
+    println!("on standard output: {secret}");
+    eprintln!("on standard error: {secret}");
+    ctx.log(Level::Info, format!("in the log: {secret}"));
+    ctx.report(
+        Progress::new(format!("in progress: {secret}")).phase(secret.clone()).detail(format!("{{\"key\":{secret:?}}}")),
+    );
+    Err(Error::new(format_args!("in the error: {secret}")))
 }
 
 fn list(path: &str) -> io::Result<String> {

@@ -19,6 +19,7 @@ pub struct Config {
     pub slots: usize,
     pub max_connections: usize,
     pub api_key: Option<String>,
+    pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
 }
 
@@ -53,6 +54,10 @@ pub struct Layer {
     /// The key that every request must carry; needed on an address that other machines can reach
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
+
+    /// The file with the key that secrets are sealed with, made at the first start [default: secrets.key in the data folder]
+    #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
+    pub secret_key_file: Option<PathBuf>,
 
     /// Serve other machines without a key: whoever reaches the port may do everything
     #[arg(long)]
@@ -102,6 +107,7 @@ impl Config {
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
             api_key: flags.api_key.or(file.api_key),
+            secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });

@@ -12,8 +12,10 @@ pub mod clock;
 pub mod config;
 mod dispatcher;
 mod http;
+mod kit;
 mod limits;
 mod registry;
+mod secrets;
 mod shutdown;
 
 pub use app::App;

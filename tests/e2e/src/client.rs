@@ -1,5 +1,6 @@
 //! Speaking HTTP to a server: every answer is a status and JSON, refusals included.
 
+use base64::Engine;
 use serde_json::Value;
 
 use crate::events::Events;
@@ -49,6 +50,19 @@ impl Client {
 
     pub fn put(&self, path: &str, body: &[u8]) -> Answer {
         answer(path, self.agent.put(self.url(path)).send(body))
+    }
+
+    /// A PUT with headers of its own.
+    pub fn put_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let request =
+            headers.iter().fold(self.agent.put(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.send(body))
+    }
+
+    /// A component with its manifest.
+    pub fn upload_with(&self, path: &str, component: &[u8], manifest: &str) -> Answer {
+        let manifest = base64::engine::general_purpose::STANDARD.encode(manifest);
+        self.put_with(path, &[("Windlass-Manifest", &manifest)], component)
     }
 
     /// A GET with headers of its own.

@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod batch;
 mod bench;
@@ -7,10 +7,13 @@ mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod grant;
 mod job;
 mod plugin;
 mod queue;
+mod run;
 mod schedule;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -31,12 +34,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Queue(queue::Queue),
     Batch(batch::Batch),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Secret(secret::Secret),
     Worker(status::Worker),
     Status(status::Status),
     Doctor(doctor::Doctor),
@@ -56,12 +61,14 @@ impl Cli {
         let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
         match self.command {
             Command::Serve(serve) => done(serve.run()),
+            Command::Run(run) => run.run(),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Batch(batch) => done(batch.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Secret(secret) => done(secret.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Status(status) => done(status.run()),
             Command::Doctor(doctor) => doctor.run(),

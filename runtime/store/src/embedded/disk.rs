@@ -32,6 +32,10 @@ pub enum Space {
     Schedules,
     /// Which job holds which blob file.
     Blobs,
+    /// What the operator allows each plugin.
+    Grants,
+    /// Sealed by the server.
+    Secrets,
     /// Which job waits for which, from both sides.
     Links,
     /// Batches, and what is left to do for flows.
@@ -39,7 +43,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 19] = [
+    pub const ALL: [Space; 21] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -57,6 +61,8 @@ impl Space {
         Space::Plugins,
         Space::Schedules,
         Space::Blobs,
+        Space::Grants,
+        Space::Secrets,
         Space::Links,
         Space::Flows,
     ];
@@ -80,6 +86,8 @@ impl Space {
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
             Space::Blobs => "blobs",
+            Space::Grants => "grants",
+            Space::Secrets => "secrets",
             Space::Links => "links",
             Space::Flows => "flows",
         }

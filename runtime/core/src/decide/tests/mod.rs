@@ -2,6 +2,7 @@
 
 mod agents;
 mod counting;
+mod plugins;
 mod stops;
 mod table;
 mod unique;
@@ -11,14 +12,15 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::{
-    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, PolicyChoice, Priority, Queue, Refusal,
-    Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue,
+    Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
 };
 
 pub struct Desk {
     pub job: Option<Job>,
     pub locks: BTreeMap<LockKey, crate::Lock>,
     pub settings: Settings,
+    pub plugin: Option<Plugin>,
     pub now: Time,
     pub effects: Vec<Effect>,
     pub events: Vec<EventKind>,
@@ -32,6 +34,7 @@ impl Desk {
             job: None,
             locks: BTreeMap::new(),
             settings: Settings::default(),
+            plugin: None,
             now: Time(1_000_000),
             effects: Vec::new(),
             events: Vec::new(),
@@ -72,7 +75,15 @@ impl Desk {
             _ => (self.job.clone(), self.job.as_ref().and_then(Job::lock_key)),
         };
         let lock = key.and_then(|key| self.locks.get(&key).cloned());
-        let facts = Facts { job, queue: &queue, lock, target_lock, children: 0, dependencies: Vec::new() };
+        let facts = Facts {
+            job,
+            queue: &queue,
+            lock,
+            target_lock,
+            plugin: self.plugin.as_ref(),
+            children: 0,
+            dependencies: Vec::new(),
+        };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
             match change {
@@ -83,6 +94,7 @@ impl Desk {
                 Change::Error { .. } => self.errors += 1,
                 Change::Event(event) => self.events.push(event.kind),
                 Change::Body { .. } | Change::Link { .. } => {}
+                Change::Plugin(plugin) => self.plugin = Some(*plugin),
             }
         }
         self.effects.extend(decision.effects);

@@ -37,12 +37,8 @@ pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
         format!("cannot read {}; `make plugins` builds it, or name it with --guest", setting.guest.display())
     })?;
     let guest = Bytes::from(guest);
-    let alone = bench::Setting {
-        noop: guest.clone(),
-        noop_payload: NOTHING.into(),
-        quick: setting.quick,
-        say: Box::new(say),
-    };
+    let alone =
+        bench::Setting { noop: guest.clone(), noop_payload: NOTHING.into(), quick: setting.quick, say: Box::new(say) };
     let mut figures = bench::run(&alone).map_err(anyhow::Error::from_boxed)?;
     figures.push(durable::measure(setting, &alone)?);
     figures.extend(beside::measure(setting, &guest)?);
