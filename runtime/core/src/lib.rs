@@ -28,6 +28,7 @@ pub mod retry;
 pub mod schedule;
 mod time;
 mod unique;
+mod webhook;
 
 pub use agent::{Agent, AgentStatus, Closing, Spending, Spent, StepStatus};
 pub use body::{Blob, Body, BodyKind, BodyRef};
@@ -44,7 +45,8 @@ pub use plugin::{
     PluginFacts, Stopped, Swap, Version, Why, change as change_plugin, parse_digest, short as short_digest,
 };
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
-pub use queue::{Counts, Keep, Queue, Retention, Settings};
+pub use queue::{Counts, Histogram, Keep, Queue, Retention, Settings};
 pub use refusal::Refusal;
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, Until, Within};
+pub use webhook::Webhook;

@@ -26,6 +26,35 @@ pub struct Manifest {
     /// The schemas of checkpoints that this version can go on from. Absent: any. A job whose checkpoint has another one stays
     /// with the version that saved it.
     pub schemas: Option<Vec<u32>>,
+    /// How its author makes the component. The server takes no notice of it.
+    pub build: Build,
+}
+
+/// What `windlass plugin build` goes by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Build {
+    pub lang: Option<Lang>,
+    /// The plugin's name. By default the name of its folder.
+    pub name: Option<String>,
+    /// The source that registers the handlers, for languages that need to be told.
+    pub entry: Option<String>,
+    /// Where the SDK lies, seen from the folder. By default `sdk`.
+    pub sdk: Option<String>,
+    /// Whether it sends HTTP requests, for languages that must know it when they are built.
+    pub http: bool,
+}
+
+/// The languages that handlers are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lang {
+    Rust,
+    Python,
+    Js,
+    Ts,
+    Go,
+    C,
 }
 
 /// How its jobs are tried again, unless the queue or the job says otherwise.

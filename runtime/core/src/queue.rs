@@ -80,6 +80,25 @@ pub struct Counts {
     /// Sum of waiting and running times of completed attempts, for averages.
     pub wait_ms: u64,
     pub run_ms: u64,
+    /// The same, by how long they were.
+    pub waits: Histogram,
+    pub runs: Histogram,
+}
+
+/// How many spans were how long. The bounds never change: the counts are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// One count for each bound, and one for what is longer than all.
+    pub counts: [u64; Histogram::BOUNDS_MS.len() + 1],
+}
+
+impl Histogram {
+    pub const BOUNDS_MS: [u64; 17] =
+        [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
+
+    pub fn add(&mut self, span_ms: u64) {
+        self.counts[Histogram::BOUNDS_MS.partition_point(|bound| *bound < span_ms)] += 1;
+    }
 }
 
 impl Counts {

@@ -14,9 +14,11 @@ use windlass_store::{OpenError, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
+use crate::figures::Rates;
 use crate::http::{self, Api, Hub, Key, Workers, serve};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
+use crate::webhooks::Webhooks;
 use crate::{Config, Shutdown, cli, limits};
 
 /// A server that has its data and plugins, and does not serve yet.
@@ -30,6 +32,8 @@ pub struct App {
     max_connections: usize,
     slots: usize,
     key: Option<Key>,
+    max_fetches: usize,
+    webhooks_private: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +88,8 @@ impl App {
             max_connections: config.max_connections,
             slots: config.slots,
             key: config.api_key.as_deref().map(Key::new),
+            max_fetches: config.max_fetches,
+            webhooks_private: config.webhooks_private,
         })
     }
 
@@ -108,7 +114,9 @@ impl App {
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
             hub,
-            workers: Workers::default(),
+            workers: Workers::new(self.max_fetches),
+            rates: Rates::start(self.store.clone(), shutdown.clone()),
+            webhooks: Webhooks::start(self.store.clone(), self.webhooks_private, shutdown.clone()),
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };

@@ -21,6 +21,8 @@ pub struct Config {
     pub api_key: Option<String>,
     pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
+    pub max_fetches: usize,
+    pub webhooks_private: bool,
 }
 
 /// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
@@ -58,6 +60,14 @@ pub struct Layer {
     /// The file with the key that secrets are sealed with, made at the first start [default: secrets.key in the data folder]
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
+
+    /// How many fetches may wait on one queue; more are answered 429 [default: 1000]
+    #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
+    pub max_fetches: Option<usize>,
+
+    /// Deliver webhooks to this machine and its private networks, too
+    #[arg(long)]
+    pub webhooks_private: bool,
 
     /// Serve other machines without a key: whoever reaches the port may do everything
     #[arg(long)]
@@ -109,6 +119,8 @@ impl Config {
             api_key: flags.api_key.or(file.api_key),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
+            max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
+            webhooks_private: flags.webhooks_private || file.webhooks_private,
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });
         if !(1..=limits::BODY_MOST).contains(&config.max_body) {

@@ -11,12 +11,14 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 mod dispatcher;
+mod figures;
 mod http;
 mod kit;
 mod limits;
 mod registry;
 mod secrets;
 mod shutdown;
+mod webhooks;
 
 pub use app::App;
 pub use config::Config;

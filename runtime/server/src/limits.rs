@@ -81,6 +81,24 @@ pub const IDEMPOTENCY_KEY: usize = 255;
 /// Queues one fetch may name, and one plugin may serve.
 pub const QUEUES: usize = 256;
 
+/// Fetches that may wait on one queue, unless the configuration says otherwise.
+pub const FETCHES: usize = 1_000;
+/// When a fetch that found too many others is worth another try.
+pub const FETCH_RETRY: Duration = Duration::from_secs(1);
+/// How often queues are looked at for their rates, and over how long a rate is counted.
+pub const RATE_SAMPLE: Duration = Duration::from_secs(5);
+pub const RATE_SPAN: Duration = Duration::from_secs(60);
+
+/// How long an address may take to answer a delivery.
+pub const DELIVERY: Duration = Duration::from_secs(10);
+/// The first pause before a delivery is tried again; it doubles up to the longest.
+pub const DELIVERY_RETRY: Duration = Duration::from_millis(500);
+pub const DELIVERY_RETRY_MOST: Duration = Duration::from_secs(300);
+/// Events of one webhook between two notes of how far it has been told.
+pub const DELIVERIES: usize = 100;
+/// How often a webhook looks for events that came without a sign, and whether it is still there.
+pub const DELIVERY_LOOK: Duration = Duration::from_secs(1);
+
 /// Events in memory for watchers that come a little late, and how far a watcher may fall behind.
 pub const RECENT_EVENTS: usize = 4_096;
 pub const WATCHER_LAG: usize = 4_096;

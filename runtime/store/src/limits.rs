@@ -48,6 +48,9 @@ pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
 /// How often a store that could not write looks whether it can again.
 pub const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
+/// Addresses that events can be sent to.
+pub const WEBHOOKS: usize = 100;
+
 /// The limits a simulator makes tiny, so that a few dozen jobs reach every edge that millions would.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::schedule::Schedule;
-use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token};
+use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
 
 /// A wish for work.
 #[derive(Clone, Debug)]
@@ -134,6 +134,23 @@ pub struct SecretRow {
 pub enum SecretChange {
     Put { name: Name, sealed: Vec<u8> },
     Remove { name: Name },
+}
+
+#[derive(Clone, Debug)]
+pub enum WebhookChange {
+    /// A new one. It is told what happens from now on.
+    Add(Box<Webhook>),
+    Remove {
+        id: String,
+    },
+    /// Deliveries have been made, or given up.
+    Told {
+        id: String,
+        up_to: u64,
+        delivered: u64,
+        failed: u64,
+        last_error: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug)]

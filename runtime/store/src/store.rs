@@ -12,13 +12,13 @@ use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AttemptError, Body, BodyKind, Command, Effect, Job, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply,
-    Settings, Time,
+    Settings, Time, Webhook,
 };
 
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Tally};
 use crate::{
     Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow,
+    OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -262,6 +262,25 @@ impl Store {
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
         match self {
             Store::Embedded(embedded) => embedded.change_schedule(change).await,
+        }
+    }
+
+    pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.webhooks().await,
+        }
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.change_webhook(change).await,
+        }
+    }
+
+    /// How many commits there were since the start, and how long they took.
+    pub fn commits(&self) -> &Tally {
+        match self {
+            Store::Embedded(embedded) => embedded.commits(),
         }
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
 use super::bench_guest;
+use super::bench_http;
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -24,6 +25,14 @@ enum What {
     Engine(Options),
     /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
     Guest(GuestOptions),
+    /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
+    Http(HttpOptions),
+    /// Started by `http`: answers every body with itself
+    #[command(hide = true)]
+    Echo,
+    /// Started by `http`: sends what its standard input says
+    #[command(hide = true)]
+    Load,
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -50,6 +59,15 @@ struct GuestOptions {
     guest: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct HttpOptions {
+    #[command(flatten)]
+    options: Options,
+    /// A component that tells when it began, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     Text,
@@ -67,6 +85,12 @@ impl Bench {
                 let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
                 show(&bench_guest::run(&setting)?, options.output)
             }
+            What::Http(HttpOptions { options, guest }) => {
+                let setting = bench_http::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_http::run(&setting)?, options.output)
+            }
+            What::Echo => bench_http::peer::run(),
+            What::Load => bench_http::load::run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
                 bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)

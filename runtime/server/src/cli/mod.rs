@@ -1,8 +1,10 @@
 //! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod author;
 mod batch;
 mod bench;
 mod bench_guest;
+mod bench_http;
 mod client;
 mod completion;
 mod doctor;
@@ -17,7 +19,9 @@ mod secret;
 mod serve;
 mod show;
 mod status;
+mod top;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -42,8 +46,11 @@ enum Command {
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Secret(secret::Secret),
+    Dev(author::Dev),
     Worker(status::Worker),
+    Webhook(webhook::Webhook),
     Status(status::Status),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
@@ -69,8 +76,11 @@ impl Cli {
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),
+            Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
+            Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),

@@ -1,12 +1,13 @@
 //! `windlass plugin`: uploading handlers, choosing their versions, and saying what they may do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base64::Engine;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use super::author;
 use super::client::{Remote, part};
 use super::grant::{GrantMore, Revoke, without_nothing};
 use super::job::told;
@@ -23,15 +24,20 @@ pub struct Plugin {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Upload a component and make it active
+    New(author::New),
+    Build(author::Build),
+    /// Build a plugin's folder and upload it, or upload a component that is there already; make it active
     Push {
-        name: String,
-        file: PathBuf,
+        /// A plugin's folder, or with FILE the plugin's name
+        #[arg(default_value = ".", value_name = "DIR|NAME")]
+        what: String,
+        /// The component
+        file: Option<PathBuf>,
         /// The queues it serves, separated by commas [default: what the manifest says, or those it has]
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         queues: Option<String>,
-        /// What it serves, needs and asks for: a windlass.toml [default: that of the active version]
-        #[arg(long, value_name = "FILE")]
+        /// What it serves, needs and asks for: a windlass.toml [default: the folder's, or that of the active version]
+        #[arg(long, value_name = "FILE", requires = "file")]
         manifest: Option<PathBuf>,
         /// Only store it; `activate` or `canary` choose it later
         #[arg(long)]
@@ -166,7 +172,13 @@ impl Plugin {
         let remote = &self.remote;
         let post = |name: &str, what: &str, body: &Value| remote.post(&format!("/plugins/{}/{what}", part(name)), body);
         match self.action {
-            Action::Push { name, file, queues, manifest, no_activate, swap } => {
+            Action::New(new) => new.run(),
+            Action::Build(build) => build.run(),
+            Action::Push { what, file: None, no_activate, swap, .. } => {
+                let query = format!("{}&activate={}", swap.query(), !no_activate);
+                active(remote, &author::push_folder(remote, Path::new(&what), &query)?)
+            }
+            Action::Push { what: name, file: Some(file), queues, manifest, no_activate, swap } => {
                 let bytes = read(&file)?;
                 let manifest = manifest.as_ref().map(read).transpose()?;
                 let queues = queues.map_or_else(String::new, |queues| format!("&queues={}", part(&queues)));

@@ -69,11 +69,13 @@ struct Set {
     retention: Option<String>,
 }
 
-const LIST: [Column; 8] = [
+const LIST: [Column; 10] = [
     ("QUEUE", "name"),
     ("PENDING", "pending"),
     ("ACTIVE", "active"),
     ("RETRYING", "retrying"),
+    ("IN/S", "enqueued_per_second"),
+    ("DONE/S", "completed_per_second"),
     ("COMPLETED", "completed"),
     ("DEAD", "dead"),
     ("PAUSED", "paused"),

@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::Remote;
+use super::client::{Remote, part};
+use super::job::told;
 use super::show::{self, Column};
 
 /// The server at a glance
@@ -60,14 +61,32 @@ pub struct Worker {
 enum WorkerAction {
     /// Those that have fetched since the server started
     List,
+    /// Give one no more jobs; it finishes those it holds
+    Drain { id: String },
+    /// Give one jobs again
+    Resume { id: String },
 }
 
-const WORKERS: [Column; 5] =
-    [("WORKER", "id"), ("HOST", "hostname"), ("QUEUES", "queues"), ("LAST SEEN", "last_heartbeat"), ("JOBS", "jobs")];
+const WORKERS: [Column; 6] = [
+    ("WORKER", "id"),
+    ("HOST", "hostname"),
+    ("QUEUES", "queues"),
+    ("LAST SEEN", "last_heartbeat"),
+    ("DRAINS", "draining"),
+    ("JOBS", "jobs"),
+];
 
 impl Worker {
     pub fn run(self) -> anyhow::Result<()> {
-        let WorkerAction::List = self.action;
+        let (id, action) = match &self.action {
+            WorkerAction::List => return self.list(),
+            WorkerAction::Drain { id } => (id, "drain"),
+            WorkerAction::Resume { id } => (id, "resume"),
+        };
+        told(&self.remote, &self.remote.post(&format!("/workers/{}/{action}", part(id)), &json!({}))?)
+    }
+
+    fn list(&self) -> anyhow::Result<()> {
         let workers = self.remote.get("/workers")?;
         match workers.as_array().filter(|_| !self.remote.json()) {
             Some(rows) => show::table(rows, &WORKERS),

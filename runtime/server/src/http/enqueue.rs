@@ -31,10 +31,10 @@ struct JobBody<'a> {
     #[schema(required = true, value_type = NameText)]
     queue: Option<String>,
     #[serde(borrow, default, deserialize_with = "present")]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     payload: Option<&'a RawValue>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     priority: Option<PriorityWord>,
     max_retries: Option<u32>,
@@ -70,7 +70,7 @@ struct JobBody<'a> {
     on_dependency_failure: Option<OnFailureWord>,
     // A known word of the format that this server does not carry out. To ignore it would run too little.
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     chain: Option<&'a RawValue>,
 }
 
@@ -199,7 +199,7 @@ pub struct HookQuery {
 /// Hand in a job whose payload is the body, whatever it is
 ///
 /// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
-#[utoipa::path(post, path = "/webhooks/{queue}", tag = "producers", params(HookQuery, ("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body(content = String, content_type = "text/plain", description = "Any body."), responses((status = 201, description = "A new job.", body = OneAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
+#[utoipa::path(post, path = "/webhooks/{name}", tag = "producers", params(HookQuery, ("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body(content = String, content_type = "text/plain", description = "Any body."), responses((status = 201, description = "A new job.", body = OneAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
 pub async fn webhook(
     State(api): State<Api>,
     NamePath(queue): NamePath,

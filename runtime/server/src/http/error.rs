@@ -98,6 +98,12 @@ impl Error {
         Error::new(StatusCode::UNPROCESSABLE_ENTITY, "QUEUE_SERVED_BY_PLUGIN", message)
     }
 
+    /// Nothing was done, and a little later it may be.
+    pub fn overloaded(message: impl Into<String>, retry_after: Duration) -> Error {
+        let more = More::RetryAfter(retry_after);
+        Error { more, ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", message) }
+    }
+
     pub fn stopping() -> Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
     }
@@ -184,10 +190,7 @@ impl From<windlass_store::Error> for Error {
         use windlass_store::Error as Store;
         match error {
             Store::Refused(refusal) => refusal.into(),
-            Store::Overloaded { retry_after } => Error {
-                more: More::RetryAfter(retry_after),
-                ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", error.to_string())
-            },
+            Store::Overloaded { retry_after } => Error::overloaded(error.to_string(), retry_after),
             Store::Unavailable { .. } => {
                 Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
             }

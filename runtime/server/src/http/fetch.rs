@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 use utoipa::ToSchema;
-use windlass_core::{BodyKind, Name, QueueName, bounds};
+use windlass_core::{BodyKind, Command, JobId, Name, QueueName, Token, Word, bounds};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
@@ -82,18 +83,59 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let worker_id = name("worker_id", fetch.worker_id)?;
     let hostname = name("hostname", fetch.hostname)?;
     api.workers.fetched(&worker_id, &hostname, &queues, api.clock.now());
-    let by = By::Worker { worker_id, hostname };
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
+    let _place = api.workers.wait(&queues).map_err(|full| too_many(&full))?;
+    let by = By::Worker { worker_id: worker_id.clone(), hostname };
     // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing.
     let claimed = tokio::select! {
         claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
+        // A worker that drains waits as long as any other, so that it does not ask all the time.
+        () = api.workers.drained(&worker_id) => {
+            tokio::select! {
+                () = tokio::time::sleep(wait) => return Ok(Vec::new()),
+                () = api.shutdown.requested() => return Err(Error::stopping()),
+            }
+        }
         () = api.shutdown.requested() => return Err(Error::stopping()),
     };
+    let mut unsent = Unsent { api: api.clone(), claimed: Vec::with_capacity(claimed.len()) };
+    unsent.claimed.extend(claimed.iter().map(|assignment| (assignment.job.id, assignment.token)));
     let mut fetched = Vec::with_capacity(claimed.len());
     for assignment in claimed {
         fetched.push(fetched_job(api, assignment).await?);
     }
+    unsent.claimed.clear();
     Ok(fetched)
+}
+
+fn too_many(queue: &QueueName) -> Error {
+    let why = format!("too many fetches wait on queue {queue}; try again in a moment, or start fewer workers");
+    Error::overloaded(why, limits::FETCH_RETRY)
+}
+
+/// Claims whose answer is not made yet. Dropped with some in it, because the client has gone or a body cannot be read, it hands
+/// them back.
+struct Unsent {
+    api: Api,
+    claimed: Vec<(JobId, Token)>,
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if self.claimed.is_empty() {
+            return;
+        }
+        let reason = || "the worker had gone before it was told".to_owned();
+        let claimed = std::mem::take(&mut self.claimed).into_iter();
+        let asks =
+            claimed.map(|(id, token)| (id, Command::HandBack { word: Word::Of(token), reason: reason() })).collect();
+        let store = self.api.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.ask_each(asks).await {
+                warn!("jobs of a worker that had gone come back when their leases lapse: {error}");
+            }
+        });
+    }
 }
 
 fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {

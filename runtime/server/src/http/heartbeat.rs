@@ -43,13 +43,13 @@ enum Beats<'a> {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Beat<'a> {
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     job_id: Option<&'a RawValue>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     progress: Option<&'a RawValue>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
     lease_token: Option<String>,

@@ -190,7 +190,7 @@ pub struct ProgressView {
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     detail: Option<Detail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percent: Option<f64>,

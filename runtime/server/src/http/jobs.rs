@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::{Command, JobId, Name, Refusal, Reply};
@@ -9,6 +10,7 @@ use windlass_store::JobList;
 
 use super::Api;
 use super::error::{Error, Result};
+use super::events::{self, StreamEvent};
 use super::job_view::{self, JobView, WholeJob};
 use super::read::{Body, JobPath, Query};
 use super::wire::{NameText, PriorityWord, Rfc3339};
@@ -125,6 +127,9 @@ pub struct LogQuery {
     #[serde(default)]
     from: u64,
     limit: Option<usize>,
+    /// A stream of `log` events instead of a page: the lines from `from` on, then those to come, until the job has ended.
+    #[serde(default)]
+    follow: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -145,8 +150,11 @@ struct Line {
 }
 
 /// The log of a job, page by page or as it comes
-#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(LogQuery), responses((status = 200, description = "A page of lines; with `follow=true` a stream of `log` events.", content((Logs = "application/json"), (String = "text/event-stream")))))]
-pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Json<Logs>> {
+#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(LogQuery), responses((status = 200, description = "A page of lines; with `follow=true` a stream of `log` events.", content((Logs = "application/json"), (StreamEvent = "text/event-stream")))))]
+pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Response> {
+    if query.follow {
+        return events::follow_log(&api, id, query.from).await;
+    }
     if api.store.job(id).await?.is_none() {
         return Err(Refusal::not_found("job", id).into());
     }
@@ -160,7 +168,7 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
         level: line.level,
         text: line.text,
     });
-    Ok(Json(Logs { lines: lines.collect(), next }))
+    Ok(Json(Logs { lines: lines.collect(), next }).into_response())
 }
 
 /// What an action may say of itself.

@@ -29,6 +29,7 @@ mod secrets;
 mod settle;
 mod stats;
 mod system;
+mod webhooks;
 mod workers;
 
 use std::sync::Arc;
@@ -41,11 +42,13 @@ use windlass_store::Store;
 
 use crate::Shutdown;
 use crate::clock::SystemClock;
+use crate::figures::Rates;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
+use crate::webhooks::Webhooks;
 pub use access::Key;
 use error::Error;
-pub use events::Hub;
+pub use events::{Hub, event_json};
 use openapi::{Document, Routes};
 pub use serve::serve;
 pub use workers::Workers;
@@ -60,6 +63,8 @@ pub struct Api {
     pub max_body: usize,
     pub hub: Hub,
     pub workers: Workers,
+    pub rates: Rates,
+    pub webhooks: Webhooks,
     /// Without one, everybody who gets through may do everything.
     pub key: Option<Key>,
     pub shutdown: Shutdown,
@@ -105,7 +110,8 @@ fn v1() -> Routes {
         .with(routes!(secrets::set, secrets::remove))
         .with(routes!(enqueue::one))
         .with(routes!(enqueue::batch))
-        .with(routes!(enqueue::webhook))
+        .with(routes!(enqueue::webhook, webhooks::remove))
+        .with(routes!(webhooks::list, webhooks::create))
         .with(routes!(batches::make))
         .with(routes!(batches::show))
         .with(routes!(batches::seal))
@@ -142,6 +148,8 @@ fn v1() -> Routes {
         .with(routes!(schedules::run))
         .with(routes!(schedules::next))
         .with(routes!(workers::list))
+        .with(routes!(workers::drain))
+        .with(routes!(workers::resume))
         .with(routes!(fetch::one))
         .with(routes!(fetch::batch))
         .with(routes!(settle::ack_batch))

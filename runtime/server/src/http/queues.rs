@@ -1,5 +1,7 @@
 //! `/queues`: how queues stand, and what operators set.
 
+use std::time::Instant;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,7 @@ use super::jobs::{Status, status};
 use super::queue_settings::SettingsView;
 use super::read::{Body, NamePath, Query};
 use super::wire::{NameText, Rfc3339, Span};
+use crate::figures::Rates;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueueAnswer {
@@ -40,10 +43,16 @@ pub struct QueueAnswer {
     enqueued: u64,
     failed: u64,
     oldest_pending_at: Option<Rfc3339>,
+    /// Jobs a second, over the last minute.
+    enqueued_per_second: f64,
+    completed_per_second: f64,
+    /// Attempts that failed, and jobs that died.
+    failed_per_second: f64,
 }
 
-impl From<QueueView> for QueueAnswer {
-    fn from(view: QueueView) -> QueueAnswer {
+impl QueueAnswer {
+    fn new(view: QueueView, rates: &Rates) -> QueueAnswer {
+        let recent = rates.of(&view.queue.name, Instant::now(), &view.queue.counts);
         let QueueView { queue, served_by, oldest_pending_at } = view;
         let now = |state| queue.counts.of(state);
         let rate = queue.settings.rate;
@@ -67,6 +76,9 @@ impl From<QueueView> for QueueAnswer {
             enqueued: queue.counts.enqueued,
             failed: queue.counts.failed,
             oldest_pending_at: oldest_pending_at.map(Rfc3339),
+            enqueued_per_second: recent.enqueued,
+            completed_per_second: recent.completed,
+            failed_per_second: recent.failed,
             name: queue.name,
         }
     }
@@ -75,7 +87,8 @@ impl From<QueueView> for QueueAnswer {
 /// All queues, with live figures
 #[utoipa::path(get, path = "/queues", tag = "queues", responses((status = 200, body = Vec<QueueAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
-    Ok(Json(api.store.queues().await?.into_iter().map(QueueAnswer::from).collect()))
+    let views = api.store.queues().await?.into_iter();
+    Ok(Json(views.map(|view| QueueAnswer::new(view, &api.rates)).collect()))
 }
 
 /// One queue, with all its settings.
@@ -92,7 +105,7 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
     let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
     let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
     let settings = view.queue.settings.clone().into();
-    Ok(Json(WholeQueue { queue: view.into(), settings }))
+    Ok(Json(WholeQueue { queue: QueueAnswer::new(view, &api.rates), settings }))
 }
 
 /// Start no more jobs of a queue

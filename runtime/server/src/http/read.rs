@@ -164,6 +164,16 @@ async fn path(parts: &mut Parts, api: &Api) -> Result<String> {
     path.map(|Path(text)| text).map_err(|error| Error::invalid(format!("the path cannot be read: {error}")))
 }
 
+/// Any text in the path, such as the name a worker gave itself.
+pub struct TextPath(pub String);
+
+impl FromRequestParts<Api> for TextPath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<TextPath> {
+        path(parts, api).await.map(TextPath)
+    }
+}
+
 /// The query, as `T`.
 pub struct Query<T>(pub T);
 

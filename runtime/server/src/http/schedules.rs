@@ -29,7 +29,7 @@ struct ScheduleBody<'a> {
     cron: Option<String>,
     timezone: Option<String>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     payload: Option<&'a RawValue>,
     unique_key: Option<String>,
     unique_period: Option<Span>,

@@ -23,7 +23,7 @@ const WORKER_SHUTDOWN: &str = "worker_shutdown";
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Ack<'a> {
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
     /// Whether the chain of the job goes on.
     step_status: Option<StepWord>,
@@ -32,7 +32,7 @@ struct Ack<'a> {
     hold_reason: Option<String>,
     exit_reason: Option<String>,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
     lease_token: Option<String>,
@@ -70,7 +70,7 @@ struct Acks<'a> {
 struct AckOf<'a> {
     job_id: String,
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
     step_status: Option<StepWord>,
     usage: Option<TokenUsage>,

@@ -1,32 +1,86 @@
-//! `GET /workers`: who has fetched lately, as far as this process has seen. A restart forgets them until they come again.
+//! `/workers`: who has fetched lately, who drains, and how many fetches wait where, as far as this process has seen. A restart
+//! forgets them until they come again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use tokio::sync::Notify;
 use utoipa::ToSchema;
 use windlass_core::{QueueName, Runner, State as JobState, Time};
 use windlass_store::{Clock, JobList};
 
 use super::Api;
-use super::error::Result;
+use super::error::{Error, Result};
+use super::jobs::{Status, status};
+use super::read::TextPath;
 use super::wire::{NameText, Rfc3339};
 use crate::limits;
 
 /// Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Workers(Arc<Mutex<BTreeMap<String, Seen>>>);
+#[derive(Clone)]
+pub struct Workers {
+    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    /// Fetches that wait, by queue.
+    waiting: Arc<Mutex<HashMap<QueueName, usize>>>,
+    /// How many may wait on one queue.
+    most: usize,
+    /// Somebody began or ended draining.
+    drains: Arc<Notify>,
+}
+
+/// A fetch's place on its queues, free again when this is dropped.
+pub struct Waiting {
+    workers: Workers,
+    queues: Vec<QueueName>,
+}
 
 struct Seen {
     hostname: String,
     queues: Vec<QueueName>,
     first: Time,
     last: Time,
+    draining: bool,
 }
 
 impl Workers {
+    /// At most so many fetches wait on one queue.
+    pub fn new(most: usize) -> Workers {
+        Workers { seen: Arc::default(), waiting: Arc::default(), most, drains: Arc::default() }
+    }
+
+    /// A place to wait on these queues; the one that is full, when there is none. A storm on one queue is that queue's.
+    pub fn wait(&self, queues: &[QueueName]) -> std::result::Result<Waiting, QueueName> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(full) = queues.iter().find(|queue| waiting.get(queue).is_some_and(|count| *count >= self.most)) {
+            return Err(full.clone());
+        }
+        for queue in queues {
+            *waiting.entry(queue.clone()).or_default() += 1;
+        }
+        Ok(Waiting { workers: self.clone(), queues: queues.to_vec() })
+    }
+
+    /// Returns when this worker is to fetch no more.
+    pub async fn drained(&self, id: &str) {
+        loop {
+            let changed = self.drains.notified();
+            if self.lock().get(id).is_some_and(|seen| seen.draining) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// False when no such worker is known.
+    fn set_draining(&self, id: &str, draining: bool) -> bool {
+        let known = self.lock().get_mut(id).map(|seen| seen.draining = draining).is_some();
+        self.drains.notify_waiters();
+        known
+    }
+
     /// A worker asked for jobs. Those that name themselves with nothing cannot be told apart and are not listed.
     pub fn fetched(&self, id: &str, hostname: &str, queues: &[QueueName], now: Time) {
         if id.is_empty() {
@@ -42,6 +96,7 @@ impl Workers {
             queues: Vec::new(),
             first: now,
             last: now,
+            draining: false,
         });
         hostname.clone_into(&mut seen.hostname);
         seen.queues = queues.to_vec();
@@ -60,7 +115,21 @@ impl Workers {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
         // Entries are changed field by field, and each field is good by itself.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut waiting = self.workers.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in &self.queues {
+            if let Some(count) = waiting.get_mut(queue) {
+                *count -= 1;
+                if *count == 0 {
+                    waiting.remove(queue);
+                }
+            }
+        }
     }
 }
 
@@ -74,6 +143,8 @@ pub struct WorkerAnswer {
     started_at: Rfc3339,
     /// Since this server saw it first.
     uptime_seconds: u64,
+    /// It gets no more jobs, and finishes those it holds.
+    draining: bool,
     /// The jobs it holds.
     jobs: Vec<String>,
 }
@@ -97,7 +168,65 @@ pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
         last_heartbeat: Rfc3339(seen.last),
         started_at: Rfc3339(seen.first),
         uptime_seconds: now.since(seen.first).as_secs(),
+        draining: seen.draining,
         jobs: held.remove(id).unwrap_or_default(),
     });
     Ok(Json(answers.collect()))
+}
+
+/// Give a worker no more jobs; it finishes those it holds
+///
+/// Its fetches wait and are answered with nothing. `resume` lets it have jobs again, and so does a restart of the server.
+#[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", responses((status = 200, body = Status)))]
+pub async fn drain(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+    set(&api, &id, true)?;
+    Ok(status("draining"))
+}
+
+/// Give a worker jobs again
+#[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers", responses((status = 200, body = Status)))]
+pub async fn resume(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+    set(&api, &id, false)?;
+    Ok(status("resumed"))
+}
+
+fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
+    if api.workers.set_draining(id, draining) {
+        return Ok(());
+    }
+    Err(Error::not_found(format!("no worker `{id}` has fetched since the server started; GET /workers lists them")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(name: &str) -> QueueName {
+        name.parse().expect("a name")
+    }
+
+    #[test]
+    fn a_storm_on_one_queue_leaves_room_on_the_others() {
+        let workers = Workers::new(2);
+        let (busy, calm) = (queue("busy"), queue("calm"));
+        let first = workers.wait(&[busy.clone()]).ok();
+        let second = workers.wait(&[busy.clone(), calm.clone()]).ok();
+        assert!(first.is_some() && second.is_some());
+        assert_eq!(workers.wait(&[calm.clone(), busy.clone()]).err(), Some(busy.clone()));
+        let other = workers.wait(&[calm.clone()]).ok();
+        assert!(other.is_some(), "what was refused took no place");
+        drop(second);
+        assert!(workers.wait(&[busy]).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_waits_hears_that_it_drains() {
+        let workers = Workers::new(2);
+        assert!(!workers.set_draining("ann", true), "nobody knows her yet");
+        workers.fetched("ann", "host", &[queue("mail")], Time(1));
+        let own = workers.clone();
+        let waiting = tokio::spawn(async move { own.drained("ann").await });
+        assert!(workers.set_draining("ann", true));
+        waiting.await.expect("it was told");
+    }
 }

@@ -7,6 +7,7 @@ use windlass_core::manifest::Manifest;
 use windlass_core::{Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, Swap, Version};
 
 use super::{Error, Missing, Registry, find_version};
+use crate::figures;
 
 /// A component and what comes with it.
 pub struct Upload {
@@ -35,7 +36,7 @@ impl Registry {
         if let Some(manifest) = &manifest {
             manifest.check()?;
         }
-        let code = self.inner.executor.compile(bytes.clone()).await?;
+        let code = figures::compile(&self.inner.executor, bytes.clone()).await?;
         let component = self.inner.store.keep_blob(bytes).await?;
 
         let _changing = self.inner.changing.lock().await;

@@ -16,6 +16,7 @@ use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, pars
 use windlass_executor::{self as executor, Executor, Rejected};
 use windlass_store::Store;
 
+use crate::figures;
 use crate::kit::{Kit, kit};
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
@@ -206,7 +207,7 @@ impl Registry {
             Ok(bytes) => bytes,
             Err(why) => return Err(Missing::Store { plugin, version: digest, why }),
         };
-        let compiled = self.inner.executor.compile(bytes).await;
+        let compiled = figures::compile(&self.inner.executor, bytes).await;
         let code = compiled.map_err(|why| Missing::Rejected { plugin, version: digest, why })?;
         self.write(|loaded| loaded.code.insert(version.component.sha256, code.clone()));
         Ok(code)

@@ -166,7 +166,10 @@ impl<D: Disk> Engine<D> {
                 counts.completed += 1;
                 let ran = job.started_at.map_or(0, |at| now.since(at).as_millis() as u64);
                 counts.run_ms += ran;
-                counts.wait_ms += (now.since(job.created_at).as_millis() as u64).saturating_sub(ran);
+                let waited = (now.since(job.created_at).as_millis() as u64).saturating_sub(ran);
+                counts.wait_ms += waited;
+                counts.waits.add(waited);
+                counts.runs.add(ran);
             }
             State::Retrying => counts.failed += 1,
             State::Dead => counts.dead += 1,

@@ -30,6 +30,7 @@ pub enum Space {
     Events,
     Plugins,
     Schedules,
+    Webhooks,
     /// Which job holds which blob file.
     Blobs,
     /// What the operator allows each plugin.
@@ -43,7 +44,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 21] = [
+    pub const ALL: [Space; 22] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -60,6 +61,7 @@ impl Space {
         Space::Events,
         Space::Plugins,
         Space::Schedules,
+        Space::Webhooks,
         Space::Blobs,
         Space::Grants,
         Space::Secrets,
@@ -85,6 +87,7 @@ impl Space {
             Space::Events => "events",
             Space::Plugins => "plugins",
             Space::Schedules => "schedules",
+            Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
             Space::Grants => "grants",
             Space::Secrets => "secrets",

@@ -17,7 +17,7 @@ use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, Time,
-    Token, decide, retry,
+    Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -102,6 +102,7 @@ pub struct Engine<D> {
     /// How many attempts of each plugin run in this process.
     pub(super) plugin_limiters: HashMap<String, Limiter>,
     pub(super) schedules: BTreeMap<String, Schedule>,
+    pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
     pub(super) flows: Flows,
     pub(super) next_event: u64,

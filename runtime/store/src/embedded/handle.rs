@@ -2,13 +2,14 @@
 
 use windlass_core::flow::{Dependency, order};
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State};
+use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::keys::{self, TimerFor};
 use super::message::{Outgoing, Request, SettingsChange};
-use crate::{Enqueued, Error, LogLine, ScheduleChange};
+use super::record;
+use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
 
 impl<D: Disk> Engine<D> {
     pub(super) fn handle(&mut self, request: Request) -> Result<(), DiskError> {
@@ -59,6 +60,10 @@ impl<D: Disk> Engine<D> {
             }
             Request::Schedule { change, answer } => {
                 let value = self.change_schedule(change)?;
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Webhook { change, answer } => {
+                let value = self.change_webhook(change);
                 self.outbox.push(Outgoing::Done(answer, value));
             }
             Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),
@@ -170,6 +175,41 @@ impl<D: Disk> Engine<D> {
         self.awake.insert(name);
         self.hard = true;
         Ok(settings)
+    }
+
+    fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
+        let known = |engine: &Engine<D>, id: &str| {
+            engine.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
+        };
+        let hook = match change {
+            WebhookChange::Add(hook) => {
+                hook.check()?;
+                if self.webhooks.len() >= limits::WEBHOOKS {
+                    let why = format!("there are {} webhooks, and there can be no more; remove one", limits::WEBHOOKS);
+                    return Err(Refusal::invalid("url", why).into());
+                }
+                Webhook { created_at: self.now, told: self.next_event.saturating_sub(1), ..*hook }
+            }
+            WebhookChange::Told { id, up_to, delivered, failed, last_error } => {
+                let mut hook = known(self, &id)?;
+                hook.told = hook.told.max(up_to);
+                hook.delivered += delivered;
+                hook.failed += failed;
+                hook.last_error = last_error;
+                hook
+            }
+            WebhookChange::Remove { id } => {
+                known(self, &id)?;
+                self.webhooks.remove(&id);
+                self.batch.delete(Space::Webhooks, id.into_bytes());
+                self.hard = true;
+                return Ok(());
+            }
+        };
+        self.batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), record::encode(&hook));
+        self.webhooks.insert(hook.id.clone(), hook);
+        self.hard = true;
+        Ok(())
     }
 
     fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {

@@ -4,12 +4,13 @@ use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
 
-use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 
 /// A wish, with where to send the answer.
+#[allow(clippy::large_enum_variant, reason = "the large one is nearly every request: a box for each would cost more")]
 pub enum Request {
     Enqueue {
         jobs: Vec<NewJob>,
@@ -81,6 +82,10 @@ pub enum Request {
         change: ScheduleChange,
         answer: Answer<()>,
     },
+    Webhook {
+        change: WebhookChange,
+        answer: Answer<()>,
+    },
     /// Commit what there is, then stop.
     Close {
         answer: oneshot::Sender<()>,
@@ -124,7 +129,9 @@ impl Request {
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
             Request::Plugin { answer, .. } => drop(answer.send(Err(error))),
-            Request::Secret { answer, .. } | Request::Schedule { answer, .. } => drop(answer.send(Err(error))),
+            Request::Secret { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
+                drop(answer.send(Err(error)))
+            }
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
         }

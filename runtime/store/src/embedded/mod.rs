@@ -55,7 +55,7 @@ use self::worker::Shared;
 pub use self::worker::Tally;
 use crate::{
     Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
-    SecretChange, limits,
+    SecretChange, WebhookChange, limits,
 };
 
 #[derive(Clone)]
@@ -205,6 +205,10 @@ impl Embedded {
 
     pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
         self.call(|answer| Request::Secret { change, answer }).await
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        self.call(|answer| Request::Webhook { change, answer }).await
     }
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time};
+use windlass_core::{
+    AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time, Webhook,
+};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
@@ -169,6 +171,10 @@ impl Embedded {
             Ok(running)
         })
         .await
+    }
+
+    pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
+        self.read(|disk| rows(disk, Space::Webhooks)).await
     }
 
     pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {

@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Word};
+use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -62,6 +62,8 @@ impl<D: Disk> Engine<D> {
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))
             .collect();
+        let webhooks: BTreeMap<String, Webhook> =
+            read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
@@ -91,6 +93,7 @@ impl<D: Disk> Engine<D> {
             ceilings: HashMap::new(),
             plugin_limiters: HashMap::new(),
             schedules,
+            webhooks,
             sweeps: Sweeps::default(),
             flows: Flows::default(),
             events: Vec::new(),

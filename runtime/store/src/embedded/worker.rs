@@ -53,6 +53,8 @@ pub struct Tally {
     pub slow: AtomicU64,
     /// Commits by the power of two of their microseconds.
     pub took: [AtomicU64; 32],
+    /// What all of them took.
+    pub micros: AtomicU64,
 }
 
 /// Longer than this is worth a look at the disk.
@@ -68,6 +70,7 @@ impl Tally {
         }
         let power = (u128::BITS - took.as_micros().leading_zeros()).min(31) as usize;
         self.took[power].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
     }
 }
 

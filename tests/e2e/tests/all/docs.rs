@@ -62,3 +62,8 @@ fn the_commands_of_the_api_document_work() {
 fn the_commands_of_the_flows_document_work() {
     commands_work("docs/flows.md");
 }
+
+#[test]
+fn the_commands_of_the_plugins_document_work() {
+    commands_work("docs/plugins.md");
+}

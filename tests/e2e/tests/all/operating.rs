@@ -151,7 +151,7 @@ fn figures_for_prometheus_have_help_type_and_labels() {
         let (name, value) = line.rsplit_once(' ').expect("a sample");
         assert!(value.parse::<f64>().is_ok(), "{line}");
         let family = name.split('{').next().unwrap_or_default();
-        let family = family.trim_end_matches("_sum").trim_end_matches("_count");
+        let family = family.trim_end_matches("_sum").trim_end_matches("_count").trim_end_matches("_bucket");
         assert!(text.contains(&format!("# HELP {family} ")), "{line}");
     }
     assert_eq!(server.get("/readyz").body, json!({"status": "ready"}));

@@ -90,16 +90,22 @@ struct PluginDetails<'a> {
     detail: &'a str,
 }
 
-fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> Bytes {
+/// Plain fields always serialise, and in one line.
+fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
     let kind = event.happening.word();
     let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
     let data = PluginDetails { version, detail: &event.detail };
     let at_ns = u128::from(at.millis()) * 1_000_000;
-    let json = serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at_ns, data });
-    Bytes::from(format!("id: {seq}\nevent: {kind}\ndata: {}\n\n", json.unwrap_or_default()))
+    serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at_ns, data }).unwrap_or_default()
 }
 
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
+    let json = event_json(store, record).await;
+    Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.word()))
+}
+
+/// The `data` of an event, in one line.
+pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let event = &record.event;
     if let EventKind::Plugin(about) = &event.kind {
         return of_plugin(record.seq, event.at, about);
@@ -107,7 +113,7 @@ pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
     let details = details(store, &event.kind, job.as_ref()).await;
-    render(Some(record.seq), event.kind.word(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
+    json(Some(record.seq), event.kind.word(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
 }
 
 /// The end of a job whose events are no longer stored, told from its record.
@@ -120,7 +126,7 @@ pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
         _ => EventKind::Dead { attempt, reason },
     };
     let details = details(store, &kind, Some(job)).await;
-    render(None, kind.word(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
+    render(kind.word(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
 }
 
 pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
@@ -131,7 +137,7 @@ pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
         text: Some(line.text),
         ..Details::default()
     };
-    render(None, "log", job.id, &job.queue, job.scope.as_deref(), line.at, details)
+    render("log", job.id, &job.queue, job.scope.as_deref(), line.at, details)
 }
 
 /// A word about the stream itself.
@@ -140,7 +146,12 @@ pub fn of_stream(kind: &str, code: &str, message: &str) -> Bytes {
     Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))
 }
 
-fn render(
+/// An event without a place in the stream.
+fn render(kind: &str, job: JobId, queue: &QueueName, scope: Option<&str>, at: Time, data: Details) -> Bytes {
+    Bytes::from(format!("event: {kind}\ndata: {}\n\n", json(None, kind, job, queue, scope, at, data)))
+}
+
+fn json(
     seq: Option<u64>,
     kind: &str,
     job: JobId,
@@ -148,14 +159,12 @@ fn render(
     scope: Option<&str>,
     at: Time,
     data: Details,
-) -> Bytes {
+) -> String {
     let at_ns = u128::from(at.millis()) * 1_000_000;
     let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at_ns, data };
     // A map of plain fields always serialises. A result is shown as it was sent, perhaps over several lines; outside of its
     // strings, where it is escaped, a line break is a space like any other.
-    let json = serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ");
-    let id = seq.map_or_else(String::new, |seq| format!("id: {seq}\n"));
-    Bytes::from(format!("{id}event: {kind}\ndata: {json}\n\n"))
+    serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ")
 }
 
 async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details {

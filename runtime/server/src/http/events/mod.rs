@@ -13,6 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +21,7 @@ use windlass_core::{EventKind, Job, JobId, Name, Refusal};
 
 pub use self::hub::Hub;
 use self::hub::Told;
+pub use self::line::event_json;
 use self::watch::{Wanted, Watched, Watcher, is_end};
 use super::Api;
 use super::error::{Error, Result};
@@ -27,6 +29,21 @@ use super::job_view::{self, WholeJob};
 use super::read::{JobPath, Query};
 use super::wire::Span;
 use crate::limits;
+
+/// One event of a stream: lines `id: `, `event: ` and `data: `, one of each, and an empty line.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only described: events are written as text")]
+pub struct StreamEvent {
+    /// Its place in the stream, to come back with. A line of a log has none.
+    #[schema(nullable = false)]
+    id: Option<String>,
+    /// Its kind, such as `completed`; `gone` and `dropped` tell of the stream itself.
+    #[schema(nullable = false)]
+    event: Option<String>,
+    /// JSON with `seq`, `type`, `job_id`, `queue`, `at_ns` and `data`.
+    #[schema(nullable = false)]
+    data: Option<String>,
+}
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -41,7 +58,7 @@ pub struct EventQuery {
 /// Everything that happens, as a live stream
 ///
 /// Every event that passes the filters, from now on or from the last one the client has seen.
-#[utoipa::path(get, path = "/events", tag = "events", params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = String, content_type = "text/event-stream")))]
+#[utoipa::path(get, path = "/events", tag = "events", params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")))]
 pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     let wanted = wanted(&query)?;
@@ -78,7 +95,7 @@ pub struct JobEventQuery {
 /// What happens to one job, as a live stream that ends with it
 ///
 /// What is stored of one job's events, then those to come, until it has ended.
-#[utoipa::path(get, path = "/jobs/{id}/events", tag = "events", params(JobEventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = String, content_type = "text/event-stream"), (status = 204, description = "The job has ended, and the client has seen that.")))]
+#[utoipa::path(get, path = "/jobs/{id}/events", tag = "events", params(JobEventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream"), (status = 204, description = "The job has ended, and the client has seen that.")))]
 pub async fn of_job(
     State(api): State<Api>,
     JobPath(id): JobPath,
@@ -103,6 +120,20 @@ pub async fn of_job(
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
     let watched = Watched { job, log_from, log_live, log_at: Instant::now(), end };
     Ok(watcher.of_job(watched, past, over).into_response())
+}
+
+/// Only the log of a job, from a line on, until it has ended.
+pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
+    let live = api.hub.live();
+    let log_live = api.store.watch_logs();
+    let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let over = job.is_ended();
+    let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
+    // No event has this name: what happens besides is not for this stream.
+    let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
+    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let watched = Watched { job, log_from: Some(from), log_live, log_at: Instant::now(), end };
+    Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }
 
 /// The latest events of a job: from memory, and from disk when it is older than what is in memory.

@@ -176,13 +176,14 @@ impl Watcher {
             return;
         }
         self.last = record.seq;
-        if !self.wanted.wants(record) {
-            return;
-        }
-        if self.job.is_some() && is_end(&record.event.kind) {
+        let of_job = self.job.as_ref().is_some_and(|watched| watched.job.id == record.event.job);
+        if of_job && is_end(&record.event.kind) {
             // An end among the past ones is known to whoever handed them in.
             self.over |= live;
             self.read_log().await;
+        }
+        if !self.wanted.wants(record) {
+            return;
         }
         let line = told.line(&self.store).await;
         self.words.push_back(line);

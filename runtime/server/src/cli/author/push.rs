@@ -1,0 +1,27 @@
+//! `windlass plugin push` of a folder: builds it, uploads it with its manifest, and makes it active.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::build::build;
+use super::project::Project;
+use crate::cli::client::{Remote, part};
+use crate::cli::plugin;
+
+/// Builds and uploads a plugin's folder; gives what the server answers. `query` says how it takes over.
+pub fn push_folder(remote: &Remote, dir: &Path, query: &str) -> anyhow::Result<Value> {
+    let project = Project::open(dir)?;
+    let component = project.component();
+    build(&project, &component)?;
+    upload(remote, &project, &component, query)
+}
+
+pub fn upload(remote: &Remote, project: &Project, component: &Path, query: &str) -> anyhow::Result<Value> {
+    let bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
+    let path = project.folder.join("windlass.toml");
+    let manifest = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let query = format!("queues={}&{query}", part(&project.queues().join(",")));
+    plugin::upload(remote, &project.name, &query, &bytes, Some(&manifest))
+}

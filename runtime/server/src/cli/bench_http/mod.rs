@@ -1,0 +1,304 @@
+//! `windlass bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
+//!
+//! The server, the echo and the load are processes of their own: this program, started again. By turns, so that what else the
+//! machine does meets both. Reading order: `load` (the second process), `peer` (the echo).
+
+pub mod load;
+pub mod peer;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use windlass_core::{Body, NewJob};
+use windlass_store::bench::{Figure, Goal};
+use windlass_store::{Durability, Options, Store};
+
+use crate::clock::SystemClock;
+use load::Shape;
+
+/// What to measure with.
+pub struct Setting {
+    pub quick: bool,
+    /// Where the data folders are made, and removed.
+    pub dir: PathBuf,
+    /// A plugin that tells when it began.
+    pub guest: PathBuf,
+}
+
+const CONNECTIONS: usize = 64;
+const BATCH: usize = 1_000;
+const WATCHERS: usize = 1_000;
+
+pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
+    let span = if setting.quick { 2.0 } else { 8.0 };
+    let rounds = if setting.quick { 2 } else { 4 };
+    let mut figures = throughput(setting, span, rounds)?;
+    figures.push(batches(setting, span)?);
+    match first_instruction(setting)? {
+        Some(figure) => figures.push(figure),
+        None => say(&format!("{} is not there; `make plugins` builds it", setting.guest.display())),
+    }
+    figures.push(watchers(setting, span, rounds)?);
+    Ok(figures)
+}
+
+/// One job per request, and fetch and ack by many workers: requests a second, against the echo's.
+fn throughput(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
+    let echo = Process::start(&["bench", "echo"])?;
+    let folder = Folder::new(setting, "enqueue")?;
+    let server = Process::serve(&folder.0)?;
+    let body = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}}).to_string();
+    let (mut alone, mut stored, mut worked) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=rounds {
+        let bare = load::spawn(&Shape::post(&echo.url, "/echo", &body, CONNECTIONS, span))?;
+        let enqueued = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue", &body, CONNECTIONS, span))?;
+        // What was just stored is fetched and acked: more than can be done in the span.
+        let fetched = load::spawn(&Shape::work(&server.url, "bench", CONNECTIONS, span))?;
+        say(&format!("echo {bare:.0}/s, enqueue {enqueued:.0}/s, fetch and ack {fetched:.0}/s"));
+        // The first round warms up.
+        if round > 0 {
+            alone.push(bare);
+            stored.push(enqueued);
+            worked.push(fetched);
+        }
+    }
+    let limit = median(alone);
+    let figure = |name, value: f64, goal| Figure {
+        name,
+        value,
+        unit: "requests/s",
+        limit: Some(limit),
+        ratio: value / limit,
+        goal: Goal::AtLeast(goal),
+    };
+    Ok(vec![figure("http_enqueue", median(stored), 0.35), figure("http_fetch_ack", median(worked), 0.3)])
+}
+
+/// Jobs a second in batches of a thousand, against the engine without HTTP.
+fn batches(setting: &Setting, span: f64) -> anyhow::Result<Figure> {
+    let folder = Folder::new(setting, "engine")?;
+    let limit = engine_rate(&folder.0, span)?;
+    drop(folder);
+    let folder = Folder::new(setting, "batch")?;
+    let server = Process::serve(&folder.0)?;
+    let value = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue/batch", &batch_body(), 4, span))? * BATCH as f64;
+    say(&format!("batches of {BATCH}: {value:.0} jobs/s over HTTP, {limit:.0} jobs/s in the engine"));
+    Ok(Figure {
+        name: "http_batch",
+        value,
+        unit: "jobs/s",
+        limit: Some(limit),
+        ratio: value / limit,
+        goal: Goal::AtLeast(0.6),
+    })
+}
+
+fn batch_body() -> String {
+    let job = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}});
+    json!({"jobs": vec![job; BATCH]}).to_string()
+}
+
+/// The engine's own: the same batches, from as many callers.
+fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
+    let options = Options { dir: dir.to_owned(), durability: Durability::Fsync };
+    let store = Store::open(options, Arc::new(SystemClock::start()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let payload = Bytes::from(json!({"text": "x".repeat(200)}).to_string());
+    let began = Instant::now();
+    let done = runtime.block_on(async {
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let (store, payload) = (store.clone(), payload.clone());
+            callers.spawn(async move {
+                let mut done = 0;
+                while began.elapsed().as_secs_f64() < span {
+                    let job = || NewJob {
+                        queue: "bench".parse().ok(),
+                        payload: Some(Body::Inline(payload.clone())),
+                        ..NewJob::default()
+                    };
+                    store.enqueue((0..BATCH).map(|_| job()).collect()).await?;
+                    done += BATCH;
+                }
+                Ok::<usize, windlass_store::Error>(done)
+            });
+        }
+        let mut done = 0;
+        while let Some(caller) = callers.join_next().await {
+            done += caller??;
+        }
+        anyhow::Ok(done)
+    })?;
+    let rate = done as f64 / began.elapsed().as_secs_f64();
+    runtime.block_on(store.close());
+    Ok(rate)
+}
+
+/// An idle server gets one job: from before the request to the guest's first instruction.
+fn first_instruction(setting: &Setting) -> anyhow::Result<Option<Figure>> {
+    let Ok(guest) = std::fs::read(&setting.guest) else { return Ok(None) };
+    let folder = Folder::new(setting, "first")?;
+    let server = Process::serve(&folder.0)?;
+    let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+    agent.put(format!("{}/api/v1/plugins/clock?queues=clock", server.url)).send(&guest[..])?;
+    let count = if setting.quick { 100 } else { 1_000 };
+    let mut spans = Vec::new();
+    let mut syncs = Vec::new();
+    for round in 0..count + 10 {
+        // By turns with the disk alone, so that both meet the same disk.
+        let sync = fsync(&folder.0)?;
+        std::thread::sleep(Duration::from_millis(2));
+        let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let job = json!({"queue": "clock", "payload": {"try": "clock"}});
+        let answer: Value =
+            agent.post(format!("{}/api/v1/enqueue", server.url)).send_json(&job)?.body_mut().read_json()?;
+        let id = answer["job_id"].as_str().unwrap_or_default();
+        let job: Value = agent.get(format!("{}/api/v1/jobs/{id}/wait", server.url)).call()?.body_mut().read_json()?;
+        let began: u128 = match job["result"].as_str().or(job["result"]["$base64"].as_str()) {
+            Some(text) => text.parse().or_else(|_| decode(text))?,
+            None => job["result"].as_u64().map(u128::from).with_context(|| format!("no time in {job}"))?,
+        };
+        // The first few find cold caches.
+        if round >= 10 {
+            spans.push((began.saturating_sub(before.as_nanos())) as f64 / 1e6);
+            syncs.push(sync.as_secs_f64() * 1e3);
+        }
+    }
+    let (value, sync) = (median(spans), median(syncs));
+    let limit = sync + 0.6;
+    say(&format!("first instruction after {value:.3} ms, one fsync takes {sync:.3} ms"));
+    Ok(Some(Figure {
+        name: "http_first_instruction",
+        value,
+        unit: "ms",
+        limit: Some(limit),
+        ratio: value / limit,
+        goal: Goal::AtMost(1.0),
+    }))
+}
+
+/// A result that is not JSON is shown in base64.
+fn decode(text: &str) -> anyhow::Result<u128> {
+    use base64::Engine;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text)?;
+    Ok(String::from_utf8(bytes)?.trim_matches('"').parse()?)
+}
+
+/// One append and its sync, as a commit's journal does it.
+fn fsync(dir: &Path) -> anyhow::Result<Duration> {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("probe"))?;
+    let began = Instant::now();
+    file.write_all(&[7; 600])?;
+    file.sync_data()?;
+    Ok(began.elapsed())
+}
+
+/// A thousand watchers on one busy job: what the engine does meanwhile, in batches, against the same without them.
+fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figure> {
+    let folder = Folder::new(setting, "watchers")?;
+    let server = Process::serve(&folder.0)?;
+    let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+    let answer: Value = agent
+        .post(format!("{}/api/v1/enqueue", server.url))
+        .send_json(json!({"queue": "busy"}))?
+        .body_mut()
+        .read_json()?;
+    let id = answer["job_id"].as_str().unwrap_or_default().to_owned();
+    agent.post(format!("{}/api/v1/fetch", server.url)).send_json(json!({"queues": ["busy"], "worker_id": "bench"}))?;
+    let batch = batch_body();
+    let shape = Shape::post(&server.url, "/api/v1/enqueue/batch", &batch, 4, span);
+    let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    for round in 0..=rounds {
+        let without = load::spawn(&shape)? * BATCH as f64;
+        let watching = load::Watching::start(&server.url, &id, WATCHERS)?;
+        let with = load::spawn(&shape)? * BATCH as f64;
+        let events = watching.stop()?;
+        say(&format!("{without:.0} jobs/s alone, {with:.0} jobs/s with {WATCHERS} watchers, {events} events sent"));
+        if round > 0 {
+            alone.push(without);
+            watched.push(with);
+        }
+    }
+    let (limit, value) = (median(alone), median(watched));
+    Ok(Figure {
+        name: "http_watchers",
+        value,
+        unit: "jobs/s",
+        limit: Some(limit),
+        ratio: value / limit,
+        goal: Goal::AtLeast(0.95),
+    })
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or_default()
+}
+
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+/// This program, started again. Dropped, it is stopped.
+struct Process {
+    child: Child,
+    url: String,
+}
+
+impl Process {
+    fn serve(dir: &Path) -> anyhow::Result<Process> {
+        let dir = dir.to_str().context("the folder's name is not text")?;
+        Process::start(&["serve", "--listen", "127.0.0.1:0", "--data", dir])
+    }
+
+    /// Waits until it says where it listens.
+    fn start(arguments: &[&str]) -> anyhow::Result<Process> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child =
+            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let stderr = child.stderr.take().ok_or_else(|| anyhow!("no pipe"))?;
+        let mut lines = BufReader::new(stderr).lines();
+        let url = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned()));
+        let Some(url) = url else {
+            let _ = child.kill();
+            bail!("`windlass {}` did not start", arguments.join(" "));
+        };
+        // What it says further on is read, so that it never waits for a reader.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Ok(Process { child, url })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A data folder that goes with its measurement.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(setting: &Setting, name: &str) -> anyhow::Result<Folder> {
+        let path = setting.dir.join(format!("windlass-bench-http-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,172 @@
+//! Figures that only this process knows: how long plugins took to compile, and how fast queues have moved lately.
+//!
+//! They begin anew with the process. What is counted for good is counted by the store.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::time::sleep;
+use windlass_core::{Counts, Histogram, QueueName};
+use windlass_executor::{Executor, Plugin, Rejected};
+use windlass_store::Store;
+
+use crate::{Shutdown, limits};
+
+/// How long components took to compile, those from the cache among them.
+pub static COMPILES: Spans = Spans::new();
+
+/// Counts of spans by their length, that many threads add to.
+pub struct Spans {
+    counts: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
+    micros: AtomicU64,
+}
+
+impl Spans {
+    const fn new() -> Spans {
+        Spans { counts: [const { AtomicU64::new(0) }; Histogram::BOUNDS_MS.len() + 1], micros: AtomicU64::new(0) }
+    }
+
+    pub fn add(&self, span: Duration) {
+        let millis = span.as_secs_f64() * 1_000.0;
+        let at = Histogram::BOUNDS_MS.partition_point(|bound| (*bound as f64) < millis);
+        self.counts[at].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub fn counts(&self) -> Vec<u64> {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.micros.load(Ordering::Relaxed) as f64 / 1e6
+    }
+}
+
+/// Compiles, and notes how long it took.
+pub async fn compile(executor: &Executor, bytes: Bytes) -> Result<Plugin, Rejected> {
+    let began = Instant::now();
+    let compiled = executor.compile(bytes).await;
+    COMPILES.add(began.elapsed());
+    compiled
+}
+
+/// How fast each queue has moved over the last minute. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Rates(Arc<Mutex<VecDeque<Sample>>>);
+
+struct Sample {
+    at: Instant,
+    queues: HashMap<QueueName, Passed>,
+}
+
+/// What has passed through a queue since it was made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    enqueued: u64,
+    completed: u64,
+    failed: u64,
+}
+
+/// Jobs per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    pub enqueued: f64,
+    pub completed: f64,
+    pub failed: f64,
+}
+
+impl Rates {
+    /// Looks at the queues every few seconds, until the server stops.
+    pub fn start(store: Store, shutdown: Shutdown) -> Rates {
+        let rates = Rates::default();
+        let own = rates.clone();
+        tokio::spawn(async move {
+            loop {
+                if let Ok(views) = store.queues().await {
+                    own.note(Instant::now(), views.iter().map(|view| (&view.queue.name, &view.queue.counts)));
+                }
+                tokio::select! {
+                    () = sleep(limits::RATE_SAMPLE) => {}
+                    () = shutdown.requested() => return,
+                }
+            }
+        });
+        rates
+    }
+
+    fn note<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
+        let queues = queues.map(|(name, counts)| (name.clone(), Passed::from(counts))).collect();
+        let mut samples = self.lock();
+        samples.push_back(Sample { at, queues });
+        // The oldest that is kept is the first from before the span.
+        while samples.get(1).is_some_and(|second| at.duration_since(second.at) >= limits::RATE_SPAN) {
+            samples.pop_front();
+        }
+    }
+
+    /// Since the oldest sample, which is a minute old once the server has run that long.
+    pub fn of(&self, queue: &QueueName, now: Instant, counts: &Counts) -> Rate {
+        let samples = self.lock();
+        let Some(oldest) = samples.front() else { return Rate::default() };
+        let before = oldest.queues.get(queue).copied().unwrap_or_default();
+        let seconds = now.duration_since(oldest.at).as_secs_f64().max(1.0);
+        let passed = Passed::from(counts);
+        let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds * 1_000.0).round() / 1_000.0;
+        Rate {
+            enqueued: rate(passed.enqueued, before.enqueued),
+            completed: rate(passed.completed, before.completed),
+            failed: rate(passed.failed, before.failed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Sample>> {
+        // Samples are pushed and popped whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<&Counts> for Passed {
+    fn from(counts: &Counts) -> Passed {
+        Passed { enqueued: counts.enqueued, completed: counts.completed, failed: counts.failed + counts.dead }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(enqueued: u64, completed: u64) -> Counts {
+        Counts { enqueued, completed, ..Counts::default() }
+    }
+
+    #[test]
+    fn a_rate_is_counted_over_the_last_minute_and_no_longer() {
+        let rates = Rates::default();
+        let queue: QueueName = "mail".parse().expect("a name");
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(rates.of(&queue, start, &counts(5, 5)), Rate::default(), "nothing is known yet");
+        for tick in 0..=20u64 {
+            let now = counts(tick * 500, tick * 50);
+            rates.note(at(tick * 5), [(&queue, &now)].into_iter());
+        }
+        let rate = rates.of(&queue, at(100), &counts(10_000, 1_000));
+        assert_eq!((rate.enqueued, rate.completed, rate.failed), (100.0, 10.0, 0.0));
+        let stopped = rates.of(&queue, at(160), &counts(10_000, 1_000));
+        assert!(stopped.enqueued < 50.0, "{stopped:?}");
+    }
+
+    #[test]
+    fn a_span_is_counted_where_its_bound_is() {
+        let spans = Spans::new();
+        for millis in [1, 3, 7_200_000] {
+            spans.add(Duration::from_millis(millis));
+        }
+        let counts = spans.counts();
+        assert_eq!((counts[0], counts[2], counts.last()), (1, 1, Some(&1)));
+        assert_eq!(counts.iter().sum::<u64>(), 3);
+    }
+}

@@ -1,0 +1,186 @@
+//! Events sent to addresses that asked for them: each once at least, in order, signed, and from where it stopped last time.
+//!
+//! One task for each webhook reads stored events after its durable cursor, so that a slow address holds up nobody and a restart
+//! goes on where it was. It never delivers to an address inside this machine or its networks unless the server was told so.
+
+mod post;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use tokio::sync::Notify;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+use windlass_core::Webhook;
+use windlass_store::{EventRecord, Store, WebhookChange};
+
+use crate::http::event_json;
+use crate::{Shutdown, limits};
+pub use post::{Target, Undelivered};
+
+/// Whoever adds or removes a webhook says so here. Cheap to clone.
+#[derive(Clone)]
+pub struct Webhooks {
+    changed: Arc<Notify>,
+    private: bool,
+}
+
+impl Webhooks {
+    /// Begins to deliver, until the server stops.
+    pub fn start(store: Store, private: bool, shutdown: Shutdown) -> Webhooks {
+        let webhooks = Webhooks { changed: Arc::new(Notify::new()), private };
+        tokio::spawn(webhooks.clone().run(store, shutdown));
+        webhooks
+    }
+
+    /// Webhooks were added or removed.
+    pub fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Whether it may be delivered to, as far as that can be said before its name is looked up.
+    pub fn check(&self, url: &str) -> Result<Target, String> {
+        let target = Target::parse(url)?;
+        target.check_literal(self.private)?;
+        Ok(target)
+    }
+
+    async fn run(self, store: Store, shutdown: Shutdown) {
+        let mut tasks: HashMap<String, JoinHandle<()>> = HashMap::new();
+        loop {
+            match store.webhooks().await {
+                Ok(hooks) => {
+                    tasks.retain(|id, task| {
+                        let wanted = hooks.iter().any(|hook| hook.id == *id);
+                        if !wanted {
+                            task.abort();
+                        }
+                        wanted && !task.is_finished()
+                    });
+                    for hook in hooks.into_iter().filter(|hook| hook.enabled) {
+                        let (store, private) = (store.clone(), self.private);
+                        tasks.entry(hook.id.clone()).or_insert_with(|| tokio::spawn(deliver(store, hook, private)));
+                    }
+                }
+                Err(error) => warn!("the webhooks cannot be read: {error}"),
+            }
+            tokio::select! {
+                () = self.changed.notified() => {}
+                // A task that ended with the store for a moment is started again.
+                () = sleep(limits::SSE_COMMENT) => {}
+                () = shutdown.requested() => break,
+            }
+        }
+        for task in tasks.into_values() {
+            task.abort();
+        }
+    }
+}
+
+/// One webhook's life: page after page of stored events, then waiting for more.
+async fn deliver(store: Store, mut hook: Webhook, private: bool) {
+    let mut news = store.watch();
+    loop {
+        let page = match store.events_after(hook.told, limits::DELIVERIES).await {
+            Ok(page) => page,
+            Err(error) => {
+                warn!(webhook = hook.id, "its events cannot be read: {error}");
+                sleep(limits::STORE_RETRY).await;
+                continue;
+            }
+        };
+        let Some(last) = page.last().map(|record| record.seq) else {
+            // What is told live may reach the disk a little later: looked for again soon, and whenever there is news.
+            match timeout(limits::DELIVERY_LOOK, news.recv()).await {
+                Ok(Err(RecvError::Closed)) => return,
+                Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => continue,
+            }
+        };
+        let mut tally = (0, 0, hook.last_error.take());
+        for record in page.iter().filter(|record| hook.wants(&record.event.kind)) {
+            match insist(&store, &hook, record, private).await {
+                Ok(()) => tally = (tally.0 + 1, tally.1, None),
+                Err(why) => {
+                    info!(webhook = hook.id, "event {} is given up: {why}", record.seq);
+                    tally = (tally.0, tally.1 + 1, Some(why));
+                }
+            }
+        }
+        hook.told = last;
+        hook.last_error.clone_from(&tally.2);
+        // A page in which it wanted nothing is not worth a write of its own, unless it is far behind.
+        if tally.0 + tally.1 == 0 && page.len() < limits::DELIVERIES {
+            continue;
+        }
+        let change = WebhookChange::Told {
+            id: hook.id.clone(),
+            up_to: last,
+            delivered: tally.0,
+            failed: tally.1,
+            last_error: tally.2,
+        };
+        if let Err(error) = store.change_webhook(change).await {
+            // Removed meanwhile, or the store is closing: some of these events are told again after a restart.
+            warn!(webhook = hook.id, "how far it was told is not stored: {error}");
+            return;
+        }
+    }
+}
+
+/// One event, again and again with longer pauses, as often as the webhook allows.
+async fn insist(store: &Store, hook: &Webhook, record: &EventRecord, private: bool) -> Result<(), String> {
+    let body = event_json(store, record).await;
+    let mut pause = limits::DELIVERY_RETRY;
+    let mut tries = 0;
+    loop {
+        let headers = [
+            ("content-type", "application/json".to_owned()),
+            ("user-agent", concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned()),
+            ("x-windlass-event", record.event.kind.word().to_owned()),
+            ("x-windlass-delivery", format!("{}:{}", hook.id, record.seq)),
+            ("x-windlass-webhook", hook.id.clone()),
+        ];
+        let signature = hook.secret.as_ref().map(|secret| ("x-windlass-signature", sign(secret, body.as_bytes())));
+        let headers = headers.into_iter().chain(signature);
+        let told = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
+        let why = match told {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Undelivered::Never(why))) => return Err(why),
+            Ok(Err(Undelivered::Perhaps(why))) => why,
+            Err(_) => format!("no answer within {} s", limits::DELIVERY.as_secs()),
+        };
+        if tries >= hook.retry_limit {
+            return Err(why);
+        }
+        tries += 1;
+        sleep(pause).await;
+        pause = (pause * 2).min(limits::DELIVERY_RETRY_MOST).max(Duration::from_millis(1));
+    }
+}
+
+/// `sha256=` and the HMAC of the body under the secret, in hexadecimal.
+fn sign(secret: &str, body: &[u8]) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
+        return String::new(); // HMAC takes a key of any length.
+    };
+    mac.update(body);
+    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_the_one_that_others_compute() {
+        // The second test case of RFC 4231.
+        let expected = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(sign("Jefe", b"what do ya want for nothing?"), expected);
+    }
+}

@@ -1,0 +1,181 @@
+//! One POST to an address outside: the name is looked up once, every address it has is checked, and the connection goes to the
+//! checked one. Redirects are not followed: they would lead around the check.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, LazyLock};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use windlass_core::egress::{Reach, reach};
+
+/// Where a webhook goes.
+#[derive(Debug)]
+pub struct Target {
+    https: bool,
+    host: String,
+    port: u16,
+    /// As the `Host` header names it.
+    authority: String,
+    path: String,
+}
+
+/// Why an event did not arrive.
+#[derive(Debug)]
+pub enum Undelivered {
+    /// And never will.
+    Never(String),
+    /// Another try may go better.
+    Perhaps(String),
+}
+
+/// How much of an answer is read, so that the connection ends in order.
+const ANSWER: usize = 64 * 1024;
+
+impl Target {
+    pub fn parse(url: &str) -> Result<Target, String> {
+        let wrong = || format!("{url:?} is not an address to send to; write one such as https://example.com/hooks");
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let https = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong()),
+        };
+        let authority = uri.authority().ok_or_else(wrong)?;
+        if authority.as_str().contains('@') {
+            return Err("an address with a user and password in it is not taken; use `secret` instead".to_owned());
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(wrong());
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let port = authority.port_u16().unwrap_or(if https { 443 } else { 80 });
+        Ok(Target { https, host, port, authority: authority.as_str().to_owned(), path })
+    }
+
+    /// An address written as numbers can be judged before anybody connects.
+    pub fn check_literal(&self, private: bool) -> Result<(), String> {
+        match self.host.parse::<IpAddr>() {
+            Ok(address) => allowed(address, private),
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn addresses(&self, private: bool) -> Result<Vec<SocketAddr>, Undelivered> {
+        let found = lookup_host((self.host.as_str(), self.port)).await;
+        let found: Vec<SocketAddr> = match found {
+            Ok(found) => found.collect(),
+            Err(error) => return Err(Undelivered::Perhaps(format!("{} is not found: {error}", self.host))),
+        };
+        for address in &found {
+            allowed(address.ip(), private).map_err(Undelivered::Never)?;
+        }
+        if found.is_empty() {
+            return Err(Undelivered::Perhaps(format!("{} has no address", self.host)));
+        }
+        Ok(found)
+    }
+}
+
+fn allowed(address: IpAddr, private: bool) -> Result<(), String> {
+    match reach(address) {
+        Reach::Public => Ok(()),
+        Reach::Private(_) if private => Ok(()),
+        Reach::Private(what) => Err(format!(
+            "{address} is {what}; the server delivers there only when it is started with --webhooks-private"
+        )),
+        Reach::Never(what) => Err(format!("{address} is {what}; nothing can be delivered there")),
+    }
+}
+
+/// Sends the body; anything but a 2xx is a failure.
+pub async fn post(
+    url: &str,
+    private: bool,
+    headers: impl Iterator<Item = (&'static str, String)>,
+    body: String,
+) -> Result<(), Undelivered> {
+    let target = Target::parse(url).map_err(Undelivered::Never)?;
+    let addresses = target.addresses(private).await?;
+    let perhaps = |error: &dyn std::fmt::Display| Undelivered::Perhaps(format!("{}: {error}", target.authority));
+    let stream = TcpStream::connect(&addresses[..]).await.map_err(|error| perhaps(&error))?;
+    let mut request = Request::post(&target.path).header("host", &target.authority);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(body.into())).map_err(|error| Undelivered::Never(error.to_string()))?;
+    let status = if target.https {
+        let name = ServerName::try_from(target.host.clone());
+        let name = name.map_err(|error| Undelivered::Never(format!("{}: {error}", target.host)))?;
+        let stream = TlsConnector::from(Arc::clone(&TLS)).connect(name, stream).await;
+        exchange(stream.map_err(|error| perhaps(&error))?, request).await
+    } else {
+        exchange(stream, request).await
+    };
+    match status {
+        Ok(status) if status.is_success() => Ok(()),
+        Ok(status) => Err(Undelivered::Perhaps(format!("{} answered {status}", target.authority))),
+        Err(error) => Err(perhaps(&error)),
+    }
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<bytes::Bytes>>) -> Result<hyper::StatusCode, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    // What it says besides is nobody's business here.
+    let _ = Limited::new(response.into_body(), ANSWER).collect().await;
+    drop(sender);
+    connection.abort();
+    Ok(status)
+}
+
+/// The roots that browsers trust.
+static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_with_its_host_port_and_path() {
+        let target = Target::parse("https://example.com/hooks?a=1").expect("an address");
+        assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("example.com", 443, "/hooks?a=1"));
+        let target = Target::parse("http://[::1]:8080").expect("an address");
+        assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("::1", 8080, "/"));
+        for wrong in ["", "example.com", "ftp://example.com", "http://", "http://u:p@example.com/", "/hooks"] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn inner_addresses_are_refused_unless_they_are_allowed() {
+        for inner in ["http://127.0.0.1/", "http://10.1.2.3/", "http://[::1]/", "http://169.254.169.254/latest"] {
+            let target = Target::parse(inner).expect("an address");
+            let why = target.check_literal(false).expect_err(inner);
+            assert!(why.contains("--webhooks-private"), "{why}");
+            assert!(target.check_literal(true).is_ok(), "{inner}");
+        }
+        assert!(Target::parse("http://0.0.0.0/").expect("an address").check_literal(true).is_err());
+        assert!(Target::parse("http://93.184.216.34/").expect("an address").check_literal(false).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_inside_is_refused_when_it_is_looked_up() {
+        let told = post("http://localhost:9/", false, std::iter::empty(), String::new()).await;
+        assert!(matches!(told, Err(Undelivered::Never(_))), "{told:?}");
+    }
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Lets schemathesis try the API of a running server against its own description: no 5xx, and no answer off its schema.
+#
+# usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES-PER-OPERATION [SECONDS-AT-MOST]]
+#
+# schemathesis is installed once into a virtual environment in the cache folder. Where Python or the package index cannot be
+# reached, it says so and passes: the e2e tests check the description without it. SCHEMATHESIS=require makes that a failure.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+VERSION=4.32.5
+BINARY=${1:?usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES [SECONDS]]}
+EXAMPLES=${2:-8}
+SECONDS_AT_MOST=${3:-40}
+VENV=$CACHE/schemathesis-$VERSION
+
+skip() {
+    if [ "${SCHEMATHESIS:-}" = require ]; then fail "$@"; fi
+    warn "$1 The API is not fuzzed this time."
+    exit 0
+}
+
+install() {
+    have python3 || skip "python3 is missing." "Install it with your package manager."
+    say "installing schemathesis $VERSION into $VENV (once)"
+    rm -rf "$VENV"
+    { python3 -m venv "$VENV" && "$VENV/bin/pip" install --quiet "schemathesis==$VERSION"; } >&2 || {
+        rm -rf "$VENV"
+        skip "schemathesis could not be installed." "Check the network and pip's index."
+    }
+    touch "$VENV/complete"
+}
+
+[ -e "$VENV/complete" ] || install
+
+work=$(mktemp -d)
+server=
+cleanup() {
+    if [ -n "$server" ]; then kill "$server" 2>/dev/null && wait "$server" 2>/dev/null || true; fi
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+"$BINARY" serve --listen 127.0.0.1:0 --data "$work/data" >"$work/log" 2>&1 &
+server=$!
+url=
+for _ in $(seq 300); do
+    url=$(sed -n 's/.*is listening on \(http[^ ]*\).*/\1/p' "$work/log" | head -n 1)
+    [ -n "$url" ] && break
+    kill -0 "$server" 2>/dev/null || { cat "$work/log" >&2; fail "the server did not start (see above)."; }
+    sleep 0.1
+done
+[ -n "$url" ] || fail "the server did not start within half a minute."
+
+# A stream that never ends is the one thing a test of single answers cannot look at.
+status=0
+PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/schemathesis" run "$url/openapi.json" \
+    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance \
+    --exclude-path /api/v1/events --phases examples,coverage,fuzzing --max-examples "$EXAMPLES" --max-time "$SECONDS_AT_MOST" \
+    --request-timeout 10 --warnings off --no-color >"$work/report" 2>&1 || status=$?
+if [ "$status" != 0 ] || grep -q ' ERROR ' "$work/log"; then
+    cat "$work/report" >&2
+    grep ' ERROR ' "$work/log" >&2 || true
+    fail "the API does not keep to its description (see above)."
+fi
+tail -n 4 "$work/report" >&2
