@@ -108,13 +108,8 @@ async fn a_canary_is_counted_in_the_commit_and_promoted_by_it() {
     change(&house, upload(1, &["a"], Manifest::default())).await;
     change(&house, upload(2, &["a"], Manifest::default())).await;
     change(&house, PluginCommand::Activate { version: [1; 32], swap: Swap::Drain }).await;
-    let new = NewCanary {
-        version: [2; 32],
-        share: 50,
-        max_failures_per_mille: 0,
-        min_attempts: 2,
-        promote_after: Some(2),
-    };
+    let new =
+        NewCanary { version: [2; 32], share: 50, max_failures_per_mille: 0, min_attempts: 2, promote_after: Some(2) };
     change(&house, PluginCommand::StartCanary(new)).await;
     let mut versions = Vec::new();
     for _ in 0..4 {
