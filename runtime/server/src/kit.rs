@@ -84,8 +84,7 @@ mod tests {
 
     #[test]
     fn what_both_sides_agree_on_reaches_the_attempt() {
-        let mut manifest = Manifest::default();
-        manifest.reuse = 3;
+        let mut manifest = Manifest { reuse: 3, ..Manifest::default() };
         manifest.config.insert("region".into(), "eu".into());
         manifest.capabilities.secrets = vec!["token".into(), "other".into()];
         manifest.capabilities.read = vec!["/data".into()];

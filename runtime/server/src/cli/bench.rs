@@ -25,6 +25,8 @@ enum What {
     Engine(Options),
     /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
     Guest(GuestOptions),
+    /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
+    Flow(Options),
     /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
     Http(HttpOptions),
     /// Started by `http`: answers every body with itself
@@ -84,6 +86,10 @@ impl Bench {
             What::Guest(GuestOptions { options, guest }) => {
                 let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
                 show(&bench_guest::run(&setting)?, options.output)
+            }
+            What::Flow(options) => {
+                let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
+                show(&figures, options.output)
             }
             What::Http(HttpOptions { options, guest }) => {
                 let setting = bench_http::Setting { quick: options.quick, dir: options.dir, guest };

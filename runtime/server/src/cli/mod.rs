@@ -9,6 +9,7 @@ mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod flow;
 mod grant;
 mod job;
 mod plugin;
@@ -43,6 +44,7 @@ enum Command {
     Job(job::Job),
     Queue(queue::Queue),
     Batch(batch::Batch),
+    Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Secret(secret::Secret),
@@ -73,6 +75,7 @@ impl Cli {
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Batch(batch) => done(batch.run()),
+            Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),
