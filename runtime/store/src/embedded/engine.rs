@@ -168,7 +168,9 @@ impl<D: Disk> Engine<D> {
 
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
-        if self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work || !self.awake.is_empty() {
+        let given_back = !self.waiting.lost.is_empty();
+        let busy = self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work;
+        if busy || given_back || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
         let timer = self.timers.next(&self.disk)?;

@@ -5,6 +5,7 @@ mod counting;
 mod plugins;
 mod stops;
 mod table;
+mod ties;
 mod unique;
 mod words;
 
@@ -25,6 +26,8 @@ pub struct Desk {
     pub effects: Vec<Effect>,
     pub events: Vec<EventKind>,
     pub errors: usize,
+    /// What the next enqueue depends on.
+    pub dependencies: Vec<(crate::JobId, State)>,
     asked: u64,
 }
 
@@ -39,6 +42,7 @@ impl Desk {
             effects: Vec::new(),
             events: Vec::new(),
             errors: 0,
+            dependencies: Vec::new(),
             asked: 0,
         }
     }
@@ -82,7 +86,7 @@ impl Desk {
             target_lock,
             plugin: self.plugin.as_ref(),
             children: 0,
-            dependencies: Vec::new(),
+            dependencies: self.dependencies.clone(),
         };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
