@@ -11,6 +11,7 @@ mod command;
 mod decide;
 pub mod egress;
 mod event;
+pub mod figure;
 pub mod flow;
 pub mod grant;
 mod id;

@@ -1,8 +1,9 @@
-//! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod author;
 mod batch;
 mod bench;
+mod bench_guest;
 mod bench_http;
 mod bench_languages;
 mod client;
@@ -14,6 +15,7 @@ mod grant;
 mod job;
 mod plugin;
 mod queue;
+mod run;
 mod schedule;
 mod secret;
 mod serve;
@@ -38,6 +40,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Queue(queue::Queue),
@@ -68,6 +71,7 @@ impl Cli {
         let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
         match self.command {
             Command::Serve(serve) => done(serve.run()),
+            Command::Run(run) => run.run(),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),

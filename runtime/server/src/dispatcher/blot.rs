@@ -8,7 +8,7 @@ use crate::limits;
 
 /// The texts to blot out. Cheap when there are none.
 #[derive(Default)]
-pub(super) struct Blot {
+pub(crate) struct Blot {
     /// Longest first, so that no part of a longer one is left.
     texts: Vec<String>,
 }
@@ -20,7 +20,7 @@ const LEAST: usize = limits::SECRET_LEAST;
 const LEAST_LINE: usize = 8;
 
 impl Blot {
-    pub(super) fn of(permissions: &Permissions) -> Blot {
+    pub(crate) fn of(permissions: &Permissions) -> Blot {
         let mut texts = Vec::new();
         for value in permissions.secrets.values().flatten().map(Secret::reveal) {
             let lines = value.lines().map(str::trim).filter(|line| line.len() >= LEAST_LINE && *line != value);
@@ -34,7 +34,7 @@ impl Blot {
     }
 
     /// The text without secrets.
-    pub(super) fn clean(&self, mut text: String) -> String {
+    pub(crate) fn clean(&self, mut text: String) -> String {
         for secret in &self.texts {
             if text.contains(secret.as_str()) {
                 text = text.replace(secret.as_str(), MARK);
@@ -44,7 +44,7 @@ impl Blot {
     }
 
     /// A text that was cut: the beginning of a secret at its end goes, too.
-    pub(super) fn clean_cut(&self, text: String) -> String {
+    pub(crate) fn clean_cut(&self, text: String) -> String {
         let mut text = self.clean(text);
         for secret in &self.texts {
             let lengths = (LEAST..secret.len()).rev().filter(|length| secret.is_char_boundary(*length));

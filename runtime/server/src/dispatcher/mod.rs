@@ -8,6 +8,8 @@ mod blot;
 mod reporter;
 mod running;
 
+pub(crate) use blot::Blot;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ mod access;
 mod error;
 mod read;
 mod serve;
-mod wire;
+pub mod wire;
 
 mod agent;
 mod batches;

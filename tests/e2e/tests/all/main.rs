@@ -12,6 +12,7 @@ mod languages;
 mod live;
 mod operating;
 mod plugins;
+mod run;
 mod running;
 mod schedules;
 mod secrets;
