@@ -54,6 +54,18 @@ pub async fn measure(setting: &Setting) -> Result<Figure> {
     Ok(Figure { name: "noop_job", value, unit, limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(1.5) })
 }
 
+/// The same without the executor, by the clock on the wall.
+pub fn bare_rate(setting: &Setting) -> Result<f64> {
+    let config = Config::default();
+    let bare = Bare::new(&config, setting)?;
+    let span = Duration::from_millis(if setting.quick { 1_000 } else { 4_000 });
+    // The first time warms up.
+    bare.run(config.guest_threads, span / 4)?;
+    let began = Instant::now();
+    let done = bare.run(config.guest_threads, span)?;
+    Ok(done as f64 / began.elapsed().as_secs_f64())
+}
+
 pub(super) fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     samples.get(samples.len() / 2).copied().unwrap_or_default()
@@ -157,15 +169,21 @@ impl Bare {
     }
 
     pub(super) fn cost(&self, threads: usize, span: Duration) -> Result<f64> {
-        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let cpu = process_cpu_clock();
+        let done = self.run(threads, span)?;
+        Ok(each(cpu, done))
+    }
+
+    /// How many jobs that many threads do in a span.
+    fn run(&self, threads: usize, span: Duration) -> Result<u64> {
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
             thread::sleep(span);
             stop.store(true, Ordering::Relaxed);
             workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a bare worker panicked")?)
         })?;
-        Ok(each(cpu, done.load(Ordering::Relaxed)))
+        Ok(done.load(Ordering::Relaxed))
     }
 
     fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> Result<()> {

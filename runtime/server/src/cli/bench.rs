@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
-use super::{bench_http, bench_languages};
+use super::{bench_guest, bench_http, bench_languages};
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -22,6 +22,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
+    Guest(GuestOptions),
     /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
     Flow(Options),
     /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
@@ -52,6 +54,15 @@ struct Options {
 }
 
 #[derive(Debug, Args)]
+struct GuestOptions {
+    #[command(flatten)]
+    options: Options,
+    /// The plugin `hostile`, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
+}
+
+#[derive(Debug, Args)]
 struct HttpOptions {
     #[command(flatten)]
     options: Options,
@@ -72,6 +83,10 @@ impl Bench {
             What::Engine(options) => {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
+            }
+            What::Guest(GuestOptions { options, guest }) => {
+                let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_guest::run(&setting)?, options.output)
             }
             What::Flow(options) => {
                 let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
