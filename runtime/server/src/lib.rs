@@ -14,8 +14,10 @@ mod dispatcher;
 mod figures;
 mod http;
 mod jq;
+mod kit;
 mod limits;
 mod registry;
+mod secrets;
 mod shutdown;
 mod webhooks;
 

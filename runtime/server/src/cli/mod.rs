@@ -1,9 +1,11 @@
-//! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod author;
 mod batch;
 mod bench;
+mod bench_guest;
 mod bench_http;
+mod bench_languages;
 mod bulk;
 mod client;
 mod completion;
@@ -11,11 +13,14 @@ mod doctor;
 mod enqueue;
 mod filters;
 mod flow;
+mod grant;
 mod job;
 mod plugin;
 mod queue;
+mod run;
 mod schedule;
 mod search;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -38,6 +43,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Search(search::Search),
@@ -47,6 +53,7 @@ enum Command {
     Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Secret(secret::Secret),
     Dev(author::Dev),
     Worker(status::Worker),
     Webhook(webhook::Webhook),
@@ -72,6 +79,7 @@ impl Cli {
         let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
         match self.command {
             Command::Serve(serve) => done(serve.run()),
+            Command::Run(run) => run.run(),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Search(search) => done(search.run()),
@@ -81,6 +89,7 @@ impl Cli {
             Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Secret(secret) => done(secret.run()),
             Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),

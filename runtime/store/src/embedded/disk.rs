@@ -39,6 +39,10 @@ pub enum Space {
     Marks,
     /// Actions on many jobs at once, and how far they are.
     Bulks,
+    /// What the operator allows each plugin.
+    Grants,
+    /// Sealed by the server.
+    Secrets,
     /// Which job waits for which, from both sides.
     Links,
     /// Batches, and what is left to do for flows.
@@ -46,7 +50,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 23] = [
+    pub const ALL: [Space; 25] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -68,6 +72,8 @@ impl Space {
         Space::Born,
         Space::Marks,
         Space::Bulks,
+        Space::Grants,
+        Space::Secrets,
         Space::Links,
         Space::Flows,
     ];
@@ -95,6 +101,8 @@ impl Space {
             Space::Born => "born",
             Space::Marks => "marks",
             Space::Bulks => "bulks",
+            Space::Grants => "grants",
+            Space::Secrets => "secrets",
             Space::Links => "links",
             Space::Flows => "flows",
         }

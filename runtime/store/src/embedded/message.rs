@@ -2,15 +2,16 @@
 
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{Bulk, Command, JobId, NewJob, QueueName, Reply, Settings, Time};
+use windlass_core::{Bulk, Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
 
 use super::bulk::BulkChange;
-use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange, WebhookChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 
 /// A wish, with where to send the answer.
+#[allow(clippy::large_enum_variant, reason = "the large one is nearly every request: a box for each would cost more")]
 pub enum Request {
     Enqueue {
         jobs: Vec<NewJob>,
@@ -70,7 +71,12 @@ pub enum Request {
         answer: Answer<u64>,
     },
     Plugin {
-        change: PluginChange,
+        name: Name,
+        command: Box<PluginCommand>,
+        answer: Answer<Option<Plugin>>,
+    },
+    Secret {
+        change: SecretChange,
         answer: Answer<()>,
     },
     Schedule {
@@ -129,8 +135,9 @@ impl Request {
             Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
-            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
-                drop(answer.send(Err(error)));
+            Request::Plugin { answer, .. } => drop(answer.send(Err(error))),
+            Request::Secret { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
+                drop(answer.send(Err(error)))
             }
             Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
@@ -151,6 +158,7 @@ pub enum Outgoing {
     Count(Answer<u64>, Result<u64, Error>),
     Done(Answer<()>, Result<(), Error>),
     Bulk(Answer<Bulk>, Box<Result<Bulk, Error>>),
+    Plugin(Answer<Option<Plugin>>, Box<Result<Option<Plugin>, Error>>),
     Closed(oneshot::Sender<()>),
 }
 
@@ -172,6 +180,7 @@ impl Outgoing {
             Outgoing::Count(answer, value) => drop(answer.send(value)),
             Outgoing::Done(answer, value) => drop(answer.send(value)),
             Outgoing::Bulk(answer, value) => drop(answer.send(*value)),
+            Outgoing::Plugin(answer, value) => drop(answer.send(*value)),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
         Vec::new()
@@ -190,6 +199,7 @@ impl Outgoing {
             Outgoing::Count(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Done(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Bulk(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Plugin(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
     }
