@@ -57,7 +57,17 @@ struct FetchedMany {
 /// Fetch a job to work on; waits for one
 ///
 /// One job, or 204 when none came in time.
-#[utoipa::path(post, path = "/fetch", tag = "workers", request_body = Fetch, responses((status = 200, body = Fetched), (status = 204, description = "No job came in time."), (status = 422, description = "A plugin serves the queue.")))]
+#[utoipa::path(
+    post,
+    path = "/fetch",
+    tag = "workers",
+    request_body = Fetch,
+    responses(
+        (status = 200, body = Fetched),
+        (status = 204, description = "No job came in time."),
+        (status = 422, description = "A plugin serves the queue.")
+    )
+)]
 pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetched = claim(&api, body.json()?, 1).await?;
     Ok(match fetched.into_iter().next() {
@@ -67,7 +77,13 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
 }
 
 /// Fetch several jobs; waits for the first
-#[utoipa::path(post, path = "/fetch/batch", tag = "workers", request_body = Fetch, responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue.")))]
+#[utoipa::path(
+    post,
+    path = "/fetch/batch",
+    tag = "workers",
+    request_body = Fetch,
+    responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue."))
+)]
 pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetch: Fetch = body.json()?;
     let count = fetch.count.unwrap_or(1);

@@ -58,7 +58,22 @@ pub struct EventQuery {
 /// Everything that happens, as a live stream
 ///
 /// Every event that passes the filters, from now on or from the last one the client has seen.
-#[utoipa::path(get, path = "/events", tag = "events", params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")))]
+#[utoipa::path(
+    get,
+    path = "/events",
+    tag = "events",
+    params(
+        EventQuery,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "The last event that was seen: the stream goes on after it."
+        )
+    ),
+    responses(
+        (status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")
+    )
+)]
 pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     let wanted = wanted(&query)?;
@@ -95,7 +110,23 @@ pub struct JobEventQuery {
 /// What happens to one job, as a live stream that ends with it
 ///
 /// What is stored of one job's events, then those to come, until it has ended.
-#[utoipa::path(get, path = "/jobs/{id}/events", tag = "events", params(JobEventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream"), (status = 204, description = "The job has ended, and the client has seen that.")))]
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/events",
+    tag = "events",
+    params(
+        JobEventQuery,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "The last event that was seen: the stream goes on after it."
+        )
+    ),
+    responses(
+        (status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream"),
+        (status = 204, description = "The job has ended, and the client has seen that.")
+    )
+)]
 pub async fn of_job(
     State(api): State<Api>,
     JobPath(id): JobPath,
@@ -186,7 +217,13 @@ pub struct Waited {
 /// Wait for the end of a job
 ///
 /// Answers as soon as the job has ended, or with how it stands when the time is up.
-#[utoipa::path(get, path = "/jobs/{id}/wait", tag = "events", params(WaitQuery), responses((status = 200, body = Waited)))]
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/wait",
+    tag = "events",
+    params(WaitQuery),
+    responses((status = 200, body = Waited))
+)]
 pub async fn wait(
     State(api): State<Api>,
     JobPath(id): JobPath,
