@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Formats, lints and tests the guests natively: their logic needs no server. Building them to wasm is plugins/build.sh.
 #
-# usage: scripts/guests.sh fmt | check-fmt | lint | test
+# usage: scripts/guests.sh fmt | check-fmt | lint | test | bindings
+#
+# `bindings` writes the C and Go bindings anew from guest-sdk/wit; `test` fails when they are out of date.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -12,7 +14,7 @@ export CARGO_TARGET_DIR="$ROOT/target/guests-native"
 
 each() {
     local manifest
-    for manifest in guest-sdk/rust/Cargo.toml plugins/Cargo.toml; do
+    for manifest in guest-sdk/rust/Cargo.toml guest-sdk/bindgen/Cargo.toml plugins/Cargo.toml tests/guests/rust/Cargo.toml; do
         "$@" --manifest-path "$manifest"
     done
 }
@@ -37,14 +39,48 @@ test_js() {
 
 lint() { cargo clippy --workspace --all-targets "$@" -- -D warnings; }
 
+bindings() { cargo run --quiet --manifest-path guest-sdk/bindgen/Cargo.toml -- guest-sdk "$@"; }
+
+# Every folder under these that has its own go.mod, the templates aside.
+test_go() {
+    local go module
+    go=$(go_tool)
+    for module in guest-sdk/go plugins/*/go.mod; do
+        module=${module%/go.mod}
+        [ -f "$module/go.mod" ] || continue
+        # The generated bindings are for wasm alone.
+        (cd "$module" && "$go" list ./... | grep -v /internal/wit/ | xargs "$go" vet && "$go" list ./... | grep -v /internal/ | xargs "$go" test)
+    done
+}
+
+# The tests of the C SDK and of each plugin in C, with whatever the compiler can find out by itself.
+test_c() {
+    local test folder flags="-std=gnu11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover"
+    mkdir -p target/guests-native
+    for test in guest-sdk/c/tests/*_test.c plugins/*/*_test.c; do
+        [ -f "$test" ] || continue
+        folder=${test%/*}
+        # shellcheck disable=SC2046,SC2086  # lists of words
+        cc $flags -I guest-sdk/c -I "$folder" -o target/guests-native/c-test "$test" \
+            $(find "$folder" -maxdepth 1 -name '*.c' ! -name '*_test.c') guest-sdk/c/windlass.c guest-sdk/c/windlass_fake.c -lm
+        target/guests-native/c-test
+    done
+}
+
+tests() {
+    bindings --check
+    each cargo test --workspace
+    test_go
+    test_c
+    test_python
+    test_js
+}
+
 case ${1:-} in
 fmt) each cargo fmt --all ;;
 check-fmt) each cargo fmt --all --check ;;
 lint) each lint ;;
-test)
-    each cargo test --workspace
-    test_python
-    test_js
-    ;;
-*) fail "usage: scripts/guests.sh fmt | check-fmt | lint | test" ;;
+test) tests ;;
+bindings) bindings ;;
+*) fail "usage: scripts/guests.sh fmt | check-fmt | lint | test | bindings" ;;
 esac

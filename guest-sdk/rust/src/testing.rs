@@ -24,15 +24,32 @@ use crate::child::Child;
 use crate::context::{Context, Saved};
 use crate::error::{Error, Result};
 use crate::handler::{Handler, Typed};
+use crate::http::{Request, Response};
 use crate::job::{Cancel, Job, Level, Reason};
 use crate::progress::Progress;
 use crate::server::Server;
 
+type Answer = Rc<dyn Fn(&Request) -> Response>;
+
+thread_local! {
+    /// Requests have no context, so the fake whose handler runs just now answers them.
+    static ANSWER: RefCell<Option<Answer>> = const { RefCell::new(None) };
+}
+
+/// What the running fake answers a request with. In a component the server does.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn answer(request: &Request) -> Result<Response> {
+    match ANSWER.with_borrow(Clone::clone) {
+        Some(answer) => Ok(answer(request)),
+        None => Err(Error::new(format_args!("{}: there is no network in a test; `Fake::http` answers", request.url))),
+    }
+}
+
 /// A fake server with one job.
-#[derive(Debug)]
 pub struct Fake {
     job: Job,
     record: Rc<RefCell<Record>>,
+    answer: Option<Answer>,
 }
 
 /// What the handler did, and what it will be told.
@@ -60,7 +77,7 @@ impl Default for Fake {
 impl Fake {
     pub fn new() -> Self {
         let job = Job { id: "job_test".to_owned(), queue: "test".to_owned(), max_attempts: 3, ..Job::default() };
-        Fake { job, record: Rc::default() }
+        Fake { job, record: Rc::default(), answer: None }
     }
 
     /// The queue the job comes from.
@@ -91,6 +108,13 @@ impl Fake {
     #[must_use]
     pub fn secret(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.record.borrow_mut().secrets.insert(name.into(), value.into());
+        self
+    }
+
+    /// Answers the HTTP requests of the handler.
+    #[must_use]
+    pub fn http(mut self, answer: impl Fn(&Request) -> Response + 'static) -> Self {
+        self.answer = Some(Rc::new(answer));
         self
     }
 
@@ -133,7 +157,9 @@ impl Fake {
         let job = Job { payload: payload.into(), ..self.job.clone() };
         let saved = self.record.borrow().saved.clone();
         let mut ctx = Context::new(job, saved, Box::new(Link(Rc::clone(&self.record))));
+        ANSWER.set(self.answer.clone());
         let output = handler.handle(&mut ctx);
+        ANSWER.set(None);
         let mut record = self.record.borrow_mut();
         let spawned = std::mem::take(&mut record.spawned);
         if output.is_ok() {

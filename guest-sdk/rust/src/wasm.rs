@@ -14,8 +14,9 @@ use crate::server::Server;
 #[allow(unsafe_code, clippy::all, missing_docs)]
 pub mod bindings {
     wit_bindgen::generate!({
-        path: "../../wit/0.1.0",
-        world: "handler",
+        path: "../wit",
+        world: "handler-http",
+        generate_all,
         pub_export_macro: true,
         default_bindings_module: "::windlass::wasm::bindings",
     });

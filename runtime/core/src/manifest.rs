@@ -23,6 +23,35 @@ pub struct Manifest {
     /// Values that the guest reads with `config.get`. Not for secrets: they are shown to whoever may see the plugin.
     pub config: BTreeMap<String, String>,
     pub capabilities: Capabilities,
+    /// How its author makes the component. The server takes no notice of it.
+    pub build: Build,
+}
+
+/// What `windlass plugin build` goes by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Build {
+    pub lang: Option<Lang>,
+    /// The plugin's name. By default the name of its folder.
+    pub name: Option<String>,
+    /// The source that registers the handlers, for languages that need to be told.
+    pub entry: Option<String>,
+    /// Where the SDK lies, seen from the folder. By default `sdk`.
+    pub sdk: Option<String>,
+    /// Whether it sends HTTP requests, for languages that must know it when they are built.
+    pub http: bool,
+}
+
+/// The languages that handlers are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lang {
+    Rust,
+    Python,
+    Js,
+    Ts,
+    Go,
+    C,
 }
 
 /// How its jobs are tried again, unless the queue or the job says otherwise.

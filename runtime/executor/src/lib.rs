@@ -19,6 +19,7 @@ mod apart;
 mod cache;
 mod compile;
 mod complexity;
+mod componentize;
 
 mod gate;
 mod kept;
@@ -41,6 +42,7 @@ mod ticker;
 pub use apart::compile_apart;
 pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
 pub use capability::{Folder, Permissions};
+pub use componentize::{NotComponentized, componentize};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};

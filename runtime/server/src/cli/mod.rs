@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+mod author;
 mod batch;
 mod bench;
 mod bench_http;
@@ -39,6 +40,7 @@ enum Command {
     Batch(batch::Batch),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Dev(author::Dev),
     Worker(status::Worker),
     Webhook(webhook::Webhook),
     Status(status::Status),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Batch(batch) => done(batch.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),

@@ -1,11 +1,12 @@
 //! `windlass plugin`: uploading handlers and choosing their versions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::author;
 use super::client::{Remote, part};
 use super::job::told;
 use super::show::{self, Column};
@@ -21,18 +22,25 @@ pub struct Plugin {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Upload a component and make it active
+    New(author::New),
+    Build(author::Build),
+    /// Build a plugin's folder and upload it, or upload a component that is there already; make it active
     Push {
-        name: String,
-        file: PathBuf,
+        /// A plugin's folder, or with FILE the plugin's name
+        #[arg(default_value = ".", value_name = "DIR|NAME")]
+        what: String,
+        /// The component
+        file: Option<PathBuf>,
         /// The queues it serves, separated by commas [default: those it has; for a new one, its own name]
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         queues: Option<String>,
     },
     /// All plugins
     List,
     /// One plugin with its versions
-    Show { name: String },
+    Show {
+        name: String,
+    },
     /// Make a stored version the one that new attempts take
     Activate {
         name: String,
@@ -40,9 +48,13 @@ enum Action {
         digest: String,
     },
     /// Go back to the version before the active one
-    Rollback { name: String },
+    Rollback {
+        name: String,
+    },
     /// Remove it; jobs of its queues wait
-    Delete { name: String },
+    Delete {
+        name: String,
+    },
 }
 
 const LIST: [Column; 4] = [("NAME", "name"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];
@@ -52,7 +64,12 @@ impl Plugin {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = &self.remote;
         match self.action {
-            Action::Push { name, file, queues } => {
+            Action::New(new) => new.run(),
+            Action::Build(build) => build.run(),
+            Action::Push { what, file: None, queues: _ } => {
+                active(remote, &author::push_folder(remote, Path::new(&what))?)
+            }
+            Action::Push { what: name, file: Some(file), queues } => {
                 let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
                 let query = queues.map_or_else(String::new, |queues| format!("?queues={}", part(&queues)));
                 active(remote, &remote.put(&format!("/plugins/{}{query}", part(&name)), &bytes)?)

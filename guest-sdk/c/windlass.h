@@ -1,0 +1,215 @@
+/* Write handlers for the Windlass job server in C.
+ *
+ * A handler is a function. Define one table of them, and the program becomes a component:
+ *
+ *     static wl_result total(wl_ctx *ctx, wl_bytes payload) { ... return wl_ok_text("42"); }
+ *
+ *     const wl_handler wl_handlers[] = {{"orders.total", total}, {NULL, NULL}};
+ *
+ * Payload, state and result are bytes, which are yours to read as you like. Whatever the server hands you lives until the attempt
+ * ends and need not be freed. Natively, link windlass_fake.c instead of the bindings, and test your handler without a server.
+ */
+#ifndef WINDLASS_H
+#define WINDLASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Bytes ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct wl_bytes {
+    const uint8_t *ptr;
+    size_t len;
+} wl_bytes;
+
+/* The bytes of a string, without its end. */
+wl_bytes wl_text(const char *text);
+/* Whether they are those of the string. */
+bool wl_is(wl_bytes bytes, const char *text);
+/* printf into memory that lives until the attempt ends. */
+char *wl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Memory that lives until the attempt ends. */
+void *wl_alloc(size_t size);
+
+/* --- The job -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct wl_tag {
+    wl_bytes name;
+    wl_bytes value;
+} wl_tag;
+
+typedef struct wl_job {
+    wl_bytes id;
+    wl_bytes queue;
+    wl_bytes payload;
+    uint32_t attempt; /* the first is 1 */
+    uint32_t max_attempts;
+    const wl_tag *tags;
+    size_t tag_count;
+    wl_bytes scope;         /* empty if the producer said nothing */
+    uint64_t created_at_ms; /* since 1970 */
+    uint64_t deadline_ms;   /* when the attempt will be stopped; 0 if never */
+} wl_job;
+
+typedef struct wl_ctx wl_ctx;
+
+const wl_job *wl_ctx_job(const wl_ctx *ctx);
+/* The value of a tag; ptr is NULL if the job has none of that name. */
+wl_bytes wl_tag_value(const wl_ctx *ctx, const char *name);
+
+/* --- How a handler ends ----------------------------------------------------------------------------------------------------- */
+
+typedef enum wl_next {
+    WL_OK,          /* completed */
+    WL_RETRY,       /* failed; tried again with the job's backoff */
+    WL_RETRY_AFTER, /* failed; tried again after a time */
+    WL_FATAL,       /* failed; would fail again, so the job is dead at once */
+    WL_CANCELLED,   /* stopped because it was asked to */
+} wl_next;
+
+typedef struct wl_result {
+    wl_next next;
+    wl_bytes output;     /* with WL_OK */
+    const char *message; /* otherwise: what went wrong, for a person */
+    const char *detail;  /* more for whoever looks for the fault; may be NULL */
+    uint64_t after_ms;   /* with WL_RETRY_AFTER */
+} wl_result;
+
+wl_result wl_ok(wl_bytes output);
+wl_result wl_ok_text(const char *output);
+wl_result wl_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+wl_result wl_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+wl_result wl_retry_after(uint64_t ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the attempt here and now, from however deep: tried again, like a panic in other languages. */
+_Noreturn void wl_panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- Handlers and queues ---------------------------------------------------------------------------------------------------- */
+
+typedef wl_result (*wl_handle)(wl_ctx *ctx, wl_bytes payload);
+
+typedef struct wl_handler {
+    const char *queue; /* "*" takes what no other does */
+    wl_handle handle;
+} wl_handler;
+
+/* You define it; the last entry is {NULL, NULL}. */
+extern const wl_handler wl_handlers[];
+
+/* --- Progress --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum wl_level { WL_DEBUG, WL_INFO, WL_WARN, WL_ERROR } wl_level;
+
+/* Says how far the work has come. It never fails and never waits for the disk. */
+void wl_progress(wl_ctx *ctx, uint64_t current, uint64_t total, const char *message);
+
+typedef struct wl_event {
+    const char *phase;   /* any of these may be NULL */
+    const char *message;
+    const char *detail;
+    const char *unit;
+    wl_level level;
+    bool counted;        /* then current, and total if it is not 0; otherwise percent, if it is not negative */
+    uint64_t current;
+    uint64_t total;
+    double weight;       /* 0: not told */
+    double percent;
+} wl_event;
+
+/* The full form. */
+void wl_report(wl_ctx *ctx, const wl_event *event);
+
+/* --- Checkpoints ------------------------------------------------------------------------------------------------------------ */
+
+/* Saves state for the next attempt. When it gives true, the state is on disk, together with the children spawned before; that
+ * takes about half a millisecond. On false, return wl_last_error(ctx). */
+bool wl_checkpoint(wl_ctx *ctx, wl_bytes state);
+/* The same if the last time is at least this long ago. True also if it was not yet time. */
+bool wl_checkpoint_every(wl_ctx *ctx, uint64_t ms, wl_bytes state);
+/* Whether an earlier attempt saved state; then gives it. State of another schema than wl_set_schema says is not given. */
+bool wl_state(const wl_ctx *ctx, wl_bytes *state);
+/* The schema of the saved state, 0 if there is none: to migrate it by hand with wl_state_any. */
+uint32_t wl_state_schema(const wl_ctx *ctx);
+bool wl_state_any(const wl_ctx *ctx, wl_bytes *state);
+/* The version of your state's format, 1 unless set. Raise it when you change what you save. */
+void wl_set_schema(wl_ctx *ctx, uint32_t schema);
+
+/* --- Cancel ----------------------------------------------------------------------------------------------------------------- */
+
+typedef enum wl_reason { WL_BY_USER, WL_BY_TIMEOUT, WL_BY_SHUTDOWN, WL_BY_SWAP } wl_reason;
+
+typedef struct wl_cancel {
+    wl_reason reason;
+    uint64_t time_left_ms;
+} wl_cancel;
+
+/* Whether this attempt should stop, and why. `cancel` may be NULL. Cheap: ask between any two steps. */
+bool wl_cancelled(wl_ctx *ctx, wl_cancel *cancel);
+/* What to return then. */
+wl_result wl_stopped(wl_ctx *ctx);
+
+/* --- Children --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum wl_priority { WL_QUEUE_PRIORITY, WL_CRITICAL, WL_HIGH, WL_NORMAL } wl_priority;
+
+/* What is left zero is decided by the queue's own settings. */
+typedef struct wl_child {
+    const char *queue;
+    wl_bytes payload;
+    wl_priority priority;
+    uint64_t delay_ms;
+    uint32_t max_attempts;
+    const char *unique_key;
+    uint64_t unique_period_ms;
+    const wl_tag *tags;
+    size_t tag_count;
+    const char *scope;
+} wl_child;
+
+/* Starts another job, together with the next checkpoint or the result, or never. On false, return wl_last_error(ctx). `ordinal`
+ * may be NULL. */
+bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal);
+
+/* --- Log, config and secrets ------------------------------------------------------------------------------------------------ */
+
+/* What is printed goes to the job's log too. */
+void wl_log(wl_ctx *ctx, wl_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A setting of the plugin; false if there is none. */
+bool wl_config(wl_ctx *ctx, const char *name, wl_bytes *value);
+/* A secret that the plugin was granted. On false, return wl_last_error(ctx): it says what to grant. */
+bool wl_secret(wl_ctx *ctx, const char *name, wl_bytes *value);
+
+/* --- HTTP ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct wl_request {
+    const char *method;     /* NULL is GET */
+    const char *url;        /* http://… or https://… */
+    const wl_tag *headers;
+    size_t header_count;
+    wl_bytes body;
+    uint64_t timeout_ms;    /* for connecting, and between any two bytes; 0 is the server's own */
+} wl_request;
+
+typedef struct wl_response {
+    uint16_t status;
+    wl_tag *headers;
+    size_t header_count;
+    wl_bytes body;
+} wl_response;
+
+/* Sends a request where the plugin is granted it. Redirects are not followed. On false, return wl_last_error(ctx). */
+bool wl_http(wl_ctx *ctx, const wl_request *request, wl_response *response);
+
+/* --- Errors ----------------------------------------------------------------------------------------------------------------- */
+
+/* Why the last call gave false, as what to return. */
+wl_result wl_last_error(const wl_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

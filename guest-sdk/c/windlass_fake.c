@@ -1,0 +1,198 @@
+/* The server of a test. */
+#include "windlass_fake.h"
+#include "windlass_server.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 64
+
+typedef struct pair {
+    const char *name;
+    const char *value;
+} pair;
+
+struct wl_fake {
+    pair config[MOST], secrets[MOST];
+    size_t configs, secret_count;
+    uint8_t *saved;
+    size_t saved_len;
+    uint32_t saved_schema, attempt;
+    size_t saves, reports, spawned, children;
+    bool cancel;
+    size_t looks;
+    wl_reason reason;
+    bool refuse_saves;
+    size_t saves_left;
+    bool (*answer)(const wl_request *, wl_response *);
+    char *log;
+    size_t log_len;
+};
+
+/* Where a panic of the handler that runs just now ends. */
+static jmp_buf panicked;
+static const char *panic_message;
+
+/* A test has handlers, but need not have a table of them. */
+__attribute__((weak)) const wl_handler wl_handlers[] = {{NULL, NULL}};
+
+wl_fake *wl_fake_new(void) { return calloc(1, sizeof(wl_fake)); }
+
+void wl_fake_free(wl_fake *fake) {
+    free(fake->saved);
+    free(fake->log);
+    free(fake);
+    wl_free_all();
+}
+
+wl_result wl_fake_run(wl_fake *fake, wl_handle handle, const char *payload) {
+    return wl_fake_run_bytes(fake, handle, wl_text(payload));
+}
+
+wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
+    wl_free_all();
+    wl_ctx ctx = {
+        .job = {.id = wl_text("job_test"), .queue = wl_text("test"), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3},
+        .schema = 1,
+        .last_save_ms = wl_now_ms(),
+        .server = fake,
+    };
+    if (fake->saved != NULL) {
+        /* A copy: the handler may save while it still reads. */
+        uint8_t *state = wl_alloc(fake->saved_len + 1);
+        memcpy(state, fake->saved, fake->saved_len);
+        ctx.saved = (wl_bytes){state, fake->saved_len};
+        ctx.saved_schema = fake->saved_schema;
+    }
+    wl_result result;
+    if (setjmp(panicked) == 0) {
+        result = handle(&ctx, payload);
+    } else {
+        result = wl_fail("panic: %s", panic_message);
+    }
+    if (result.next == WL_OK) fake->children += fake->spawned;
+    fake->spawned = 0;
+    return result;
+}
+
+static void put(pair *pairs, size_t *count, const char *name, const char *value) {
+    if (*count < MOST) pairs[(*count)++] = (pair){name, value};
+}
+
+static const char *get(const pair *pairs, size_t count, const char *name) {
+    while (count-- > 0) {
+        if (strcmp(pairs[count].name, name) == 0) return pairs[count].value;
+    }
+    return NULL;
+}
+
+void wl_fake_config(wl_fake *fake, const char *name, const char *value) { put(fake->config, &fake->configs, name, value); }
+void wl_fake_secret(wl_fake *fake, const char *name, const char *value) { put(fake->secrets, &fake->secret_count, name, value); }
+
+void wl_fake_cancel_after(wl_fake *fake, size_t looks, wl_reason reason) {
+    fake->cancel = true;
+    fake->looks = looks;
+    fake->reason = reason;
+}
+
+void wl_fake_fail_checkpoints_after(wl_fake *fake, size_t checkpoints) {
+    fake->refuse_saves = true;
+    fake->saves_left = checkpoints;
+}
+
+void wl_fake_resume(wl_fake *fake) { fake->cancel = fake->refuse_saves = false; }
+
+void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *, wl_response *)) { fake->answer = answer; }
+
+size_t wl_fake_saves(const wl_fake *fake) { return fake->saves; }
+size_t wl_fake_reports(const wl_fake *fake) { return fake->reports; }
+size_t wl_fake_children(const wl_fake *fake) { return fake->children; }
+wl_bytes wl_fake_state(const wl_fake *fake) { return (wl_bytes){fake->saved, fake->saved_len}; }
+const char *wl_fake_log(const wl_fake *fake) { return fake->log == NULL ? "" : fake->log; }
+
+/* --- What a handler asks --------------------------------------------------------------------------------------------------- */
+
+static bool refuse(wl_ctx *ctx, wl_result error) {
+    ctx->error = error;
+    return false;
+}
+
+void wl_report(wl_ctx *ctx, const wl_event *event) {
+    (void)event;
+    ((wl_fake *)ctx->server)->reports++;
+}
+
+bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state) {
+    wl_fake *fake = ctx->server;
+    if (fake->refuse_saves && fake->saves_left-- == 0) {
+        fake->saves_left = 0;
+        return refuse(ctx, wl_fail("the checkpoint was not saved: the test said so"));
+    }
+    uint8_t *copy = malloc(state.len + 1);
+    memcpy(copy, state.ptr, state.len);
+    free(fake->saved);
+    fake->saved = copy;
+    fake->saved_len = state.len;
+    fake->saved_schema = ctx->schema;
+    fake->saves++;
+    fake->children += fake->spawned;
+    fake->spawned = 0;
+    return true;
+}
+
+bool wl_cancelled(wl_ctx *ctx, wl_cancel *cancel) {
+    wl_fake *fake = ctx->server;
+    if (!fake->cancel) return false;
+    if (fake->looks > 0) {
+        fake->looks--;
+        return false;
+    }
+    if (cancel != NULL) *cancel = (wl_cancel){fake->reason, 10000};
+    return true;
+}
+
+bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal) {
+    wl_fake *fake = ctx->server;
+    if (child->queue == NULL || child->queue[0] == 0) return refuse(ctx, wl_fatal("a child needs a queue"));
+    if (ordinal != NULL) *ordinal = (uint32_t)(fake->children + fake->spawned);
+    fake->spawned++;
+    return true;
+}
+
+void wl_server_log(wl_ctx *ctx, wl_level level, const char *message) {
+    (void)level;
+    wl_fake *fake = ctx->server;
+    size_t len = strlen(message);
+    fake->log = realloc(fake->log, fake->log_len + len + 2);
+    memcpy(fake->log + fake->log_len, message, len);
+    fake->log_len += len + 1;
+    strcpy(fake->log + fake->log_len - 1, "\n");
+}
+
+void wl_server_panic(const char *message) {
+    panic_message = message;
+    longjmp(panicked, 1);
+}
+
+bool wl_config(wl_ctx *ctx, const char *name, wl_bytes *value) {
+    wl_fake *fake = ctx->server;
+    const char *found = get(fake->config, fake->configs, name);
+    if (found != NULL) *value = wl_text(found);
+    return found != NULL;
+}
+
+bool wl_secret(wl_ctx *ctx, const char *name, wl_bytes *value) {
+    wl_fake *fake = ctx->server;
+    const char *found = get(fake->secrets, fake->secret_count, name);
+    if (found == NULL) return refuse(ctx, wl_fatal("this plugin may not read the secret `%s`", name));
+    *value = wl_text(found);
+    return true;
+}
+
+bool wl_http(wl_ctx *ctx, const wl_request *request, wl_response *response) {
+    wl_fake *fake = ctx->server;
+    if (fake->answer == NULL || !fake->answer(request, response)) return refuse(ctx, wl_fail("%s: no answer", request->url));
+    return true;
+}

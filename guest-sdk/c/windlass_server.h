@@ -1,0 +1,30 @@
+/* The seam between the SDK and whoever runs a handler: the server in a component (the end of windlass.c), a fake in a test
+ * (windlass_fake.c). Handlers do not include it. */
+#ifndef WINDLASS_SERVER_H
+#define WINDLASS_SERVER_H
+
+#include "windlass.h"
+
+struct wl_ctx {
+    wl_job job;
+    wl_bytes saved;        /* state of an earlier attempt; ptr is NULL if there is none */
+    uint32_t saved_schema; /* 0 if there is none */
+    uint32_t schema;
+    uint64_t last_save_ms;
+    wl_result error;       /* why the last call gave false */
+    void *server;          /* the fake's own */
+};
+
+/* Runs the handler of the job's queue. */
+wl_result wl_dispatch(wl_ctx *ctx);
+/* Frees all that wl_alloc gave. */
+void wl_free_all(void);
+uint64_t wl_now_ms(void);
+
+/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_config, wl_secret and wl_http are the server's
+ * as they stand in windlass.h. */
+bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state);
+void wl_server_log(wl_ctx *ctx, wl_level level, const char *message);
+_Noreturn void wl_server_panic(const char *message);
+
+#endif

@@ -1,0 +1,132 @@
+package windlass
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Context is how a handler talks to the server. It belongs to one attempt.
+type Context struct {
+	// Job is the job this attempt is for.
+	Job Job
+
+	saved    *Saved
+	schema   uint32
+	lastSave time.Time
+	server   Server
+}
+
+// Saved is state of an earlier attempt.
+type Saved struct {
+	Schema uint32
+	State  []byte
+}
+
+// Server is whoever runs a handler: the real one in a component, a fake in a test. One method per function of the interface.
+type Server interface {
+	Progress(Progress)
+	Checkpoint(schema uint32, state []byte) error
+	Cancelled() (Cancel, bool)
+	Log(Level, string)
+	Spawn(child Child, payload []byte) (uint32, error)
+	Config(name string) (string, bool)
+	Secret(name string) (string, error)
+}
+
+// NewContext is for the component and for tests.
+func NewContext(job Job, saved *Saved, server Server) *Context {
+	return &Context{Job: job, saved: saved, schema: 1, lastSave: time.Now(), server: server}
+}
+
+// Progress says how far the work has come: current of total.
+func (c *Context) Progress(current, total uint64, message string) {
+	c.Report(Progress{Message: message, Current: current, Total: total, Level: Info})
+}
+
+// Report reports a progress event in its full form.
+func (c *Context) Report(progress Progress) { c.server.Progress(progress) }
+
+// Checkpoint saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children
+// spawned before. That takes about half a millisecond.
+func (c *Context) Checkpoint(state any) error {
+	bytes, err := json.Marshal(state)
+	if err != nil {
+		return Fatalf("the state cannot be written as JSON: %w", err)
+	}
+	return c.CheckpointRaw(bytes)
+}
+
+// CheckpointEvery saves state if the last time is at least this long ago, and says whether it did. For loops whose steps are
+// short.
+func (c *Context) CheckpointEvery(period time.Duration, state any) (bool, error) {
+	if time.Since(c.lastSave) < period {
+		return false, nil
+	}
+	return true, c.Checkpoint(state)
+}
+
+// CheckpointRaw saves state that is not JSON.
+func (c *Context) CheckpointRaw(state []byte) error {
+	if err := c.server.Checkpoint(c.schema, state); err != nil {
+		return err
+	}
+	c.lastSave = time.Now()
+	return nil
+}
+
+// State reads the state that an earlier attempt saved, and says whether there was any. State of another schema is an error,
+// not a guess.
+func (c *Context) State(into any) (bool, error) {
+	if c.saved == nil {
+		return false, nil
+	}
+	if c.saved.Schema != c.schema {
+		return false, fmt.Errorf("the saved state has schema %d, and this handler reads %d", c.saved.Schema, c.schema)
+	}
+	if err := json.Unmarshal(c.saved.State, into); err != nil {
+		return false, fmt.Errorf("the saved state cannot be read: %w", err)
+	}
+	return true, nil
+}
+
+// StateRaw gives the bytes of the saved state and their schema, to migrate them by hand; nil if there is none.
+func (c *Context) StateRaw() *Saved { return c.saved }
+
+// SetSchema sets the version of your state format, 1 unless set. Raise it when you change what you save.
+func (c *Context) SetSchema(schema uint32) { c.schema = schema }
+
+// Cancelled gives the request to stop, if there is one. Cheap: ask between any two steps.
+func (c *Context) Cancelled() (Cancel, bool) { return c.server.Cancelled() }
+
+// CheckCancelled returns the error to stop with, when there is a request to stop.
+func (c *Context) CheckCancelled() error {
+	if cancel, asked := c.Cancelled(); asked {
+		return fmt.Errorf("%w: %s", ErrCancelled, cancel.Reason)
+	}
+	return nil
+}
+
+// Spawn starts another job, together with the next checkpoint or the result, or never. It returns the child's ordinal among
+// the children of this job.
+func (c *Context) Spawn(child Child) (uint32, error) {
+	payload, raw := child.Payload.([]byte)
+	if !raw {
+		var err error
+		if payload, err = json.Marshal(child.Payload); err != nil {
+			return 0, Fatalf("the payload of the child cannot be written as JSON: %w", err)
+		}
+	}
+	return c.server.Spawn(child, payload)
+}
+
+// Log writes to the job's log. What is printed goes there too.
+func (c *Context) Log(level Level, format string, args ...any) {
+	c.server.Log(level, fmt.Sprintf(format, args...))
+}
+
+// Config is a setting of the plugin.
+func (c *Context) Config(name string) (string, bool) { return c.server.Config(name) }
+
+// Secret is a secret that the plugin was granted. The error says what to grant.
+func (c *Context) Secret(name string) (string, error) { return c.server.Secret(name) }

@@ -1,0 +1,3 @@
+module windlass.dev/go
+
+go 1.24

@@ -1,0 +1,1 @@
+// It lets sbrk be declared without a body.

@@ -1,0 +1,55 @@
+// Package whttp sends HTTP requests from a handler, where the plugin is granted them.
+//
+//	response, err := whttp.Get("https://api.example.com/")
+//	if err != nil {
+//		return nil, err
+//	}
+//	defer response.Body.Close()
+//
+// It is small. Who wants net/http's own client takes the package nethttp, which makes a component eight megabytes larger. Redirects
+// are not followed here. Natively a request goes through the network, so that tests can use httptest.
+package whttp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Request is a request. What is left zero is a GET without a body.
+type Request struct {
+	Method string
+	URL    string
+	Header map[string][]string
+	Body   io.Reader
+}
+
+// Response is an answer. Its body is read as it comes, and must be closed.
+type Response struct {
+	Status int
+	Header map[string][]string
+	Body   io.ReadCloser
+}
+
+// Get sends a GET request.
+func Get(url string) (*Response, error) { return Do(Request{URL: url}) }
+
+// Post sends a POST request with a body.
+func Post(url, contentType string, body []byte) (*Response, error) {
+	header := map[string][]string{"Content-Type": {contentType}, "Content-Length": {fmt.Sprint(len(body))}}
+	return Do(Request{Method: "POST", URL: url, Header: header, Body: bytes.NewReader(body)})
+}
+
+// Do sends a request. An answer of 404 or 500 is an answer, not an error.
+func Do(request Request) (*Response, error) { return do(request) }
+
+// Get gives the first header of this name, in whatever case.
+func (r *Response) Get(name string) string {
+	for found, values := range r.Header {
+		if strings.EqualFold(found, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,143 @@
+// Package windlasstest stands in for the server, to test handlers natively, without wasm.
+//
+//	got, err := windlasstest.Run(windlasstest.New(), double, 21)
+//
+// Every Run is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
+// [Fake.FailCheckpointsAfter] and a second Run.
+package windlasstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	windlass "windlass.dev/go"
+)
+
+// Fake is a server with one job.
+type Fake struct {
+	// The job; set what the handler looks at. Payload and attempt are set by Run.
+	Job     windlass.Job
+	Config  map[string]string
+	Secrets map[string]string
+
+	// What the handler did, over all attempts.
+	Progress []windlass.Progress
+	Log      []string
+	Saves    int
+	Saved    *windlass.Saved
+	// Children that were really started: committed with a checkpoint or a result.
+	Children []windlass.Child
+
+	spawned     []windlass.Child
+	cancel      bool
+	looks       int
+	reason      windlass.Reason
+	refuseSaves bool
+	savesLeft   int
+}
+
+// New makes a fake server.
+func New() *Fake {
+	return &Fake{
+		Job:    windlass.Job{ID: "job_test", Queue: "test", MaxAttempts: 3, Tags: map[string]string{}},
+		Config: map[string]string{}, Secrets: map[string]string{},
+	}
+}
+
+// Run runs a handler as the next attempt.
+func Run[In, Out any](fake *Fake, handle func(*windlass.Context, In) (Out, error), payload any) (Out, error) {
+	var out Out
+	bytes, err := json.Marshal(payload)
+	if err != nil {
+		return out, err
+	}
+	result, err := fake.RunRaw(windlass.Typed(handle), bytes)
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(result, &out)
+}
+
+// RunRaw runs a handler of bytes as the next attempt.
+func (f *Fake) RunRaw(handle windlass.Handler, payload []byte) ([]byte, error) {
+	f.Job.Attempt++
+	f.Job.Payload = payload
+	result, err := windlass.Guard(handle, windlass.NewContext(f.Job, f.Saved, server{f}))
+	if err == nil {
+		f.Children = append(f.Children, f.spawned...)
+	}
+	f.spawned = nil
+	return result, err
+}
+
+// CancelAfter asks the handler to stop when it has looked this many times; 0 is at its first look.
+func (f *Fake) CancelAfter(looks int, reason windlass.Reason) {
+	f.cancel, f.looks, f.reason = true, looks, reason
+}
+
+// FailCheckpointsAfter lets this many checkpoints succeed and refuses those after: as good as a crash.
+func (f *Fake) FailCheckpointsAfter(checkpoints int) { f.refuseSaves, f.savesLeft = true, checkpoints }
+
+// Resume takes both back, as a new attempt would find it.
+func (f *Fake) Resume() { f.cancel, f.refuseSaves = false, false }
+
+// State reads the state saved last.
+func (f *Fake) State(into any) error {
+	if f.Saved == nil {
+		return errors.New("no state was saved")
+	}
+	return json.Unmarshal(f.Saved.State, into)
+}
+
+type server struct{ *Fake }
+
+func (s server) Progress(progress windlass.Progress) {
+	s.Fake.Progress = append(s.Fake.Progress, progress)
+}
+
+func (s server) Checkpoint(schema uint32, state []byte) error {
+	if s.refuseSaves {
+		if s.savesLeft == 0 {
+			return errors.New("the checkpoint was not saved: the test said so")
+		}
+		s.savesLeft--
+	}
+	s.Saves++
+	s.Saved = &windlass.Saved{Schema: schema, State: append([]byte(nil), state...)}
+	s.Children = append(s.Children, s.spawned...)
+	s.spawned = nil
+	return nil
+}
+
+func (s server) Cancelled() (windlass.Cancel, bool) {
+	if !s.cancel {
+		return windlass.Cancel{}, false
+	}
+	if s.looks > 0 {
+		s.looks--
+		return windlass.Cancel{}, false
+	}
+	return windlass.Cancel{Reason: s.reason, TimeLeft: 10 * time.Second}, true
+}
+
+func (s server) Log(_ windlass.Level, message string) { s.Fake.Log = append(s.Fake.Log, message) }
+
+func (s server) Spawn(child windlass.Child, payload []byte) (uint32, error) {
+	child.Payload = payload
+	s.spawned = append(s.spawned, child)
+	return uint32(len(s.Children) + len(s.spawned) - 1), nil
+}
+
+func (s server) Config(name string) (string, bool) {
+	value, found := s.Fake.Config[name]
+	return value, found
+}
+
+func (s server) Secret(name string) (string, error) {
+	if value, found := s.Secrets[name]; found {
+		return value, nil
+	}
+	return "", windlass.Fatal(fmt.Errorf("this plugin may not read the secret %q", name))
+}

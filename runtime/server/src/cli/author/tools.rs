@@ -1,0 +1,143 @@
+//! What a language needs: looked for first, and otherwise installed into our own folder of the cache, with a word about it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
+
+/// Tells the author what happens.
+pub fn say(text: &str) {
+    eprintln!("==> {text}");
+}
+
+/// Runs a command and insists that it succeeds. What it prints is shown.
+pub fn run(command: &mut Command, why: &str) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", program(command)))?;
+    if !status.success() {
+        bail!("{why}: {} ended with {status}; what it said is above", program(command));
+    }
+    Ok(())
+}
+
+/// The output of a command, if it runs and succeeds.
+pub fn ask(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn program(command: &Command) -> String {
+    Path::new(command.get_program()).display().to_string()
+}
+
+/// Our folder of the user's cache.
+pub fn cache() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let folder =
+        base.context("neither XDG_CACHE_HOME nor HOME is set: there is no place to keep tools in")?.join("windlass");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// A folder of tools that `make` fills once. A second call at the same time waits for the first; half a folder is made anew.
+fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
+    let cache = cache()?;
+    let folder = cache.join(name);
+    let ready = folder.join(".ready");
+    if ready.exists() {
+        return Ok(folder);
+    }
+    let lock = File::create(cache.join(format!("{name}.lock"))).context("cannot make a lock file in the cache")?;
+    lock.lock().context("cannot lock the cache")?;
+    if ready.exists() {
+        return Ok(folder);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    make(&folder)?;
+    fs::write(&ready, "").with_context(|| format!("cannot write {}", ready.display()))?;
+    Ok(folder)
+}
+
+/// A Python environment with these packages, and nothing else of the system touched. Gives its interpreter.
+pub fn venv(name: &str, packages: &[&OsStr], why: &str) -> anyhow::Result<PathBuf> {
+    let folder = once(name, |folder| {
+        let python = python(why)?;
+        let listed: Vec<_> = packages.iter().map(|package| package.to_string_lossy()).collect();
+        say(&format!("installing {} into {} (pip): {why}", listed.join(" "), folder.display()));
+        let venv = "the tools need Python's venv; on Debian or Ubuntu: sudo apt-get install python3-venv";
+        run(Command::new(&python).args(["-m", "venv"]).arg(folder), venv)?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let mut install = Command::new(folder.join("bin/python"));
+        run(install.args(pip).args(packages), "pip could not install them; is there a network?")
+    })?;
+    Ok(folder.join("bin/python"))
+}
+
+/// A folder with the packages that a package.json names.
+pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
+    let text = fs::read(package_json).with_context(|| format!("cannot read {}", package_json.display()))?;
+    once(&format!("js-{}", short_digest(&text)), |folder| {
+        need(
+            "npm",
+            "it brings the tools that turn JavaScript into a component",
+            "install Node.js 20 or newer: https://nodejs.org",
+        )?;
+        say(&format!("installing the JavaScript tools into {} (npm)", folder.display()));
+        fs::write(folder.join("package.json"), &text)?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(folder);
+        run(&mut npm, "npm could not install them; is there a network?")
+    })
+}
+
+/// The name of a folder for what these bytes describe.
+pub fn short_digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn python(why: &str) -> anyhow::Result<PathBuf> {
+    for name in ["python3", "python"] {
+        let version = ask(Command::new(name).args(["-c", "import sys; print(sys.version_info >= (3, 9))"]));
+        if version.as_deref() == Some("True") {
+            return Ok(PathBuf::from(name));
+        }
+    }
+    bail!("python3 (3.9 or newer) is missing: {why}; on Debian or Ubuntu: sudo apt-get install python3 python3-venv")
+}
+
+/// Insists that a program is there: what, why, and how to get it.
+pub fn need(name: &str, why: &str, how: &str) -> anyhow::Result<()> {
+    if found(name).is_none() {
+        bail!("{name} is missing: {why}. To get it: {how}");
+    }
+    Ok(())
+}
+
+/// Where a program lies on the PATH.
+pub fn found(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_reason_and_its_remedy() {
+        let error = need("no-such-tool", "it does the work", "run this").expect_err("nobody has it").to_string();
+        assert_eq!(error, "no-such-tool is missing: it does the work. To get it: run this");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_that_names_it() {
+        let error = run(&mut Command::new("false"), "the build failed").expect_err("it always fails").to_string();
+        assert!(error.starts_with("the build failed: false ended with"), "{error}");
+    }
+}

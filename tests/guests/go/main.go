@@ -1,0 +1,101 @@
+// The conformance handler: the same modes in every language; see tests/guests/README.md.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	windlass "windlass.dev/go"
+	"windlass.dev/go/whttp"
+)
+
+type order struct {
+	Mode    string `json:"mode"`
+	Text    string `json:"text"`
+	Steps   uint64 `json:"steps"`
+	PauseMs uint64 `json:"pause_ms"`
+	Ms      uint64 `json:"ms"`
+	Queue   string `json:"queue"`
+	Count   int    `json:"count"`
+	Name    string `json:"name"`
+	URL     string `json:"url"`
+}
+
+type answer = map[string]any
+
+func init() { windlass.Handle(windlass.Any, conform) }
+
+func main() {}
+
+func conform(ctx *windlass.Context, in order) (answer, error) {
+	switch in.Mode {
+	case "noop":
+		return answer{}, nil
+	case "echo":
+		return answer{"text": in.Text, "bytes": len(ctx.Job.Payload)}, nil
+	case "steps":
+		return steps(ctx, in)
+	case "spin":
+		for n := uint64(0); ; n++ {
+			sink = n
+		}
+	case "fail":
+		return nil, errors.New(in.Text)
+	case "fatal":
+		return nil, windlass.Fatal(errors.New(in.Text))
+	case "retry_after":
+		return nil, windlass.RetryAfter(time.Duration(in.Ms)*time.Millisecond, errors.New(in.Text))
+	case "panic":
+		panic(in.Text)
+	case "spawn":
+		for range in.Count {
+			if _, err := ctx.Spawn(windlass.Child{Queue: in.Queue, Payload: answer{"mode": "echo", "text": in.Text}}); err != nil {
+				return nil, err
+			}
+		}
+		return answer{"spawned": in.Count}, nil
+	case "config":
+		if value, found := ctx.Config(in.Name); found {
+			return answer{"value": value}, nil
+		}
+		return answer{"value": nil}, nil
+	case "secret":
+		value, err := ctx.Secret(in.Name)
+		return answer{"value": value}, err
+	case "fetch":
+		response, err := whttp.Get(in.URL)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return answer{"status": response.Status, "body": string(body)}, err
+	}
+	return nil, windlass.Fatalf("there is no mode %q", in.Mode)
+}
+
+// Seen from outside, so that the compiler keeps the loop.
+var sink uint64
+
+func steps(ctx *windlass.Context, in order) (answer, error) {
+	var from uint64
+	if _, err := ctx.State(&from); err != nil {
+		return nil, err
+	}
+	for step := from + 1; step <= in.Steps; step++ {
+		if err := ctx.CheckCancelled(); err != nil {
+			return nil, err
+		}
+		ctx.Log(windlass.Info, "step %d", step)
+		if in.PauseMs > 0 {
+			time.Sleep(time.Duration(in.PauseMs) * time.Millisecond)
+		}
+		ctx.Progress(step, in.Steps, fmt.Sprintf("step %d", step))
+		if err := ctx.Checkpoint(step); err != nil {
+			return nil, err
+		}
+	}
+	return answer{"steps": in.Steps, "ran": in.Steps - from, "from": from, "attempt": ctx.Job.Attempt}, nil
+}

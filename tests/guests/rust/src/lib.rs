@@ -1,0 +1,70 @@
+//! The conformance handler: the same modes in every language; see tests/guests/README.md.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::{Child, Context, Error, Level, Result, http};
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Order {
+    mode: String,
+    text: String,
+    steps: u64,
+    pause_ms: u64,
+    ms: u64,
+    queue: String,
+    count: u64,
+    name: String,
+    url: String,
+}
+
+fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
+    match order.mode.as_str() {
+        "noop" => Ok(json!({})),
+        "echo" => Ok(json!({ "text": order.text, "bytes": ctx.job().payload.len() })),
+        "steps" => steps(ctx, &order),
+        "spin" => {
+            let mut n = 0u64;
+            loop {
+                n = black_box(n + 1);
+            }
+        }
+        "fail" => Err(Error::new(order.text)),
+        "fatal" => Err(Error::fatal(order.text)),
+        "retry_after" => Err(Error::retry_after(Duration::from_millis(order.ms), order.text)),
+        "panic" => panic!("{}", order.text),
+        "spawn" => {
+            for _ in 0..order.count {
+                ctx.spawn(Child::new(&order.queue, &json!({ "mode": "echo", "text": order.text }))?)?;
+            }
+            Ok(json!({ "spawned": order.count }))
+        }
+        "config" => Ok(json!({ "value": ctx.config(&order.name) })),
+        "secret" => Ok(json!({ "value": ctx.secret(&order.name)? })),
+        "fetch" => {
+            let response = http::get(&order.url).send()?;
+            Ok(json!({ "status": response.status, "body": response.text()? }))
+        }
+        mode => Err(Error::fatal(format_args!("there is no mode `{mode}`"))),
+    }
+}
+
+fn steps(ctx: &mut Context, order: &Order) -> Result<Value> {
+    let from: u64 = ctx.state()?.unwrap_or(0);
+    for step in from + 1..=order.steps {
+        ctx.check_cancelled()?;
+        ctx.log(Level::Info, format!("step {step}"));
+        if order.pause_ms > 0 {
+            thread::sleep(Duration::from_millis(order.pause_ms));
+        }
+        ctx.progress(step, order.steps, format!("step {step}"));
+        ctx.checkpoint(&step)?;
+    }
+    Ok(json!({ "steps": order.steps, "ran": order.steps - from, "from": from, "attempt": ctx.job().attempt }))
+}
+
+windlass::handlers! { _ => conform }
