@@ -33,9 +33,9 @@ mod workers;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware;
-use axum::Router;
 use utoipa_axum::routes;
 use windlass_store::Store;
 
@@ -70,11 +70,7 @@ pub struct Api {
 pub fn router(api: Api) -> Router {
     let guard = middleware::from_fn_with_state(api.clone(), access::check);
     let (router, _) = routes().split();
-    router
-        .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(guard)
-        .with_state(api)
+    router.fallback(no_route).method_not_allowed_fallback(wrong_method).layer(guard).with_state(api)
 }
 
 /// Everything the server answers. `Routes` takes no handler without its description.
