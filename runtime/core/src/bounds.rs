@@ -20,6 +20,9 @@ pub const DETAIL_BYTES: usize = 16 * 1024;
 pub const DEPENDENCIES: usize = 1_000;
 /// How many dependencies the jobs of one request may have together.
 pub const DEPENDENCIES_AT_ONCE: usize = 20_000;
+pub const CHAIN_STEPS: usize = 100;
+/// What the steps of a chain may be given, all together.
+pub const CHAIN_BYTES: usize = 64 * 1024;
 /// What the callback of a batch may be given.
 pub const CALLBACK_BYTES: usize = 64 * 1024;
 

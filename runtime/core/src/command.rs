@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::flow::{Chain, OnFailure};
 use crate::{
     AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, Priority, Progress,
     Queue, Runner, Spent, State, Time, Token, Usage,
@@ -26,6 +27,13 @@ pub enum Command {
         word: Word,
         failure: Failure,
         usage: Usage,
+    },
+    /// The attempt is over, and the job goes on when its children have ended: run again, with their results. Charged to
+    /// nobody.
+    Wait {
+        word: Word,
+        on_child_failure: OnFailure,
+        checkpoint: Option<Checkpoint>,
     },
     /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
     HandBack {
@@ -76,6 +84,10 @@ pub enum Command {
         dependency: JobId,
         state: State,
     },
+    /// All its children have ended.
+    Joined,
+    /// A child has failed, and its policy is to fail with it.
+    ChildFailed,
     /// The process died while the attempt ran in it.
     Crash,
 }
@@ -154,6 +166,11 @@ pub enum Change {
     Error {
         job: JobId,
         error: AttemptError,
+    },
+    /// The chain that a job begins.
+    Chain {
+        first: JobId,
+        chain: Box<Chain>,
     },
     /// The job waits for the dependency; the store tells it when that has ended.
     Link {

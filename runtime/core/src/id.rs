@@ -34,6 +34,16 @@ impl JobId {
         JobId::derived(at, &[b"schedule", schedule.as_bytes(), &at.millis().to_be_bytes()])
     }
 
+    /// The id of the `ordinal`-th job that others have put under `parent`: apart from those it spawns itself.
+    pub fn adopted(parent: JobId, ordinal: u32) -> JobId {
+        JobId::derived(parent.time(), &[b"adopted", &parent.to_bytes(), &ordinal.to_be_bytes()])
+    }
+
+    /// The id of a job that follows in the chain that `first` began: a step follows once, retried or not.
+    pub fn of_chain(first: JobId, step: u32, part: u8) -> JobId {
+        JobId::derived(first.time(), &[b"chain", &first.to_bytes(), &step.to_be_bytes(), &[part]])
+    }
+
     /// The id of the callback of a batch: a batch calls back once.
     pub fn of_batch(batch: &str, made_at: Time) -> JobId {
         JobId::derived(made_at, &[b"batch", batch.as_bytes()])

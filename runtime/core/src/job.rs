@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Dependency, OnFailure, Ties};
+use crate::flow::{Chain, Dependency, OnFailure, Ties};
 use crate::{
     Agent, Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Spending, StepStatus, Time,
     Token, Unique, bounds,
@@ -148,6 +148,11 @@ impl Job {
     /// How many of the jobs it depends on have not ended.
     pub fn waits_for(&self) -> u32 {
         self.ties.as_ref().map_or(0, |ties| ties.waits_for)
+    }
+
+    /// How many children others have put under it.
+    pub fn adopted(&self) -> u32 {
+        self.ties.as_ref().map_or(0, |ties| ties.adopted)
     }
 
     /// Where one of its bodies is.
@@ -315,6 +320,8 @@ pub struct NewJob {
     /// Blocked until these have ended.
     pub depends_on: Vec<Dependency>,
     pub on_dependency_failure: OnFailure,
+    /// It is the first step of this chain.
+    pub chain: Option<Box<Chain>>,
     /// Given for the jobs that flows make.
     pub ties: Option<Box<Ties>>,
 }

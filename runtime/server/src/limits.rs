@@ -46,6 +46,9 @@ pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
+/// Nodes in the picture of a flow, and neighbours of one node in it.
+pub const FLOW_NODES: usize = 300;
+pub const FLOW_CHILDREN: usize = 50;
 /// How many of the jobs that a job waits for are named.
 pub const WAITS_FOR: usize = 20;
 /// Log lines in one answer.

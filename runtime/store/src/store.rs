@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
-use windlass_core::flow::{Batch, NewBatch};
+use windlass_core::flow::{Batch, Chain, Family, NewBatch};
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AttemptError, Body, BodyKind, Command, Effect, Job, JobId, NewJob, Plugin, QueueName, Reply, Settings, Time,
@@ -104,6 +104,27 @@ impl Store {
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.batch(id).await,
+        }
+    }
+
+    /// The numbers of a job's children; none when it never had any.
+    pub async fn family(&self, parent: JobId) -> Result<Option<Family>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.family(parent).await,
+        }
+    }
+
+    /// The chain that a job began.
+    pub async fn chain(&self, first: JobId) -> Result<Option<Chain>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.chain(first).await,
+        }
+    }
+
+    /// A page of a job's children, and where the next one begins.
+    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.children(parent, from, limit).await,
         }
     }
 

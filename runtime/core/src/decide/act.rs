@@ -91,6 +91,10 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
     job.hold_reason = None;
     job.exit_reason = None;
     job.step_status = None;
+    if let Some(ties) = &mut job.ties {
+        ties.joined = false;
+        ties.waited_by = None;
+    }
     if let Some(agent) = job.agent.as_mut() {
         agent.iteration = 0;
         agent.continued_by = None;

@@ -2,6 +2,7 @@
 
 use super::clock::next_watch;
 use super::{Case, Draft, Known, after_stop, bounded, end, make_pending, make_retrying};
+use crate::flow::{OnFailure, Ties};
 use crate::{
     AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind, Failure, Job,
     Progress, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Word, bounds, retry,
@@ -186,6 +187,37 @@ pub(super) fn charge_failure(
         make_retrying(&mut draft, job, case.now, delay, &bounded(error.to_owned(), bounds::REASON_BYTES));
     }
     draft.now(known.job)
+}
+
+/// The attempt is over; the job goes on when its children have ended.
+pub(super) fn wait(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    on_child_failure: OnFailure,
+    checkpoint: Option<Checkpoint>,
+) -> Result<Decision, Refusal> {
+    let waited_by = known.job.ties.as_ref().and_then(|ties| ties.waited_by);
+    if known.job.run.is_none() && matches!((word, waited_by), (Word::Of(said), Some(by)) if said == by) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let run = live_run(&known.job, word)?;
+    let mut draft = Draft::new();
+    let job = &mut known.job;
+    job.children += known.facts.children;
+    if let Some(checkpoint) = checkpoint {
+        take_checkpoint(&mut draft, job, checkpoint, case.now);
+    }
+    if let Some(stop) = run.stop {
+        return Ok(after_stop(draft, known, stop.then, case.now));
+    }
+    let ties: &mut Ties = job.ties.get_or_insert_default();
+    ties.waits_for_children = Some(on_child_failure);
+    ties.joined = false;
+    ties.waited_by = Some(run.token);
+    job.end_run();
+    super::ties::block(&mut draft, job, case.now, "waits for its children");
+    Ok(draft.now(known.job))
 }
 
 /// Given back unfinished, charged to nobody.

@@ -1,6 +1,7 @@
 //! A new job: checked, given its policy, and put where it belongs.
 
 use super::{Case, Draft, Known, bounded, end};
+use crate::flow::{ChainPart, ChainPlace};
 use crate::{
     Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Refusal, Reply, State, Time,
     Timeline, bounds,
@@ -82,6 +83,11 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         draft.changes.push(Change::Lock { key, lock: Some(lock) });
     }
     draft.event(&job, now, EventKind::Enqueued);
+    if let Some(chain) = new.chain {
+        let place = ChainPlace { first: id, step: 0, part: ChainPart::Step };
+        job.ties.get_or_insert_default().chain = Some(place);
+        draft.changes.push(Change::Chain { first: id, chain });
+    }
     let failed = super::ties::depend(&mut draft, &mut job, &facts.dependencies, new.on_dependency_failure);
     let state = if let Some(reason) = new.hold_reason {
         let reason = bounded(reason, bounds::REASON_BYTES);
@@ -134,6 +140,9 @@ impl NewJob {
             if text.is_some_and(|text| text.is_empty() || text.len() > most || text.contains('\0')) {
                 return Err(Refusal::invalid(field, format!("1 to {most} bytes without a zero byte")));
             }
+        }
+        if let (Some(chain), Some(queue)) = (&new.chain, &new.queue) {
+            chain.check(queue)?;
         }
         if new.depends_on.len() > bounds::DEPENDENCIES {
             let why = format!("at most {} jobs; for more, make a batch with a callback", bounds::DEPENDENCIES);

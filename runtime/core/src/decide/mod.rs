@@ -49,6 +49,11 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
         Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
+        Command::Wait { word, on_child_failure, checkpoint } => {
+            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint)
+        }
+        Command::Joined => ties::joined(case, known(facts)?),
+        Command::ChildFailed => ties::child_failed(case, known(facts)?),
         Command::DependencyEnded { dependency, state } => {
             ties::dependency_ended(case, known(facts)?, dependency, state)
         }
@@ -180,6 +185,9 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
     let job = &mut known.job;
     job.end_run();
     job.scheduled_at = None;
+    if let Some(ties) = &mut job.ties {
+        ties.waits_for_children = None;
+    }
     job.enter(state, now, reason.clone());
     match state {
         State::Completed => job.completed_at = Some(now),

@@ -1,6 +1,6 @@
-//! What other jobs bring: a dependency that has ended.
+//! What other jobs bring: a dependency or the children have ended.
 
-use super::{Case, Draft, Known, end, make_pending};
+use super::{Case, Draft, Known, end, make_pending, make_ready};
 use crate::flow::{OnFailure, Ties};
 use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
 
@@ -64,6 +64,29 @@ pub(super) fn dependency_ended(
     } else if job.waits_for() == 0 && job.state == State::Blocked {
         unblock(&mut draft, job, case.now, "the jobs it waited for have ended");
     }
+    Ok(draft.now(known.job))
+}
+
+/// The job waited for its children, and they have ended: it is run again.
+pub(super) fn joined(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let Some(ties) = known.job.ties.as_mut().filter(|ties| ties.waits_for_children.is_some()) else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    ties.waits_for_children = None;
+    ties.joined = true;
+    let mut draft = Draft::new();
+    make_ready(&mut draft, &mut known.job, case.now, "its children have ended");
+    Ok(draft.now(known.job))
+}
+
+/// The job waited for its children, and fails with the first of them that does.
+pub(super) fn child_failed(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    if known.job.ties.as_ref().is_none_or(|ties| ties.waits_for_children.is_none()) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    known.job.last_error = Some("a child failed".to_owned());
+    end(&mut draft, &mut known, State::Dead, case.now, "a child failed");
     Ok(draft.now(known.job))
 }
 

@@ -4,16 +4,22 @@
 //! calls these when a job comes, moves or goes; nothing here knows where a row lies.
 
 mod batch;
+mod chain;
 mod compose;
 mod depend;
+mod family;
+mod progress;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Job, JobId, State};
+use crate::{AfterStop, Job, JobId, State, Token};
 
 pub use batch::{Batch, Callback, NewBatch, Standing};
+pub use chain::{Chain, ChainPart, ChainPlace, ChainStep};
 pub use compose::over;
 pub use depend::{Dependency, OnFailure, order};
+pub use family::{Family, Verdict};
+pub use progress::{percent, rolled_up};
 
 /// How a job hangs together with others. A job that stands alone has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +31,15 @@ pub struct Ties {
     pub on_dependency_failure: OnFailure,
     /// How many jobs were said to depend on it.
     pub dependants: u32,
+    /// How many children others have put under it.
+    pub adopted: u32,
+    /// Its attempt has ended and it goes on when its children have; what becomes of it when one of them fails.
+    pub waits_for_children: Option<OnFailure>,
+    /// It was run again after its children had ended.
+    pub joined: bool,
+    /// The token that began the waiting, so that the same word said again is answered as the first was.
+    pub waited_by: Option<Token>,
+    pub chain: Option<ChainPlace>,
     /// The batch whose callback it is.
     pub callback_of: Option<String>,
 }
@@ -35,17 +50,64 @@ pub struct Ties {
 pub enum Work {
     /// Tell those that depend on `job` that it has ended: those who began to wait before this work was noted.
     Release { job: JobId, state: State },
+    /// Cancel the children of `parent`: so many that it spawned, and so many that others put under it.
+    CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CancelReason },
+}
+
+/// Why children are cancelled without anybody having asked for them by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CancelReason {
+    ParentCancelled,
+    ParentGone,
+    SiblingFailed,
+}
+
+impl CancelReason {
+    pub fn text(self) -> &'static str {
+        match self {
+            CancelReason::ParentCancelled => "its parent was cancelled",
+            CancelReason::ParentGone => "its parent, which waited for it, has ended",
+            CancelReason::SiblingFailed => "another child of its parent failed",
+        }
+    }
 }
 
 /// The work that follows when a job has moved from one record to the next; `None` stands for not being there.
-pub fn work(was: Option<&Job>, is: Option<&Job>) -> Option<Work> {
-    let job = is.or(was)?;
-    job.ties.as_ref().filter(|ties| ties.dependants > 0)?;
+pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<Work> {
+    let mut all = Vec::new();
+    let Some(job) = is.or(was) else { return all };
     let ended = was.is_none_or(Job::is_ended);
-    match is {
-        Some(now) if now.is_ended() && !ended => Some(Work::Release { job: job.id, state: now.state }),
-        // Removed before it ended: to those that wait it is as good as cancelled.
-        None if !ended => Some(Work::Release { job: job.id, state: State::Cancelled }),
+    let ends = match is {
+        Some(now) if now.is_ended() && !ended => Some(now.state),
+        // Removed before it ended: to others it is as good as cancelled.
+        None if !ended => Some(State::Cancelled),
         Some(_) | None => None,
+    };
+    if let Some(state) = ends
+        && job.ties.as_ref().is_some_and(|ties| ties.dependants > 0)
+    {
+        all.push(Work::Release { job: job.id, state });
     }
+    let waited = was.and_then(|job| job.ties.as_ref()).is_some_and(|ties| ties.waits_for_children.is_some());
+    let reason = match ends {
+        Some(State::Cancelled) => Some(CancelReason::ParentCancelled),
+        Some(_) if waited => Some(CancelReason::ParentGone),
+        None if is.is_some_and(is_cancelling) && !was.is_some_and(is_cancelling) => Some(CancelReason::ParentCancelled),
+        Some(_) | None => None,
+    };
+    if let Some(reason) = reason {
+        all.extend(cancel_children(job, reason));
+    }
+    all
+}
+
+fn is_cancelling(job: &Job) -> bool {
+    let stop = job.run.as_ref().and_then(|run| run.stop.as_ref());
+    stop.is_some_and(|stop| matches!(stop.then, AfterStop::Cancel { .. } | AfterStop::Delete))
+}
+
+/// The work of cancelling all children of a job that have not ended; none when it has no children.
+pub fn cancel_children(job: &Job, reason: CancelReason) -> Option<Work> {
+    let (spawned, adopted) = (job.children, job.adopted());
+    (spawned > 0 || adopted > 0).then_some(Work::CancelChildren { parent: job.id, spawned, adopted, reason })
 }

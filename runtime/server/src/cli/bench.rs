@@ -22,6 +22,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
+    Flow(Options),
     /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
     Http(HttpOptions),
     /// Started by `http`: answers every body with itself
@@ -67,6 +69,10 @@ impl Bench {
         match self.what {
             What::Engine(options) => {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
+                show(&figures, options.output)
+            }
+            What::Flow(options) => {
+                let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
             What::Http(HttpOptions { options, guest }) => {

@@ -8,6 +8,7 @@ mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod flow;
 mod job;
 mod plugin;
 mod queue;
@@ -38,6 +39,7 @@ enum Command {
     Job(job::Job),
     Queue(queue::Queue),
     Batch(batch::Batch),
+    Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
     Dev(author::Dev),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Batch(batch) => done(batch.run()),
+            Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Dev(dev) => done(dev.run()),

@@ -17,6 +17,7 @@ use windlass_store::Enqueued;
 use super::Api;
 use super::agent::AgentBody;
 use super::batches::{BatchBody, new_batch};
+use super::chains::ChainBody;
 use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
 use super::read::{Body, NamePath, Query};
@@ -27,7 +28,7 @@ use crate::limits;
 
 /// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-struct JobBody<'a> {
+pub(super) struct JobBody<'a> {
     #[schema(required = true, value_type = NameText)]
     queue: Option<String>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -68,10 +69,10 @@ struct JobBody<'a> {
     depends_on: Option<Vec<String>>,
     /// What becomes of it when one of those dies or is cancelled.
     on_dependency_failure: Option<OnFailureWord>,
-    // A known word of the format that this server does not carry out. To ignore it would run too little.
+    /// Steps that follow each other; the job is the first.
     #[serde(borrow)]
-    #[schema(value_type = serde_json::Value, required = false)]
-    chain: Option<&'a RawValue>,
+    #[schema(value_type = Option<ChainBody>)]
+    chain: Option<ChainBody<'a>>,
     /// Several jobs instead of this one: only `/enqueue` looks here, so that it reads a body once.
     #[serde(borrow)]
     #[schema(ignore)]
@@ -374,6 +375,26 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs })).into_response())
 }
 
+/// Jobs that an attempt of `parent` hands in with its end. Their ids come from (parent, ordinal): sent again, they are the same.
+pub(super) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<JobBody<'_>>) -> Result<Vec<NewJob>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    if jobs.len() > limits::BATCH {
+        return Err(Error::field("children", format!("at most {} at once, not {}", limits::BATCH, jobs.len())));
+    }
+    let first = api.store.job(parent).await?.map_or(0, |job| job.children);
+    let names = Names::of(&jobs)?;
+    let mut new = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.into_iter().enumerate() {
+        let job = to_new_job(api, body, job, &names, &format!("children[{index}].")).await?;
+        let ordinal = u32::try_from(index).ok().and_then(|index| first.checked_add(index));
+        let Some(ordinal) = ordinal else { return Err(Error::field("children", "the job has had too many")) };
+        new.push(NewJob { parent: Some(parent), id: Some(JobId::child(parent, ordinal)), ..job });
+    }
+    Ok(new)
+}
+
 fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
     let id = stored.id.to_string();
     OneAnswer {
@@ -430,9 +451,6 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         };
         depends_on.push(dependency);
     }
-    if job.chain.is_some() {
-        return Err(wrong("chain", "this server has no chains; leave it out"));
-    }
     let Some(queue) = job.queue else {
         return Err(wrong("queue", "is missing; name the queue the job goes to, such as \"emails.send\""));
     };
@@ -441,9 +459,16 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         Some(id) => Some(id.parse().map_err(|_| wrong("parent_id", "a job id is `job_` and 26 characters"))?),
         None => None,
     };
-    let payload = job.payload.map_or_else(|| Bytes::from_static(b"{}"), |raw| body.part(raw));
+    let payload = job
+        .payload
+        .or_else(|| job.chain.as_ref().and_then(ChainBody::first_payload))
+        .map_or_else(|| Bytes::from_static(b"{}"), |raw| body.part(raw));
     let checkpoint = match job.checkpoint {
         Some(raw) => Some(api.store.keep(body.part(raw)).await?),
+        None => None,
+    };
+    let chain = match job.chain {
+        Some(chain) => Some(Box::new(chain.into_chain(body, &format!("{place}chain."))?)),
         None => None,
     };
     let span = |span: Option<Span>| span.map(|span| span.0);
@@ -485,6 +510,7 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         hold_reason: job.hold_reason,
         depends_on,
         on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
+        chain,
         ties: None,
     })
 }

@@ -14,6 +14,7 @@ use windlass_core::{BodyKind, Command, JobId, Name, QueueName, Token, Word, boun
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
+use super::children::{self, ChildCounts};
 use super::error::{Error, Result};
 use super::read::Body;
 use super::wire::{NameText, Shown, Span};
@@ -47,6 +48,9 @@ struct Fetched {
     #[schema(value_type = serde_json::Value)]
     checkpoint: Option<Shown>,
     tags: BTreeMap<String, String>,
+    /// The job waited for its children and they have ended: `GET /jobs/{id}/children` has their results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<ChildCounts>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -191,7 +195,10 @@ fn poll_time(asked: Duration) -> Duration {
 async fn fetched_job(api: &Api, Assignment { job, token }: Assignment) -> Result<Fetched> {
     let payload = api.store.body(&job, BodyKind::Payload).await?;
     let checkpoint = api.store.body(&job, BodyKind::Checkpoint).await?;
+    let joined = job.ties.as_ref().is_some_and(|ties| ties.joined);
+    let children = if joined { children::counts(&api.store, &job).await? } else { None };
     Ok(Fetched {
+        children,
         job_id: job.id.to_string(),
         queue: job.queue,
         payload: payload.map(Shown),

@@ -11,6 +11,8 @@ use windlass_core::{AttemptError, BodyKind, Job, Progress, QueueName, Runner, St
 use windlass_store::Store;
 
 use super::agent::{self, AgentAnswer, AttemptUsage, StepWord, TokenUsage};
+use super::chains::ChainView;
+use super::children::{self, ChildCounts};
 use super::error::Result;
 use super::wire::{
     BackoffWord, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateWord, Text, UntilWord, WithinWord,
@@ -63,6 +65,11 @@ struct Optional {
     parent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain_id: Option<String>,
+    /// From 0; of `on_failure` and `on_exit`, that of the step they follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain_step: Option<u32>,
     /// The batch whose callback it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     callback_of: Option<String>,
@@ -165,6 +172,12 @@ pub struct WholeJob {
     checkpoint_schema: Option<u32>,
     #[schema(value_type = serde_json::Value)]
     result: Option<Shown>,
+    /// The children it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<ChildCounts>,
+    /// The chain that it is a step of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain_config: Option<ChainView>,
     /// The jobs it depends on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<String>,
@@ -265,13 +278,25 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
         Some(_) | None => Vec::new(),
     };
     let open = linked.iter().filter(|linked| linked.state.is_none_or(|state| !state.is_ended()));
+    let children = children::counts(store, &job).await?;
+    let chain = match job.ties.as_ref().and_then(|ties| ties.chain) {
+        Some(place) => store.chain(place.first).await?,
+        None => None,
+    };
+    let joins = job.ties.as_ref().is_some_and(|ties| ties.waits_for_children.is_some());
     let waits_for = (job.waits_for() > 0).then(|| WaitsFor {
         count: job.waits_for(),
         jobs: open.take(limits::WAITS_FOR).map(|linked| linked.id.to_string()).collect(),
     });
+    let waits_for = match children.filter(|_| joins) {
+        Some(counts) => Some(waits_for_children(store, &job, counts).await?),
+        None => waits_for,
+    };
     Ok(WholeJob {
         depends_on: linked.iter().map(|linked| linked.id.to_string()).collect(),
         waits_for,
+        children,
+        chain_config: chain.map(ChainView::from),
         payload,
         checkpoint_schema: checkpoint.is_some().then_some(job.checkpoint_schema),
         checkpoint,
@@ -281,6 +306,14 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
         timeline_dropped: job.timeline.dropped,
         job: job.into(),
     })
+}
+
+/// A job that joins its children waits for those that have not ended; the first of them are named.
+async fn waits_for_children(store: &Store, job: &Job, counts: ChildCounts) -> Result<WaitsFor> {
+    let (first, _) = store.children(job, 0, limits::PAGE).await?;
+    let open = first.iter().filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
+    let count = u32::try_from(counts.pending).unwrap_or(u32::MAX);
+    Ok(WaitsFor { count, jobs: open.map(|child| child.id.to_string()).collect() })
 }
 
 impl From<Job> for JobView {
@@ -316,6 +349,7 @@ impl From<Job> for Optional {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
             None => (None, None),
         };
+        let place = job.ties.as_ref().and_then(|ties| ties.chain);
         let tied = job.ties.as_ref().filter(|ties| ties.depends_on > 0).cloned();
         Optional {
             scope: job.scope,
@@ -328,6 +362,8 @@ impl From<Job> for Optional {
             parent_id: job.parent.map(|id| id.to_string()),
             batch_id: job.batch_id,
             on_dependency_failure: tied.as_ref().map(|ties| ties.on_dependency_failure.into()),
+            chain_id: place.map(|place| place.chain_id()),
+            chain_step: place.map(|place| place.step),
             callback_of: job.ties.and_then(|ties| ties.callback_of),
             schedule: job.schedule,
             created_by: job.created_by,

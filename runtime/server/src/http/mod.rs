@@ -12,9 +12,14 @@ mod wire;
 
 mod agent;
 mod batches;
+mod chains;
+mod children;
 mod enqueue;
 mod events;
 mod fetch;
+mod flow_graph;
+mod flow_picture;
+mod flows;
 mod heartbeat;
 mod job_view;
 mod jobs;
@@ -97,6 +102,9 @@ fn v1() -> Routes {
         .with(routes!(enqueue::batch))
         .with(routes!(enqueue::webhook, webhooks::remove))
         .with(routes!(webhooks::list, webhooks::create))
+        .with(routes!(children::list))
+        .with(routes!(children::tree))
+        .with(routes!(flows::show))
         .with(routes!(batches::make))
         .with(routes!(batches::show))
         .with(routes!(batches::seal))

@@ -5,16 +5,18 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use windlass_core::flow::OnFailure;
 use windlass_core::{
-    Body as JobBody, Checkpoint, Closing, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word,
+    Body as StoredBody, Checkpoint, Closing, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word,
 };
 
 use super::Api;
 use super::agent::{AgentWord, StepWord, TokenUsage};
+use super::enqueue::{self, JobBody};
 use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::read::{Body, JobPath};
-use super::wire::Rfc3339;
+use super::wire::{OnFailureWord, Rfc3339};
 use crate::limits;
 
 /// The error by which a worker that stops hands its job back.
@@ -35,7 +37,23 @@ struct Ack<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
+    /// The job is not done: it goes on when its children have ended, with another attempt that reads their results.
+    wait: Option<WaitWord>,
+    /// Of a job that waits: what becomes of it when a child dies or is cancelled. Fail with it, cancel the other children, or
+    /// continue; `fail` unless it is said.
+    on_child_failure: Option<OnFailureWord>,
+    /// Jobs to enqueue under this one, in the commit of this ack.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<JobBody>)]
+    children: Option<Vec<JobBody<'a>>>,
     lease_token: Option<String>,
+}
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum WaitWord {
+    Children,
 }
 
 /// Say that a job is done
@@ -53,6 +71,13 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         Some(raw) => Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0 }),
         None => None,
     };
+    let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
+    if let Some(WaitWord::Children) = ack.wait {
+        let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
+        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint };
+        api.store.ask(id, command, children).await?;
+        return Ok(status("waiting"));
+    }
     let closing = closing(Closing {
         step: ack.step_status.map(Into::into),
         agent: ack.agent_status.map(Into::into),
@@ -62,7 +87,7 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         spent: ack.usage.map(Into::into),
     });
     let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing };
-    api.store.ask(id, command, Vec::new()).await?;
+    api.store.ask(id, command, children).await?;
     Ok(status("ok"))
 }
 
@@ -179,7 +204,7 @@ fn closing(closing: Closing) -> Option<Box<Closing>> {
     (closing != Closing::default()).then(|| Box::new(closing))
 }
 
-async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<JobBody>> {
+async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<StoredBody>> {
     match result {
         Some(raw) => Ok(Some(api.store.keep(body.part(raw)).await?)),
         None => Ok(None),

@@ -3,6 +3,7 @@
 
 mod backlog;
 mod bare;
+mod flow;
 mod idle;
 mod lifecycle;
 
@@ -68,6 +69,11 @@ pub fn run_backlog(setting: &Setting) -> Result<Vec<Figure>> {
 /// Only the way of a job from enqueue to completed.
 pub fn run_lifecycle(setting: &Setting) -> Result<Vec<Figure>> {
     lifecycle::measure(setting)
+}
+
+/// Only what flows cost.
+pub fn run_flow(setting: &Setting) -> Result<Vec<Figure>> {
+    flow::measure(setting)
 }
 
 pub fn run(setting: &Setting) -> Result<Vec<Figure>> {

@@ -27,6 +27,7 @@ impl<D: Disk> Engine<D> {
                         self.batch.delete(Space::Errors, keys::error(job, old));
                     }
                 }
+                Change::Chain { first, chain } => self.put_chain(first, *chain)?,
                 Change::Link { dependency, dependant } => self.put_link(dependency, dependant)?,
                 Change::Event(event) => self.events.push(event),
             }

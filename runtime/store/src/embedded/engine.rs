@@ -215,7 +215,10 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Stores one new job. Its input has been checked.
-    pub(super) fn enqueue_one(&mut self, new: windlass_core::NewJob) -> Result<Result<Reply, Error>, DiskError> {
+    pub(super) fn enqueue_one(&mut self, mut new: windlass_core::NewJob) -> Result<Result<Reply, Error>, DiskError> {
+        if let (Some(parent), None) = (new.parent, new.id) {
+            new.id = self.adopt(parent)?;
+        }
         let Some(name) = new.queue.clone() else {
             return Ok(Err(Refusal::invalid("queue", "name the queue the job is for").into()));
         };

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
-use windlass_core::flow::{self, Batch, Dependency, NewBatch, Work};
-use windlass_core::{Command, Job, JobId, NewJob, Refusal, State};
+use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, Family, NewBatch, Ties, Verdict, Work};
+use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State};
 
 use super::disk::{self, Disk, DiskError, Space, after_prefix};
 use super::engine::Engine;
@@ -18,24 +18,36 @@ use crate::{BatchMade, Error};
 
 pub struct Flows {
     batches: Table<Batch>,
+    families: Table<Family>,
+    chains: Table<Chain>,
     /// Batches whose numbers have changed since they were last looked at.
     moved: BTreeSet<String>,
+    /// Parents that wait, and whose children's numbers have.
+    waiting: BTreeSet<JobId>,
+    /// Jobs of chains that have ended.
+    stepped: Vec<JobId>,
     /// Links made since the last commit, by the job that waits: not yet to be found on disk.
     new_links: FxHashMap<JobId, Vec<JobId>>,
     /// Who sealed a batch in this group.
     sealing: Vec<(String, Answer<Batch>)>,
-    /// Where the first work has come to.
+    /// Where the first work has come to: among links, or among ordinals.
     cursor: Option<Vec<u8>>,
+    ordinal: u64,
 }
 
 impl Default for Flows {
     fn default() -> Flows {
         Flows {
             batches: Table::new(Space::Flows),
+            families: Table::new(Space::Flows),
+            chains: Table::new(Space::Flows),
             moved: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            stepped: Vec::new(),
             new_links: FxHashMap::default(),
             sealing: Vec::new(),
             cursor: None,
+            ordinal: 0,
         }
     }
 }
@@ -48,11 +60,15 @@ impl Flows {
 
     pub fn gather(&mut self, batch: &mut disk::Batch) {
         self.batches.gather(batch);
+        self.families.gather(batch);
+        self.chains.gather(batch);
         self.new_links.clear();
     }
 
     pub fn age(&mut self, most: usize) {
         self.batches.age(most);
+        self.families.age(most);
+        self.chains.age(most);
     }
 }
 
@@ -82,8 +98,14 @@ impl<D: Disk> Engine<D> {
     /// A job has moved, come (`was` is none) or gone (`is` is none): what hangs on it follows.
     pub(super) fn follow(&mut self, was: Option<&Job>, is: Option<&Job>) -> Result<(), DiskError> {
         let Some(job) = is.or(was) else { return Ok(()) };
+        if job.batch_id.is_none() && job.parent.is_none() && job.ties.is_none() && job.children == 0 {
+            return Ok(());
+        }
+        for work in flow::work(was, is) {
+            self.note_work(&work);
+        }
         let states = [was, is].map(|job| job.map(|job| job.state));
-        if states[0] == states[1] || (job.batch_id.is_none() && job.ties.is_none()) {
+        if states[0] == states[1] {
             return Ok(());
         }
         if let Some(id) = &job.batch_id
@@ -92,47 +114,205 @@ impl<D: Disk> Engine<D> {
             batch.moved(states[0], states[1]);
             self.flows.moved.insert(id.clone());
         }
-        let called = job.ties.as_ref().and_then(|ties| ties.callback_of.as_ref());
-        if let (Some(id), None) = (called, is)
-            && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(id))?
-        {
-            batch.kept_by -= 1;
-            self.flows.moved.insert(id.clone());
+        self.follow_children(job, states)?;
+        if is.is_none() && (job.children > 0 || job.ties.is_some()) {
+            self.drop_family(job.id, true)?;
         }
-        if let Some(work) = flow::work(was, is) {
-            self.batch.put(Space::Flows, keys::work(self.meta.next_work), record::encode(&work));
-            self.meta.next_work += 1;
+        if let Some(ties) = &job.ties {
+            self.follow_ties(job.id, ties, states)?;
         }
         Ok(())
     }
 
-    /// Once all else of a group is decided, and again before it is committed: batches whose last member has ended.
-    pub(super) fn settle_flows(&mut self) -> Result<(), DiskError> {
-        while let Some(id) = self.flows.moved.pop_first() {
-            let key = keys::batch(&id);
-            let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { continue };
-            if batch.finish(self.now) {
-                let payload = match self.batch.writes.get(&(Space::Flows, keys::callback(&id))) {
-                    Some(written) => written.clone(),
-                    None => self.disk.get(Space::Flows, &keys::callback(&id))?.map(|bytes| bytes.to_vec()),
-                };
-                let payload = match &payload {
-                    Some(bytes) => Some(record::unwrap(Space::Flows, bytes)?),
-                    None => None,
-                };
-                if let Some(callback) = batch.callback(payload)
-                    && let Err(error) = self.enqueue_one(callback)?
-                {
-                    tracing::error!(batch = id, "its callback was refused: {error}");
+    /// The numbers that a job's parent keeps of its children.
+    fn follow_children(&mut self, job: &Job, states: [Option<State>; 2]) -> Result<(), DiskError> {
+        let Some(parent) = job.parent else { return Ok(()) };
+        let key = keys::family(parent);
+        if states[0].is_none()
+            && self.flows.families.get(&self.disk, &key)?.is_none()
+            && self.load(parent)?.is_some_and(|parent| parent.children > 0 || parent.adopted() > 0)
+        {
+            self.flows.families.put(key.clone(), Some(Family::default()));
+        }
+        if let Some(family) = self.flows.families.change(&self.disk, &key)? {
+            family.moved(states[0], states[1]);
+            if family.waiting.is_some() {
+                self.flows.waiting.insert(parent);
+            }
+        }
+        if states[1].is_none() {
+            self.drop_family(parent, false)?;
+        }
+        Ok(())
+    }
+
+    /// The numbers of a job's children go when the job and all of them are gone; `going` is when the job itself does.
+    fn drop_family(&mut self, parent: JobId, going: bool) -> Result<(), DiskError> {
+        let gone = going || self.load(parent)?.is_none();
+        let key = keys::family(parent);
+        match self.flows.families.get(&self.disk, &key)? {
+            Some(family) if gone && family.kept_by == 0 => self.flows.families.put(key, None),
+            Some(family) if gone && family.waiting.is_some() => {
+                let family = Family { waiting: None, ..family.clone() };
+                self.flows.families.put(key, Some(family));
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
+    fn follow_ties(&mut self, id: JobId, ties: &Ties, states: [Option<State>; 2]) -> Result<(), DiskError> {
+        if let (Some(batch_id), None) = (&ties.callback_of, states[1])
+            && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(batch_id))?
+        {
+            batch.kept_by -= 1;
+            self.flows.moved.insert(batch_id.clone());
+        }
+        if let Some(place) = ties.chain {
+            let key = keys::chain(place.first);
+            if let Some(chain) = self.flows.chains.change(&self.disk, &key)? {
+                chain.kept_by += u64::from(states[0].is_none());
+                chain.kept_by -= u64::from(states[1].is_none());
+                if chain.kept_by == 0 {
+                    self.flows.chains.put(key, None);
                 }
-                self.hard = true;
-            } else if batch.is_over() {
-                self.flows.batches.put(key, None);
-                self.batch.delete(Space::Flows, keys::callback(&id));
-                self.hard = true;
+            }
+            if states[1].is_some_and(State::is_ended) {
+                self.flows.stepped.push(id);
+            }
+        }
+        if states[1].is_none() || ties.waited_by.is_none() {
+            return Ok(());
+        }
+        let key = keys::family(id);
+        let waits = ties.waits_for_children;
+        let waited = self.flows.families.get(&self.disk, &key)?.and_then(|family| family.waiting);
+        if waits != waited {
+            let mut family = self.flows.families.get(&self.disk, &key)?.cloned().unwrap_or_default();
+            family.waiting = waits;
+            self.flows.families.put(key, Some(family));
+            self.flows.waiting.insert(id);
+        }
+        Ok(())
+    }
+
+    fn note_work(&mut self, work: &Work) {
+        self.batch.put(Space::Flows, keys::work(self.meta.next_work), record::encode(work));
+        self.meta.next_work += 1;
+        self.hard = true;
+    }
+
+    /// Once all else of a group is decided, and again before it is committed: the next steps of chains, parents whose
+    /// children have ended, batches whose last member has. One may bring about another.
+    pub(super) fn settle_flows(&mut self) -> Result<(), DiskError> {
+        loop {
+            if let Some(id) = self.flows.stepped.pop() {
+                self.settle_step(id)?;
+            } else if let Some(parent) = self.flows.waiting.pop_first() {
+                self.settle_family(parent)?;
+            } else if let Some(id) = self.flows.moved.pop_first() {
+                self.settle_batch(&id)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A job of a chain has ended: the next one comes in the same commit.
+    fn settle_step(&mut self, id: JobId) -> Result<(), DiskError> {
+        // It may have been brought back, or have gone, within the group.
+        let Some(job) = self.load(id)?.filter(|job| job.is_ended()).cloned() else { return Ok(()) };
+        let Some(place) = job.ties.as_ref().and_then(|ties| ties.chain) else { return Ok(()) };
+        let result = match job.result {
+            BodyRef::Inline { .. } => self.written(Space::Bodies, keys::body(id, BodyKind::Result))?,
+            BodyRef::None | BodyRef::Blob(_) => None,
+        };
+        let result = match &result {
+            Some(bytes) => Some(record::unwrap(Space::Bodies, bytes)?),
+            None => None,
+        };
+        let Some(chain) = self.flows.chains.get(&self.disk, &keys::chain(place.first))? else { return Ok(()) };
+        if let Some(next) = chain.next(&job, result)
+            && let Err(error) = self.enqueue_one(next)?
+        {
+            tracing::error!(job = %id, "the next step of its chain was refused: {error}");
+        }
+        Ok(())
+    }
+
+    fn settle_family(&mut self, parent: JobId) -> Result<(), DiskError> {
+        let Some(family) = self.flows.families.change(&self.disk, &keys::family(parent))? else { return Ok(()) };
+        match family.verdict() {
+            Verdict::Wait => {}
+            Verdict::Join => drop(self.ask(parent, Command::Joined)?),
+            Verdict::Fail => drop(self.ask(parent, Command::ChildFailed)?),
+            Verdict::CancelRest => {
+                let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CancelReason::SiblingFailed));
+                if let Some(work) = work {
+                    self.note_work(&work);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Has the last member ended? Then the callback comes in the same commit.
+    fn settle_batch(&mut self, id: &str) -> Result<(), DiskError> {
+        let key = keys::batch(id);
+        let now = self.now;
+        let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
+        if batch.finish(now) {
+            let payload = self.written(Space::Flows, keys::callback(id))?;
+            let payload = match &payload {
+                Some(bytes) => Some(record::unwrap(Space::Flows, bytes)?),
+                None => None,
+            };
+            let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
+            if let Some(callback) = batch.callback(payload)
+                && let Err(error) = self.enqueue_one(callback)?
+            {
+                tracing::error!(batch = id, "its callback was refused: {error}");
+            }
+            self.hard = true;
+        } else if batch.is_over() {
+            self.flows.batches.put(key, None);
+            self.batch.delete(Space::Flows, keys::callback(id));
+            self.hard = true;
+        }
+        Ok(())
+    }
+
+    /// A value, as this group or an earlier one has written it.
+    fn written(&self, space: Space, key: Vec<u8>) -> Result<Option<Vec<u8>>, DiskError> {
+        let key = (space, key);
+        match self.batch.writes.get(&key) {
+            Some(written) => Ok(written.clone()),
+            None => Ok(self.disk.get(space, &key.1)?.map(|bytes| bytes.to_vec())),
+        }
+    }
+
+    pub(super) fn put_chain(&mut self, first: JobId, chain: Chain) -> Result<(), DiskError> {
+        let key = keys::chain(first);
+        // A child that was removed and is spawned again has steps from its first time.
+        let kept_by = self.flows.chains.get(&self.disk, &key)?.map_or(0, |old| old.kept_by);
+        self.flows.chains.put(key, Some(Chain { kept_by, ..chain }));
+        Ok(())
+    }
+
+    /// The id of a job that somebody puts under a parent: by its ordinal, so that it can be found without a list.
+    pub(super) fn adopt(&mut self, parent: JobId) -> Result<Option<JobId>, DiskError> {
+        let Some(mut job) = self.load(parent)?.cloned() else { return Ok(None) };
+        let ties = job.ties.get_or_insert_default();
+        let mut id = JobId::adopted(parent, ties.adopted);
+        ties.adopted += 1;
+        // A parent that was removed and is spawned again has children from its first time.
+        while self.load(id)?.is_some() {
+            id = JobId::adopted(parent, ties.adopted);
+            ties.adopted += 1;
+        }
+        self.put_job(job)?;
+        self.hard = true;
+        Ok(Some(id))
     }
 
     pub(super) fn make_batch(
@@ -222,6 +402,12 @@ impl<D: Disk> Engine<D> {
                 Some(_) => {}
             }
         }
+        if let Some(parent) = job.parent
+            && self.load(parent)?.is_none()
+        {
+            let why = format!("there is no job {parent}; it may have been removed since it ended");
+            return Ok(Err(Refusal::invalid("parent_id", why)));
+        }
         for dependency in &job.depends_on {
             if let Dependency::Job(id) = dependency
                 && self.load(*id)?.is_none()
@@ -291,12 +477,16 @@ impl<D: Disk> Engine<D> {
             };
             let (done, used) = match record::decode(Space::Flows, &bytes)? {
                 Work::Release { job, state } => self.tell_dependants(number, job, state, room)?,
+                Work::CancelChildren { parent, spawned, adopted, reason } => {
+                    self.cancel_children(parent, spawned, adopted, reason, room)?
+                }
             };
             // An empty one counts as well, so that a group ends.
             room = room.saturating_sub(used.max(1));
             self.hard = true;
             if done {
                 self.flows.cursor = None;
+                self.flows.ordinal = 0;
                 self.batch.delete(Space::Flows, keys::work(number));
                 self.meta.work_from += 1;
             }
@@ -333,6 +523,34 @@ impl<D: Disk> Engine<D> {
             self.flows.cursor = Some(next);
         }
         Ok((page.len() < room, page.len()))
+    }
+
+    /// Cancels up to `room` children; whether that was all, and how many were looked at.
+    fn cancel_children(
+        &mut self,
+        parent: JobId,
+        spawned: u32,
+        adopted: u32,
+        reason: CancelReason,
+        room: usize,
+    ) -> Result<(bool, usize), DiskError> {
+        let all = u64::from(spawned) + u64::from(adopted);
+        let until = all.min(self.flows.ordinal + room as u64);
+        let looked = (until - self.flows.ordinal) as usize;
+        for number in self.flows.ordinal..until {
+            // One that has ended, or gone, is not touched.
+            self.ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?.ok();
+        }
+        self.flows.ordinal = until;
+        Ok((until == all, looked))
+    }
+}
+
+/// The id of a job's child by its number: those it spawned come first, then those that others put under it.
+pub(super) fn child_id(parent: JobId, spawned: u32, number: u64) -> JobId {
+    match u32::try_from(number) {
+        Ok(ordinal) if ordinal < spawned => JobId::child(parent, ordinal),
+        _ => JobId::adopted(parent, u32::try_from(number - u64::from(spawned)).unwrap_or(u32::MAX)),
     }
 }
 

@@ -188,6 +188,16 @@ pub fn callback(batch: &str) -> Vec<u8> {
     [&[1], batch.as_bytes()].concat()
 }
 
+/// The numbers of a job's children.
+pub fn family(parent: JobId) -> Vec<u8> {
+    [&[2], &parent.to_bytes()[..]].concat()
+}
+
+/// What a chain is, by its first job.
+pub fn chain(first: JobId) -> Vec<u8> {
+    [&[3], &first.to_bytes()[..]].concat()
+}
+
 /// Work that flows have left to do, in the order it came.
 pub fn work(number: u64) -> Vec<u8> {
     let mut key = vec![9];

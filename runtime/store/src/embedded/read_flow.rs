@@ -1,18 +1,46 @@
 //! Reads of flows: straight from the database, past the engine.
 
-use windlass_core::flow::Batch;
+use windlass_core::flow::{Batch, Chain, Family};
 use windlass_core::{Job, JobId, State};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::fjall_disk::FjallDisk;
-use super::flow::read_end;
+use super::flow::{child_id, read_end};
 use super::{Embedded, keys, record};
 use crate::{Error, Linked};
+
+/// How many children one page looks for: of a million that are gone, a page finds none and says where to go on.
+const CHILDREN_LOOKED_AT: u64 = 10_000;
 
 impl Embedded {
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         let key = keys::batch(id);
         self.read(move |disk| row(disk, Space::Flows, &key)).await
+    }
+
+    pub async fn family(&self, parent: JobId) -> Result<Option<Family>, Error> {
+        self.read(move |disk| row(disk, Space::Flows, &keys::family(parent))).await
+    }
+
+    pub async fn chain(&self, first: JobId) -> Result<Option<Chain>, Error> {
+        self.read(move |disk| row(disk, Space::Flows, &keys::chain(first))).await
+    }
+
+    /// The children of a job from number `from` on, those that are still there. The second answer is where the next page
+    /// begins, if there is one.
+    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+        let (id, spawned, adopted) = (parent.id, parent.children, parent.adopted());
+        self.read(move |disk| {
+            let all = u64::from(spawned) + u64::from(adopted);
+            let mut found = Vec::new();
+            let mut number = from;
+            while number < all && found.len() < limit && number - from < CHILDREN_LOOKED_AT {
+                found.extend(row::<Job>(disk, Space::Jobs, &keys::job(child_id(id, spawned, number)))?);
+                number += 1;
+            }
+            Ok((found, (number < all).then_some(number)))
+        })
+        .await
     }
 
     pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {

@@ -110,7 +110,9 @@ fn a_field_that_does_not_fit_is_named_with_what_would() {
     check("scheduled_at", json!("tomorrow"), &["2030-01-31T12:00:00Z"]);
     check("tags", json!({"n": 1}), &["string"]);
     check("parent_id", json!("job_?"), &["26 characters"]);
-    check("chain", json!({"steps": []}), &["leave it out"]);
+    check("chain", json!({"steps": []}), &["2 to 100 steps"]);
+    check("chain", json!({"steps": [{"queue": "other"}, {"queue": "q"}]}), &["first step is the job itself"]);
+    check("chain", json!({"steps": [{"queue": "q"}, {"queue": "q"}], "on_exit": 7}), &["a step"]);
     check("depends_on", json!(["job_1"]), &["neither a job id nor"]);
     refused(&server.post("/api/v1/enqueue", &json!({"payload": 1})), 400, "VALIDATION_ERROR", &["`queue`", "missing"]);
     nothing_changed(&server);

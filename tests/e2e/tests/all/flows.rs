@@ -1,4 +1,4 @@
-//! Work that is more than one job, through the real server: dependencies and batches.
+//! Work that is more than one job, through the real server: dependencies, batches, children and chains.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually};
@@ -163,4 +163,173 @@ fn an_open_batch_takes_jobs_until_it_is_sealed() {
     assert_eq!(server.get("/api/v1/batch/batch_x").status, 404);
     let wrong = server.post("/api/v1/batch", &json!({"callback_payload": 1}));
     assert_eq!((wrong.status, &wrong.body["code"]), (400, &json!("VALIDATION_ERROR")));
+}
+
+fn fetch(server: &Server, queue: &str) -> Value {
+    let fetched = server.post("/api/v1/fetch", &json!({"queues": [queue], "worker_id": "w", "timeout": 30}));
+    assert_eq!(fetched.status, 200, "{fetched:?}");
+    fetched.body
+}
+
+#[test]
+fn a_parent_waits_for_its_children_and_reads_their_results() {
+    let server = Server::start();
+    let id = server.enqueue(&json!({"queue": "p"}));
+    let first = fetch(&server, "p");
+    assert_eq!(first.get("children"), None);
+    let children: Vec<Value> = (0..3).map(|n| json!({"queue": "c", "payload": n})).collect();
+    let wait = json!({"wait": "children", "children": children, "checkpoint": {"at": "join"}, "lease_token": first["lease_token"]});
+    for _ in 0..2 {
+        let answer = server.post(&format!("/api/v1/ack/{id}"), &wait);
+        assert_eq!(
+            (answer.status, &answer.body["status"]),
+            (200, &json!("waiting")),
+            "it may be said again: {answer:?}"
+        );
+    }
+    let job = server.job(&id);
+    assert_eq!((&job["state"], &job["waits_for"]["count"]), (&json!("blocked"), &json!(3)), "{job}");
+    assert_eq!((&job["children"]["total"], &job["failures"]), (&json!(3), &json!(0)));
+    work(&server, "c");
+    let tree = server.get(&format!("/api/v1/jobs/{id}/tree")).body;
+    assert_eq!(tree["jobs"].as_array().map(Vec::len), Some(3), "{tree}");
+    assert!(tree["percent"].as_f64().is_some_and(|percent| (percent - 100.0 / 3.0).abs() < 0.1), "{tree}");
+    // What waits is on disk: nothing is held in memory for it.
+    let server = Server::start_on(&server.kill_9(), &[]);
+    work(&server, "c");
+    assert_eq!(server.job(&id)["state"], "blocked");
+    let last = work(&server, "c");
+    let second = fetch(&server, "p");
+    assert_eq!((&second["attempt"], &second["checkpoint"]), (&json!(2), &json!({"at": "join"})));
+    assert_eq!((&second["children"]["succeeded"], &second["children"]["pending"]), (&json!(3), &json!(0)));
+    let page = server.get(&format!("/api/v1/jobs/{id}/children?limit=2")).body;
+    assert_eq!((page["children"].as_array().map(Vec::len), &page["next"]), (Some(2), &json!(2)), "{page}");
+    let rest = server.get(&format!("/api/v1/jobs/{id}/children?from=2")).body;
+    assert_eq!((&rest["children"][0]["state"], rest.get("next")), (&json!("completed"), None));
+    let results =
+        [&page["children"][0], &page["children"][1], &rest["children"][0]].map(|child| child["result"].clone());
+    assert!(results.contains(&json!(last)), "{results:?}");
+    assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &json!({"result": "all"})).status, 200);
+    assert_eq!(server.job(&id)["state"], "completed");
+}
+
+#[test]
+fn what_a_dead_child_does_is_the_parents_choice() {
+    for (policy, parent, others) in
+        [("fail", "dead", "cancelled"), ("cancel", "pending", "cancelled"), ("continue", "blocked", "pending")]
+    {
+        let server = Server::start();
+        let id = server.enqueue(&json!({"queue": "p"}));
+        fetch(&server, "p");
+        let children = json!([{"queue": "c", "max_retries": 1}, {"queue": "later"}, {"queue": "later"}]);
+        let wait = json!({"wait": "children", "on_child_failure": policy, "children": children});
+        assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &wait).status, 200);
+        die(&server, "c");
+        becomes(&server, &json!(id), parent);
+        let all = server.get(&format!("/api/v1/jobs/{id}/children")).body;
+        for child in [&all["children"][1], &all["children"][2]] {
+            becomes(&server, &child["id"], others);
+        }
+    }
+}
+
+#[test]
+fn to_cancel_a_parent_cancels_its_tree() {
+    let server = Server::start();
+    let root = server.enqueue(&json!({"queue": "p"}));
+    fetch(&server, "p");
+    let wait = json!({"wait": "children", "children": [{"queue": "p"}, {"queue": "c"}]});
+    assert_eq!(server.post(&format!("/api/v1/ack/{root}"), &wait).status, 200);
+    let middle = fetch(&server, "p")["job_id"].as_str().expect("an id").to_owned();
+    let wait = json!({"wait": "children", "children": [{"queue": "c"}]});
+    assert_eq!(server.post(&format!("/api/v1/ack/{middle}"), &wait).status, 200);
+    // One that somebody else puts under it belongs to the tree as well.
+    let put = server.enqueue(&json!({"queue": "c", "parent_id": middle}));
+    assert_eq!(server.post(&format!("/api/v1/jobs/{root}/cancel"), &json!({})).body["status"], "cancelled");
+    becomes(&server, &json!(put), "cancelled");
+    becomes(&server, &json!(middle), "cancelled");
+    for id in [&root, &middle] {
+        let children = server.get(&format!("/api/v1/jobs/{id}/children")).body["children"].clone();
+        for child in children.as_array().expect("children") {
+            becomes(&server, &child["id"], "cancelled");
+        }
+    }
+    let reason = server.job(&put)["timeline"].as_array().and_then(|steps| steps.last().cloned()).expect("a history");
+    assert_eq!(reason["reason"], "its parent was cancelled");
+}
+
+#[test]
+fn a_chain_hands_each_result_to_the_next_step() {
+    let server = Server::start();
+    let chain = json!({
+        "steps": [{"queue": "a", "payload": {"n": 1}}, {"queue": "b", "payload": {"n": 2}}, {"queue": "c"}],
+        "on_exit": {"queue": "end", "payload": {"note": "x"}}, "on_failure": "broken",
+    });
+    let first = server.enqueue(&json!({"queue": "a", "chain": chain, "tags": {"team": "t"}}));
+    let job = server.job(&first);
+    assert_eq!((&job["chain_step"], &job["payload"]), (&json!(0), &json!({"n": 1})), "{job}");
+    assert_eq!(job["chain_config"]["steps"][1], json!({"queue": "b", "payload": {"n": 2}}));
+    let chain_id = job["chain_id"].clone();
+    assert_eq!(work(&server, "a"), first);
+    let server = Server::start_on(&server.kill_9(), &[]);
+    let second = fetch(&server, "b");
+    assert_eq!(second["payload"], json!({"n": 2, "previous_job_id": first, "previous_result": first}));
+    assert_eq!(second["tags"], json!({"team": "t"}));
+    let second = second["job_id"].as_str().expect("an id");
+    let exit = json!({"result": [1], "step_status": "exit"});
+    assert_eq!(server.post(&format!("/api/v1/ack/{second}"), &exit).status, 200);
+    let end = fetch(&server, "end");
+    assert_eq!(end["payload"], json!({"note": "x", "previous_job_id": second, "previous_result": [1]}));
+    assert_eq!(server.job(end["job_id"].as_str().expect("an id"))["chain_id"], chain_id);
+    assert_eq!(server.post("/api/v1/fetch", &json!({"queues": ["c", "broken"], "timeout": 0})).status, 204);
+
+    let flow = server.get(&format!("/api/v1/flows/{}", chain_id.as_str().expect("an id"))).body;
+    assert_eq!(
+        (flow["nodes"].as_array().map(Vec::len), flow["edges"].as_array().map(Vec::len)),
+        (Some(3), Some(2)),
+        "{flow}"
+    );
+}
+
+#[test]
+fn a_chain_that_breaks_runs_its_on_failure() {
+    let server = Server::start();
+    let chain = json!({"steps": [{"queue": "a"}, {"queue": "b"}], "on_failure": {"queue": "broken"}});
+    let first = server.enqueue(&json!({"queue": "a", "max_retries": 1, "chain": chain}));
+    die(&server, "a");
+    let broken = fetch(&server, "broken");
+    assert_eq!(broken["payload"], json!({"failed_job_id": first, "failed_step": 0, "error": "no"}));
+    // Somebody repairs it: the chain goes on, and the failure is not told twice.
+    assert_eq!(server.post(&format!("/api/v1/jobs/{first}/retry"), &json!({})).status, 200);
+    work(&server, "a");
+    work(&server, "b");
+    assert_eq!(server.post("/api/v1/fetch", &json!({"queues": ["a", "broken"], "timeout": 0})).status, 204);
+}
+
+#[test]
+fn a_flow_can_be_seen_as_data_and_as_a_picture() {
+    let server = Server::start();
+    let graph = json!({
+        "jobs": [{"name": "one", "queue": "a<b"}, {"name": "two", "queue": "b", "depends_on": ["one"]}],
+    });
+    assert_eq!(server.post("/api/v1/enqueue/batch", &graph).status, 400, "no such name");
+    let graph = json!({
+        "jobs": [{"name": "one", "queue": "a"}, {"name": "two", "queue": "b", "depends_on": ["one"]}],
+        "batch": {"callback_queue": "done"},
+    });
+    let made = server.post("/api/v1/enqueue/batch", &graph).body;
+    let id = made["job_ids"][1].as_str().expect("an id");
+    let flow = server.get(&format!("/api/v1/flows/{id}")).body;
+    let edges = flow["edges"].as_array().expect("edges");
+    assert!(edges.contains(&json!({"from": made["job_ids"][0], "to": id, "kind": "needs"})), "{flow}");
+    assert!(edges.contains(&json!({"from": id, "to": made["batch_id"], "kind": "member"})), "{flow}");
+    assert_eq!(server.get("/api/v1/flows/job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5").status, 404);
+    assert_eq!(server.get(&format!("/api/v1/flows/{id}?format=gif")).status, 400);
+    let shown = windlass_e2e::windlass()
+        .args(["flow", "show", id, "--url", &server.url("")])
+        .stdout(std::process::Stdio::piped())
+        .output()
+        .expect("the command runs");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    assert!(shown.contains("‖ b  blocked") && shown.contains("← needs a"), "{shown}");
 }

@@ -82,7 +82,7 @@ impl Desk {
                 Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
                 Change::Error { .. } => self.errors += 1,
                 Change::Event(event) => self.events.push(event.kind),
-                Change::Body { .. } | Change::Link { .. } => {}
+                Change::Body { .. } | Change::Link { .. } | Change::Chain { .. } => {}
             }
         }
         self.effects.extend(decision.effects);

@@ -82,8 +82,8 @@ impl World {
 
     /// Refused for its ties, and then nothing of it is stored.
     fn check_refused(&self, jobs: &[NewJob], error: &Error) {
-        let tied = jobs.iter().any(|job| job.batch_id.is_some() || !job.depends_on.is_empty());
-        let Error::Refused(Refusal::Invalid { field: "batch_id" | "depends_on", .. }) = error else {
+        let tied = jobs.iter().any(|job| job.batch_id.is_some() || job.parent.is_some() || !job.depends_on.is_empty());
+        let Error::Refused(Refusal::Invalid { field: "batch_id" | "depends_on" | "parent_id", .. }) = error else {
             panic!("{jobs:?} are refused: {error}");
         };
         assert!(tied, "{jobs:?} are tied to nothing: {error}");
@@ -142,6 +142,7 @@ impl World {
                     Command::Complete { word, .. }
                     | Command::Fail { word, .. }
                     | Command::HandBack { word, .. }
+                    | Command::Wait { word, .. }
                     | Command::Beat { word, .. } => *word,
                     other => panic!("{other:?} is no word of an attempt"),
                 };
@@ -238,6 +239,8 @@ fn allowed(command: &Command, state: State) -> bool {
     match command {
         Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
         Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,
+        // Said again by the attempt that began to wait, it changes nothing.
+        Command::Wait { .. } => true,
         Command::Cancel { .. } => !state.is_ended(),
         Command::Retry => state.is_ended(),
         Command::Requeue => state == State::Dead,
@@ -253,6 +256,8 @@ fn allowed(command: &Command, state: State) -> bool {
         | Command::Due
         | Command::Expire
         | Command::DependencyEnded { .. }
+        | Command::Joined
+        | Command::ChildFailed
         | Command::Watch { .. }
         | Command::Crash => false,
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::flow::{Batch, Callback, Dependency, NewBatch, OnFailure};
+use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::limits::Rate;
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
@@ -168,7 +168,7 @@ impl World {
             lease: rng.maybe(50, |rng| Duration::from_secs(1 + rng.below(60))),
             ttl: rng.maybe(15, |rng| Duration::from_millis(rng.below(60_000))),
         };
-        NewJob {
+        let mut job = NewJob {
             queue: Some(queue(rng)),
             payload: rng.maybe(70, body),
             policy,
@@ -183,9 +183,26 @@ impl World {
                 .filter_map(|_| rng.pick(&others).map(|id| Dependency::Job(*id)))
                 .collect(),
             on_dependency_failure: OnFailure::ALL[rng.below(3) as usize],
+            parent: rng.maybe(8, |rng| rng.pick(&others).copied()).flatten(),
             checkpoint: rng.maybe(10, body),
             hold_reason: rng.maybe(6, |_| "somebody should look".to_owned()),
             ..NewJob::default()
+        };
+        if self.rng.chance(8) {
+            job.chain = Some(Box::new(self.chain(job.queue.clone().expect("it has a queue"))));
+        }
+        job
+    }
+
+    fn chain(&mut self, first: QueueName) -> Chain {
+        let rng = &mut self.rng;
+        let step = |queue| ChainStep { queue, payload: None };
+        let more = 1 + rng.below(2);
+        Chain {
+            steps: [first].into_iter().chain((0..more).map(|_| queue(rng))).map(step).collect(),
+            on_failure: rng.maybe(50, queue).map(step),
+            on_exit: rng.maybe(50, queue).map(step),
+            kept_by: 0,
         }
     }
 
@@ -229,7 +246,12 @@ impl World {
                 let failure = Failure { error: "it broke".into(), backtrace: None, retry };
                 Command::Fail { word, failure, usage: Usage::default() }
             }
-            62..72 => Command::HandBack { word, reason: "handed back".into() },
+            62..66 => Command::Wait {
+                word,
+                on_child_failure: OnFailure::ALL[rng.below(3) as usize],
+                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0 }),
+            },
+            66..72 => Command::HandBack { word, reason: "handed back".into() },
             _ => Command::Beat {
                 word,
                 progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
@@ -237,9 +259,10 @@ impl World {
                 spent: None,
             },
         };
+        let waits = matches!(command, Command::Wait { .. });
         let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
         let mut children = Vec::new();
-        if spawns && self.rng.chance(20) {
+        if (waits && self.rng.chance(90)) || (spawns && self.rng.chance(20)) {
             let committed = self.model.jobs.get(&job).map_or(0, |job| job.children);
             for ordinal in committed..committed + 1 + self.rng.below(2) as u32 {
                 let mut child = self.new_job();

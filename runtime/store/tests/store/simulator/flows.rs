@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Batch, OnFailure, Work};
+use windlass_core::flow::{Batch, Chain, Family, OnFailure, Work};
 use windlass_core::{Event, EventKind, Job, JobId, State};
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::record;
@@ -21,6 +21,8 @@ pub struct StoredFlows {
     /// The same links, from the other side.
     pub dependants: BTreeSet<(JobId, JobId)>,
     pub callbacks: BTreeSet<String>,
+    pub families: BTreeMap<JobId, Family>,
+    pub chains: BTreeMap<JobId, Chain>,
     pub works: Vec<(u64, Work)>,
 }
 
@@ -33,6 +35,8 @@ impl StoredFlows {
             match key[0] {
                 0 => drop(flows.batches.insert(text(), record::decode(Space::Flows, &value).expect(decode))),
                 1 => drop(flows.callbacks.insert(text())),
+                2 => drop(flows.families.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
+                3 => drop(flows.chains.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
                 9 => {
                     let number = u64::from_be_bytes(*key.last_chunk::<8>().expect("a number"));
                     flows.works.push((number, record::decode(Space::Flows, &value).expect(decode)));
@@ -41,18 +45,27 @@ impl StoredFlows {
             }
         }
         for (key, _) in disk.all(Space::Links) {
-            let id = |from: usize| JobId::from_bytes(key[from..from + 16].try_into().expect("an id"));
             match key[0] {
-                0 => drop(flows.dependants.insert((id(1), id(17)))),
-                _ => flows.dependencies.entry(id(1)).or_default().push(id(17)),
+                0 => drop(flows.dependants.insert((id(&key, 1), id(&key, 17)))),
+                _ => flows.dependencies.entry(id(&key, 1)).or_default().push(id(&key, 17)),
             }
         }
         flows
     }
 }
 
+fn id(key: &[u8], from: usize) -> JobId {
+    JobId::from_bytes(key[from..from + 16].try_into().expect("an id"))
+}
+
 #[derive(Default)]
 pub struct ModelFlows {
+    /// The children of each job, and how they ended; a child that is gone keeps its end.
+    families: BTreeMap<JobId, ModelFamily>,
+    /// Jobs of chains that ended in this group.
+    stepped: BTreeSet<JobId>,
+    /// Every job of a chain that was ever enqueued.
+    steps: BTreeSet<JobId>,
     waits: BTreeMap<JobId, Waits>,
     pub batches: BTreeMap<String, ModelBatch>,
     /// Every callback that was ever enqueued.
@@ -66,6 +79,27 @@ struct Waits {
     /// One it minds has failed, since it was last brought back.
     failed: bool,
     ever_failed: bool,
+}
+
+#[derive(Debug, Default)]
+struct ModelFamily {
+    children: BTreeMap<JobId, Option<State>>,
+    past: Vec<State>,
+    waiting: Option<OnFailure>,
+    /// Failures it has been run again after.
+    seen: usize,
+}
+
+impl ModelFamily {
+    fn failures(&self) -> usize {
+        let failed = |state: &State| matches!(state, State::Dead | State::Cancelled);
+        self.children.values().flatten().chain(&self.past).filter(|state| failed(state)).count()
+    }
+
+    fn count(&self, state: Option<State>) -> u64 {
+        let gone = self.past.iter().filter(|past| Some(**past) == state).count();
+        (self.children.values().filter(|child| **child == state).count() + gone) as u64
+    }
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +125,17 @@ impl ModelFlows {
         of.is_some_and(|batch| self.batches.contains_key(batch))
     }
 
+    /// A step of a chain after one that has ended.
+    pub fn follows(&self, job: &Job) -> bool {
+        job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| self.steps.contains(&place.first))
+    }
+
+    pub fn wait_for_children(&mut self, id: JobId, stored: Option<&Job>) {
+        // One that was brought to an end within the group has left no policy.
+        let policy = stored.and_then(|job| job.ties.as_ref()).and_then(|ties| ties.waits_for_children);
+        self.families.entry(id).or_default().waiting = Some(policy.unwrap_or(OnFailure::Continue));
+    }
+
     /// New batches: before the events of their members.
     pub fn adopt(&mut self, stored: &StoredFlows, causes: &Causes) {
         for id in stored.batches.keys() {
@@ -114,6 +159,13 @@ impl ModelFlows {
                 if self.is_callback(job) {
                     assert!(self.callbacks.insert(id), "{id} is called back for the second time");
                 }
+                let known = |parent: &JobId| jobs.contains_key(parent) || self.families.contains_key(parent);
+                if let Some(parent) = job.parent.filter(known) {
+                    self.families.entry(parent).or_default().children.insert(id, None);
+                }
+                if job.ties.as_ref().is_some_and(|ties| ties.chain.is_some()) {
+                    self.steps.insert(id);
+                }
                 self.wait(id, job, stored, jobs);
             }
             EventKind::Completed { .. } => self.end(id, State::Completed),
@@ -130,6 +182,20 @@ impl ModelFlows {
                     self.end(id, State::Cancelled);
                 }
                 self.waits.remove(&id);
+                self.stepped.remove(&id);
+                for family in self.families.values_mut() {
+                    if let Some(state) = family.children.remove(&id) {
+                        family.past.push(state.expect("it has ended by now"));
+                    }
+                }
+                // Numbers are kept while a child or the parent is.
+                self.families.retain(|parent, family| {
+                    let gone = *parent == id || !jobs.contains_key(parent);
+                    if gone {
+                        family.waiting = None;
+                    }
+                    !gone || !family.children.is_empty()
+                });
                 for batch in self.batches.values_mut() {
                     if let Some(state) = batch.members.remove(&id) {
                         batch.past.push(state.expect("it has ended by now"));
@@ -137,6 +203,12 @@ impl ModelFlows {
                 }
             }
             EventKind::Pending { .. } | EventKind::Blocked { .. } if had_ended => {
+                self.stepped.remove(&id);
+                for family in self.families.values_mut() {
+                    if let Some(state) = family.children.get_mut(&id) {
+                        *state = None;
+                    }
+                }
                 for batch in self.batches.values_mut() {
                     if let Some(state) = batch.members.get_mut(&id) {
                         *state = None;
@@ -166,6 +238,17 @@ impl ModelFlows {
     }
 
     fn end(&mut self, id: JobId, state: State) {
+        if self.steps.contains(&id) {
+            self.stepped.insert(id);
+        }
+        for family in self.families.values_mut() {
+            if let Some(child) = family.children.get_mut(&id) {
+                *child = Some(state);
+            }
+        }
+        if let Some(family) = self.families.get_mut(&id) {
+            family.waiting = None;
+        }
         for waits in self.waits.values_mut() {
             if waits.waiting.remove(&id) && state != State::Completed && waits.policy != OnFailure::Continue {
                 waits.failed = true;
@@ -180,13 +263,25 @@ impl ModelFlows {
     }
 
     fn check_blamed(&self, id: JobId, reason: &str) {
+        if reason == "a child failed" {
+            let family = &self.families[&id];
+            assert!(family.failures() > family.seen, "{id}: {reason}, but none has: {family:?}");
+        }
         let blamed = reason.starts_with("dependency ");
         let failed = self.waits.get(&id).is_some_and(|waits| waits.ever_failed);
         assert!(!blamed || failed, "{id}: {reason}, but none of them has failed");
     }
 
     /// A blocked job goes on: all it waited for have ended, and none that it minds has failed.
-    pub fn check_unblocked(&self, id: JobId) {
+    pub fn check_unblocked(&mut self, id: JobId) {
+        if let Some(family) = self.families.get_mut(&id)
+            && let Some(policy) = family.waiting.take()
+        {
+            assert_eq!(family.count(None), 0, "{id} goes on, and should wait for {family:?}");
+            let failed = family.failures() > family.seen;
+            assert!(!(failed && policy == OnFailure::Fail), "{id} goes on, and should fail with {family:?}");
+            family.seen = family.failures();
+        }
         let Some(waits) = self.waits.get(&id) else { return };
         assert!(waits.waiting.is_empty() && !waits.failed, "{id} goes on, and should wait: {waits:?}");
     }
@@ -218,6 +313,22 @@ impl ModelFlows {
             assert_eq!(counts, states.map(|state| model.count(state)), "{batch:?} should be {model:?}");
             assert_eq!(batch.total, counts.iter().sum::<u64>(), "{batch:?}");
         }
+        for (parent, family) in &flows.families {
+            let kept = stored.jobs.contains_key(parent) || family.kept_by > 0;
+            assert!(kept, "numbers of the children of {parent}, which are all gone");
+            let counts = [family.open, family.completed, family.dead, family.cancelled];
+            let states = [None, Some(State::Completed), Some(State::Dead), Some(State::Cancelled)];
+            let none = ModelFamily::default();
+            let model = self.families.get(parent).unwrap_or(&none);
+            assert_eq!(counts, states.map(|state| model.count(state)), "{parent}: {family:?} should be {model:?}");
+        }
+        for (first, chain) in &flows.chains {
+            let of = |job: &&std::rc::Rc<Job>| {
+                job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first == *first)
+            };
+            let jobs = stored.jobs.values().filter(of).count() as u64;
+            assert!(chain.kept_by == jobs && jobs > 0, "{chain:?} of {first} is kept by {jobs} jobs");
+        }
         for callback in &flows.callbacks {
             assert!(flows.batches.contains_key(callback), "a callback's payload of {callback}, which is gone");
         }
@@ -225,6 +336,12 @@ impl ModelFlows {
 
     /// After the events of a commit: who is sealed, who has finished, who is gone.
     pub fn settle(&mut self, stored: &Stored, causes: &Causes) {
+        for id in std::mem::take(&mut self.stepped) {
+            let Some(job) = stored.jobs.get(&id) else { continue };
+            let place = job.ties.as_ref().and_then(|ties| ties.chain).expect("a step has its place");
+            let next = stored.flows.chains[&place.first].next(job, None).and_then(|next| next.id);
+            assert!(next.is_none_or(|next| self.steps.contains(&next)), "{job:?} has ended and nothing follows");
+        }
         let callbacks = &self.callbacks;
         self.batches.retain(|id, model| {
             let row = stored.flows.batches.get(id);
@@ -256,10 +373,24 @@ impl ModelFlows {
             let job = &stored.jobs[id];
             assert_eq!(job.waits_for() as usize, waits.waiting.len(), "{job:?} should wait for {waits:?}");
             let stays = !waits.waiting.is_empty() && !waits.failed;
-            assert!(job.state != State::Blocked || stays, "{job:?} should not wait: {waits:?}");
+            let joins = self.families.get(id).is_some_and(|family| family.waiting.is_some());
+            assert!(job.state != State::Blocked || stays || joins, "{job:?} should not wait: {waits:?}");
+        }
+        for (id, family) in self.families.iter().filter(|(_, family)| family.waiting.is_some()) {
+            let stays =
+                family.count(None) > 0 && !(family.waiting == Some(OnFailure::Fail) && family.failures() > family.seen);
+            assert!(stays && stored.jobs[id].state == State::Blocked, "{id} should not wait for {family:?}");
+            if family.waiting == Some(OnFailure::Cancel) && family.failures() > family.seen {
+                for (child, _) in family.children.iter().filter(|(_, state)| state.is_none()) {
+                    let stopping = stored.jobs[child].run.as_ref().is_some_and(|run| run.stop.is_some());
+                    assert!(stopping, "{child} is not wanted any more: {family:?}");
+                }
+            }
         }
         for job in stored.jobs.values().filter(|job| job.state == State::Blocked) {
-            assert!(self.waits.contains_key(&job.id), "{job:?} waits for nobody");
+            let waits = self.waits.get(&job.id).is_some_and(|waits| !waits.waiting.is_empty());
+            let joins = self.families.get(&job.id).is_some_and(|family| family.waiting.is_some());
+            assert!(waits || joins, "{job:?} waits for nobody");
         }
     }
 }

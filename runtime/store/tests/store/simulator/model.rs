@@ -187,8 +187,16 @@ impl Model {
                     let asked = causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue));
                     must(asked, "nobody brought it back");
                     self.jobs.get_mut(&id).expect("it is there").expire_at = None;
+                } else if state == State::Active {
+                    let waits = |command: &Command| match command {
+                        Command::Wait { word, .. } => Some(*word),
+                        _ => None,
+                    };
+                    must(causes.word(id, &job, waits), "nobody with a right to said so");
+                    self.flows.wait_for_children(id, stored);
                 } else {
-                    must(new, "it waited for nobody");
+                    // One that waited for its children may wait for others still, when it was retried before.
+                    must(new || state == State::Blocked, "it waited for nobody");
                 }
                 self.move_to(id, State::Blocked, at);
             }
@@ -212,7 +220,9 @@ impl Model {
             EventKind::Checkpoint { .. } => {
                 must(state == State::Active, "only a running attempt speaks");
                 let beat = |command: &Command| match command {
-                    Command::Beat { word, .. } | Command::Complete { word, closing: Some(_), .. } => Some(*word),
+                    Command::Beat { word, .. }
+                    | Command::Wait { word, .. }
+                    | Command::Complete { word, closing: Some(_), .. } => Some(*word),
                     _ => None,
                 };
                 must(causes.word(id, &job, beat), "nobody with a right to said so");
@@ -273,10 +283,14 @@ impl Model {
     fn enqueued(&mut self, event: &Event, causes: &Causes, stored: Option<&windlass_core::Job>) {
         let (id, at) = (event.job, event.at);
         assert!(!self.jobs.contains_key(&id), "{event:?}: it was stored before");
-        let label = stored.and_then(|job| job.created_by.clone());
+        // A job that follows in a chain carries the label of the first, and is not what was asked for under it.
+        let follows = stored.filter(|job| self.flows.follows(job) && job.parent.is_none());
+        let follows =
+            follows.filter(|job| job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first != id));
+        let label = stored.filter(|_| follows.is_none()).and_then(|job| job.created_by.clone());
         let spec = label.as_ref().and_then(|label| self.specs.get(label)).cloned();
         let scheduled = stored.is_some_and(|job| job.schedule.is_some());
-        let called = stored.is_some_and(|job| self.flows.is_callback(job));
+        let called = stored.is_some_and(|job| self.flows.is_callback(job) || self.flows.follows(job));
         assert!(stored.is_none() || spec.is_some() || scheduled || called, "{event:?}: nobody asked for it");
         if scheduled {
             let on_the_hour = id.time().millis() % 300_000 == 0;
@@ -287,7 +301,15 @@ impl Model {
             self.stored.insert(label, id);
         }
         let vague = stored.is_none();
-        let spec = spec.unwrap_or_default();
+        let spec = match follows {
+            Some(job) => NewJob {
+                policy: windlass_core::PolicyChoice { priority: Some(job.priority), ..Default::default() },
+                limit_key: job.limit_key.clone(),
+                scope: job.scope.clone(),
+                ..NewJob::default()
+            },
+            None => spec.unwrap_or_default(),
+        };
         let due = spec.delay.map(|delay| at + delay).filter(|due| *due > at);
         let job = ModelJob {
             queue: event.queue.clone(),

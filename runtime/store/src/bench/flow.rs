@@ -1,0 +1,114 @@
+//! What a flow costs: the same jobs with and without one. A batch with a callback, and a parent that waits for its children.
+
+use std::time::Instant;
+
+use windlass_core::flow::{Callback, NewBatch, OnFailure};
+use windlass_core::{Command, JobId, NewJob, Usage, Word};
+
+use super::{Figure, Goal, Result, Setting, claim, job, queue, runtime};
+use crate::{Claim, Store};
+
+/// Jobs handed in, claimed and completed at once.
+const AT_ONCE: usize = 500;
+
+pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
+    let jobs = if setting.quick { 10_000 } else { 100_000 };
+    let rounds = if setting.quick { 2 } else { 3 };
+    let runtime = runtime()?;
+    let (mut plain, mut batch, mut tree) = (f64::MAX, f64::MAX, f64::MAX);
+    // They take turns, so that what else the machine does meets all alike; the best of each counts.
+    for round in 1..=rounds {
+        plain = plain.min(runtime.block_on(run(setting, jobs, Kind::Plain))?);
+        batch = batch.min(runtime.block_on(run(setting, jobs, Kind::Batch))?);
+        tree = tree.min(runtime.block_on(run(setting, jobs, Kind::Tree))?);
+        (setting.say)(&format!(
+            "flows {round}/{rounds}: {jobs} jobs alone {plain:.2} s, in a batch {batch:.2} s, under a parent that waits {tree:.2} s"
+        ));
+    }
+    let figure = |name, value: f64| Figure {
+        name,
+        value,
+        unit: "s",
+        limit: Some(plain),
+        ratio: value / plain,
+        goal: Goal::AtMost(1.3),
+    };
+    Ok(vec![figure("batch_with_callback", batch), figure("fan_out_fan_in", tree)])
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    Batch,
+    Tree,
+}
+
+/// The seconds it takes to store and complete so many jobs, and what the flow brings besides.
+async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
+    let folder = setting.folder("flow")?;
+    let store = setting.open(&folder.0)?;
+    let began = Instant::now();
+    match kind {
+        Kind::Plain => {
+            for _ in 0..jobs / AT_ONCE {
+                store.enqueue(vec![job(); AT_ONCE]).await?;
+            }
+            work(&store, jobs).await?;
+        }
+        Kind::Batch => {
+            let callback = Some(Callback { queue: "done".parse()?, payload: None });
+            let made = store.make_batch(NewBatch { id: None, callback }, Vec::new(), false).await?;
+            for _ in 0..jobs / AT_ONCE {
+                let member = NewJob { batch_id: Some(made.id.clone()), ..job() };
+                store.enqueue(vec![member; AT_ONCE]).await?;
+            }
+            store.seal(made.id.clone()).await?;
+            work(&store, jobs).await?;
+            if store.claim(Claim { queues: vec!["done".parse()?], ..claim(1) }).await?.is_empty() {
+                return Err("the batch has called nobody back".into());
+            }
+        }
+        Kind::Tree => {
+            let parents = Claim { queues: vec!["parents".parse()?], ..claim(1) };
+            store.enqueue(vec![NewJob { queue: Some("parents".parse()?), ..job() }]).await?;
+            let Some(parent) = store.claim(parents.clone()).await?.pop() else { return Err("no parent".into()) };
+            let word = Word::Of(parent.token);
+            let id = parent.job.id;
+            for page in 0..jobs / AT_ONCE {
+                let child = |index| NewJob {
+                    parent: Some(id),
+                    id: Some(JobId::child(id, (page * AT_ONCE + index) as u32)),
+                    ..job()
+                };
+                let beat = Command::Beat { word, progress: None, checkpoint: None, spent: None };
+                store.ask(id, beat, (0..AT_ONCE).map(child).collect()).await?;
+            }
+            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None };
+            store.ask(id, wait, Vec::new()).await?;
+            work(&store, jobs).await?;
+            if store.claim(parents).await?.is_empty() {
+                return Err("the parent was not run again".into());
+            }
+        }
+    }
+    let took = began.elapsed().as_secs_f64();
+    store.close().await;
+    Ok(took)
+}
+
+async fn work(store: &Store, jobs: usize) -> Result<()> {
+    let mut done = 0;
+    while done < jobs {
+        let claimed = store.claim(Claim { queues: vec![queue()], ..claim(AT_ONCE) }).await?;
+        let asks = claimed.iter().map(|assignment| {
+            let word = Word::Of(assignment.token);
+            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None };
+            (assignment.job.id, command)
+        });
+        for answer in store.ask_each(asks.collect()).await? {
+            answer?;
+            done += 1;
+        }
+    }
+    Ok(())
+}
