@@ -9,9 +9,14 @@ cd "$ROOT"
 scripts/host-tools.sh
 say "building with optimisations"
 cargo build --release -p windlass
-say "measuring the engine: leave the machine alone meanwhile"
-mkdir -p target/bench
 plugins/build.sh hostile >&2
+mkdir -p target/bench
+say "measuring the engine: leave the machine alone meanwhile"
 target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring the sandbox"
+target/release/windlass bench guest --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the server over HTTP"
 target/release/windlass bench http --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring the languages"
+plugins/build.sh test-rust test-go test-c test-python test-js >&2
+target/release/windlass bench languages ${QUICK:+--quick} target/plugins/test-{rust,go,c,python,js}.wasm

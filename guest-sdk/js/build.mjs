@@ -143,8 +143,15 @@ async function compile(jsSource, witPath, http, entry) {
     const { component } = await componentize({ witPath, jsSource, world: http ? "http" : "plain", sync: true });
     return component;
   } catch (error) {
-    return fail(`${path.basename(entry)} does not become a component:`, ...String(error.message ?? error).trimEnd().split("\n"));
+    return fail(`${path.basename(entry)} does not become a component:`, ...told(String(error.message ?? error)));
   }
+}
+
+/** Of what the tool says, the part about the plugin: without the frames of the machine. */
+function told(message) {
+  const [words] = message.split(/\n?error while executing at wasm backtrace/);
+  const lines = words.replace(/^[:\s]*(Failed to [^:]*: )*/, "").trimEnd().split("\n");
+  return lines[0] === "" ? message.trimEnd().split("\n") : lines;
 }
 
 /** Turns `host:` into `wasi:` in the names of the component's own imports. Both have four letters, so nothing else moves. */

@@ -93,11 +93,16 @@ def packages(folder: Path) -> list[str]:
 
 
 def told(output: str) -> list[str]:
-    """Of what componentize-py says, the part about the plugin: the Python traceback, without the frames of the machine."""
+    """Of what componentize-py says, the part about the plugin: not its own frames, nor those of the machine."""
     text = re.split(r"\n\s*(?:Caused by:|Stack backtrace:|error while executing)", output)[0]
-    text = text.replace("AssertionError: ", "", 1)
-    lines = [line for line in text.splitlines() if line.strip() and "windlass_app" not in line]
-    return lines[-30:] or output.splitlines()[-30:]
+    # Its own traceback comes first, up to the words of the error, in which the plugin's begins.
+    text = text.rpartition("AssertionError: ")[2]
+    head = "Traceback (most recent call last):"
+    text = head + text.rpartition(head)[2] if text.count(head) > 1 else text
+    lines = [re.sub(r'File "/[0-9]+/', 'File "', line) for line in text.splitlines() if line.strip()]
+    ours = ("windlass_app", "bin/componentize-py", "sys.exit(script())", "^^^^^^^^", "import windlass._wasm")
+    kept = [line for line in lines if not any(line.strip() == each or each in line and "File" in line for each in ours)]
+    return kept[-30:] or output.splitlines()[-30:]
 
 
 def fail(what: str, *more: str) -> None:

@@ -1,6 +1,8 @@
-// `console` writes to the job's log, with its level.
+// `console` writes to the job's log, with its level. What modules say while they are loaded belongs to no job, and goes nowhere.
 
 import { write } from "windlass:job/log@0.1.0";
+
+import { running } from "./loop.js";
 
 function show(value) {
   if (typeof value === "string") return value;
@@ -23,7 +25,9 @@ function show(value) {
   }
 }
 
-const writer = (level) => (...values) => write(level, values.map(show).join(" ").toWellFormed());
+const writer = (level) => (...values) => {
+  if (running) write(level, values.map(show).join(" ").toWellFormed());
+};
 
 export const console = {
   debug: writer("debug"),
@@ -33,6 +37,6 @@ export const console = {
   warn: writer("warn"),
   error: writer("error"),
   assert(fine, ...values) {
-    if (!fine) write("error", `assertion failed: ${values.map(show).join(" ")}`.toWellFormed());
+    if (!fine) console.error("assertion failed:", ...values);
   },
 };

@@ -2,6 +2,8 @@
 
 import { getRandomBytes } from "host:random/random@0.2.6";
 
+import { running } from "./loop.js";
+
 const K = new Uint32Array(64);
 const START = new Uint32Array(8);
 
@@ -68,14 +70,19 @@ function need(what, name, known) {
   if (given !== known) throw new Error(`crypto.subtle: ${what} can be ${known} here, not ${given}`);
 }
 
+function chance(bytes) {
+  if (!running) throw new Error("random numbers are there while a job runs, not while modules are loaded: every job would get the same");
+  return getRandomBytes(bytes);
+}
+
 export const crypto = {
   getRandomValues(array) {
-    view(array).set(getRandomBytes(array.byteLength));
+    view(array).set(chance(array.byteLength));
     return array;
   },
 
   randomUUID() {
-    const bytes = new Uint8Array(getRandomBytes(16));
+    const bytes = new Uint8Array(chance(16));
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     return bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");

@@ -221,9 +221,8 @@ function failed(url, why) {
 function words(given) {
   const error = said(given);
   if (error instanceof Error) return error.message;
-  if (error?.tag === "HTTP-request-denied") {
-    return "not granted: the plugin may not send requests there. Ask for the host under [capabilities] http, and have it granted";
-  }
+  // What to grant is added by the server.
+  if (error?.tag === "HTTP-request-denied") return "the plugin may not send requests there";
   if (error?.tag === "last-operation-failed") return error.val.toDebugString();
   const detail = error?.val === undefined || error.val === null ? "" : `: ${JSON.stringify(error.val)}`;
   return `${String(error?.tag ?? "no answer").replaceAll("-", " ")}${detail}`;

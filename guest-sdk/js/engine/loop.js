@@ -4,6 +4,9 @@
 import { poll } from "host:io/poll@0.2.6";
 import { subscribeDuration } from "host:clocks/monotonic-clock@0.2.6";
 
+/** Whether a job runs. While the snapshot is taken there is no host to ask. */
+export let running = false;
+
 let tasks = [];
 let timers = [];
 let waiting = [];
@@ -44,8 +47,9 @@ export function until(pollable, signal) {
   });
 }
 
-/** Forgets what an earlier job left behind. */
+/** Called at the start of each job: forgets what an earlier one left behind. */
 export function reset() {
+  running = true;
   for (const { pollable } of waiting) pollable[Symbol.dispose]();
   tasks = [];
   timers = [];

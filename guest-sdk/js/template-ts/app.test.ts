@@ -4,16 +4,23 @@ import test from "node:test";
 import { Cancelled } from "windlass";
 import { Fake } from "windlass/testing";
 
-import { countWords } from "./app.ts";
+import { count } from "./app.ts";
 
-test("words are counted", async () => {
+test("it counts", async () => {
+  assert.deepEqual(await new Fake().run(count, { steps: 4 }), { sum: 10 });
+});
+
+test("a second attempt goes on where the first stopped", async () => {
   const fake = new Fake();
-  assert.deepEqual(await fake.run(countWords, { text: "one two\nthree" }), { lines: 2, words: 3 });
-  assert.equal(fake.progress.length, 2);
+  fake.failCheckpointsAfter(2);
+  await assert.rejects(fake.run(count, { steps: 4 }), /not saved/);
+  fake.resume();
+  assert.deepEqual(await fake.run(count, { steps: 4 }), { sum: 10 });
+  assert.equal(fake.progress.length, 3 + 2);
 });
 
 test("it stops when it is asked to", async () => {
   const fake = new Fake();
   fake.cancelAfter(1);
-  await assert.rejects(fake.run(countWords, { text: "one\ntwo" }), Cancelled);
+  await assert.rejects(fake.run(count, { steps: 4 }), Cancelled);
 });

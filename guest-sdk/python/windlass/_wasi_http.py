@@ -142,7 +142,7 @@ def _words(error: Any) -> str:
         return error.value.to_debug_string()
     name = type(error).__name__.removeprefix("ErrorCode_")
     if name == "HttpRequestDenied":
-        return "not granted: the plugin may not send requests there. Ask for the host under [capabilities] http, and have it granted"
+        return "the plugin may not send requests there"
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
     value = getattr(error, "value", None)
     return f"{words}: {value}" if value is not None else words

@@ -26,7 +26,7 @@ from wit_world import exports
 from wit_world.exports import run as wit
 from wit_world.imports import cancel, checkpoint, config, log, progress, secrets, spawn
 
-from . import handlers
+from . import convert, handlers
 from .context import Context
 from .duration import millis
 from .errors import Cancelled, Fatal, RetryAfter
@@ -166,7 +166,10 @@ def ready(folder: str) -> None:
     if not handlers.registered:
         raise SystemExit('no handler: put @windlass.handler("queue") before the function that does the work')
     for each in handlers.registered.values():
-        each.kind()
+        try:
+            convert.prepare(each.kind())
+        except (TypeError, NameError) as error:
+            raise SystemExit(str(error)) from None
     if "logging" in sys.modules:
         _log_through(sys.modules["logging"])
     # In the snapshot there are no files. The plugin's own lines are kept, for tracebacks.

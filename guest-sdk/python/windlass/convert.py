@@ -10,6 +10,7 @@ import collections.abc
 import dataclasses
 import datetime
 import enum
+import functools
 import json
 import types
 import typing
@@ -104,9 +105,28 @@ def _container(value: Any, kind: Any, origin: Any, at: str) -> Any:
     raise TypeError(f"a payload or state cannot be read as {kind!r}")
 
 
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of the fields. To make types of annotations takes a millisecond, so it is done once."""
+    return typing.get_type_hints(kind, include_extras=True)
+
+
+def prepare(kind: Any) -> None:
+    """Looks at all the types in a type, so that reading has nothing left to find out: at build time, for the snapshot."""
+    for inner in typing.get_args(kind):
+        prepare(inner)
+    if (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)) and kind not in _prepared:
+        _prepared.add(kind)
+        for inner in _hints(kind).values():
+            prepare(inner)
+
+
+_prepared: set[Any] = set()
+
+
 def _dataclass(value: Any, kind: Any, at: str) -> Any:
     _is(isinstance(value, dict), None, at, "an object", value)
-    hints = typing.get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     found = {}
     for field in dataclasses.fields(kind):
         if not field.init:
@@ -123,7 +143,7 @@ def _typed_dict(value: Any, kind: Any, at: str) -> Any:
     for name in sorted(kind.__required_keys__):
         if name not in value:
             raise Mismatch(f"{_inside(at, name)} is missing")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     return {name: read(item, hints.get(name, Any), _inside(at, name)) for name, item in value.items()}
 
 

@@ -57,10 +57,13 @@ class Handler:
         """The type of the payload; _NOTHING if the function takes none. Annotations are looked at when they are needed,
         since they may name what is defined further down."""
         if self._kind is _UNKNOWN:
-            parameters = list(inspect.signature(self.function).parameters.values())
+            try:
+                parameters = list(inspect.signature(self.function).parameters.values())
+                hints = typing.get_type_hints(self.function)
+            except NameError as error:
+                raise TypeError(f"the annotations of {self.function.__qualname__} cannot be understood: {error}") from None
             if not 1 <= len(parameters) <= 2:
                 raise TypeError(f"{self.function.__qualname__} should take the context, or the context and the payload")
-            hints = typing.get_type_hints(self.function)
             self._kind = hints.get(parameters[1].name, Any) if len(parameters) == 2 else _NOTHING
         return self._kind
 

@@ -7,10 +7,10 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
-use windlass::{Context, Error, Result};
+use windlass::{Context, Error, Level, Progress, Result};
 
 /// What to try.
 #[derive(Debug, Deserialize)]
@@ -21,6 +21,28 @@ pub enum Attempt {
     /// The time when the guest began, in nanoseconds since 1970.
     Clock,
     Sleep {
+        ms: u64,
+    },
+    /// Compute for so long.
+    Compute {
+        ms: u64,
+    },
+    /// Write lines to the log for so long.
+    Flood {
+        ms: u64,
+    },
+    /// Call the host for so long.
+    Call {
+        ms: u64,
+    },
+    /// Take and touch so much memory, again and again, for so long.
+    Memory {
+        mb: usize,
+        ms: u64,
+    },
+    /// Save a checkpoint of so many bytes, again and again, for so long.
+    Save {
+        bytes: usize,
         ms: u64,
     },
     /// Read a file.
@@ -64,6 +86,10 @@ pub enum Attempt {
     Secret {
         name: String,
     },
+    /// Say a secret in every way there is, and fail with it.
+    TellSecret {
+        name: String,
+    },
     Config {
         name: String,
     },
@@ -87,6 +113,32 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
             thread::sleep(Duration::from_millis(ms));
             Ok(String::new())
         }
+        Attempt::Compute { ms } => {
+            let mut sum = 0u64;
+            for_so_long(ms, || (0..100_000u64).for_each(|n| sum = std::hint::black_box(sum.wrapping_mul(31) ^ n)));
+            Ok(sum.to_string())
+        }
+        Attempt::Flood { ms } => {
+            for_so_long(ms, || ctx.log(Level::Info, "a line, and not the last one"));
+            Ok(String::new())
+        }
+        Attempt::Call { ms } => {
+            for_so_long(ms, || drop(ctx.config("nothing")));
+            Ok(String::new())
+        }
+        Attempt::Memory { mb, ms } => {
+            for_so_long(ms, || {
+                let mut taken = vec![0u8; mb << 20];
+                taken.iter_mut().step_by(4_096).for_each(|byte| *byte = 1);
+                std::hint::black_box(taken);
+            });
+            Ok(String::new())
+        }
+        Attempt::Save { bytes, ms } => {
+            let mut failed = None;
+            for_so_long(ms, || failed = ctx.checkpoint_raw(vec![b'x'; bytes]).err());
+            failed.map_or(Ok(String::new()), Err)
+        }
         Attempt::Read { path } => told(fs::read_to_string(path)),
         Attempt::Write { path, text } => told(fs::write(path, text).map(|()| "written".to_owned())),
         Attempt::Remove { path } => told(fs::remove_file(path).map(|()| "removed".to_owned())),
@@ -107,10 +159,29 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
             told((name, 80).to_socket_addrs().map(|found| format!("{:?}", found.collect::<Vec<_>>())))
         }
         Attempt::Secret { name } => ctx.secret(&name),
+        Attempt::TellSecret { name } => tell(ctx, &name),
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
     }
+}
+
+fn for_so_long(ms: u64, mut work: impl FnMut()) {
+    let until = Instant::now() + Duration::from_millis(ms);
+    while Instant::now() < until {
+        work();
+    }
+}
+
+fn tell(ctx: &mut Context, name: &str) -> Result<String> {
+    let secret = ctx.secret(name)?;
+    println!("on standard output: {secret}");
+    eprintln!("on standard error: {secret}");
+    ctx.log(Level::Info, format!("in the log: {secret}"));
+    ctx.report(
+        Progress::new(format!("in progress: {secret}")).phase(secret.clone()).detail(format!("{{\"key\":{secret:?}}}")),
+    );
+    Err(Error::new(format_args!("in the error: {secret}")))
 }
 
 fn list(path: &str) -> io::Result<String> {

@@ -49,5 +49,10 @@ pub const WEBHOOK_RETRIES: u32 = 20;
 /// The largest rate a limit may name per window.
 pub const MAX_RATE: u32 = 1_000_000;
 pub const LONGEST_RATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
+/// How many versions a plugin may have, and how much of its history it carries.
+pub const VERSIONS: usize = 100;
+pub const PLUGIN_HISTORY: usize = 32;
+/// How many attempts a canary may be asked for.
+pub const CANARY_ATTEMPTS: u32 = 1_000_000;
 /// How many missed runs a schedule may catch up on.
 pub const CATCH_UP: u32 = 1_000;

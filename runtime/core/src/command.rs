@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::flow::{Chain, OnFailure};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, Priority, Progress,
-    Queue, Runner, Spent, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority,
+    Progress, Queue, Runner, Spent, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
@@ -39,6 +39,11 @@ pub enum Command {
     HandBack {
         word: Word,
         reason: String,
+    },
+    /// Another version of the plugin has taken over: the attempt is handed over at its next checkpoint or stopped by then;
+    /// without a time, it is stopped now.
+    Swap {
+        by: Option<Time>,
     },
     /// A sign of life, with what it carries.
     Beat {
@@ -134,6 +139,8 @@ pub struct Facts<'a> {
     pub lock: Option<Lock>,
     /// For a move: the lock of the same name where it goes, if it is taken.
     pub target_lock: Option<Lock>,
+    /// The plugin that runs it or would; for an enqueue the one that serves the queue.
+    pub plugin: Option<&'a Plugin>,
     /// How many children are committed together with this command.
     pub children: u32,
     /// For an enqueue: the jobs it depends on, and where they stand.
@@ -178,6 +185,8 @@ pub enum Change {
         dependant: JobId,
     },
     Event(Event),
+    /// A plugin whose canary was counted.
+    Plugin(Box<Plugin>),
 }
 
 /// What the shell does after the commit.
@@ -213,6 +222,8 @@ pub enum Reply {
         stop: Option<AfterStop>,
         lease_expires_at: Option<Time>,
     },
+    /// The checkpoint is stored and the job is back in line: the attempt is over.
+    HandedBack,
     Removed,
     /// Nothing to do: the clock was early or the job has moved on, or the word had been taken before.
     Unchanged,

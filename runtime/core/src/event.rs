@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Progress, QueueName, Reason, Time};
+use crate::{JobId, PluginEvent, Progress, QueueName, Reason, Time};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
+    /// `JobId::NONE`, and the plugin's own name for the queue, when it is about a plugin.
     pub job: JobId,
     pub queue: QueueName,
     pub scope: Option<String>,
@@ -67,11 +68,13 @@ pub enum EventKind {
         from: QueueName,
     },
     Deleted,
+    /// Something happened to a plugin.
+    Plugin(PluginEvent),
 }
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 18] = [
+    pub const WORDS: [&'static str; 28] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -90,6 +93,16 @@ impl EventKind {
         "cancelled",
         "moved",
         "deleted",
+        "plugin.uploaded",
+        "plugin.activated",
+        "plugin.manifest_set",
+        "plugin.granted",
+        "plugin.canary_started",
+        "plugin.canary_stopped",
+        "plugin.promoted",
+        "plugin.rolled_back",
+        "plugin.version_removed",
+        "plugin.removed",
     ];
 
     /// The name in the stream.
@@ -113,6 +126,7 @@ impl EventKind {
             EventKind::Cancelled { .. } => "cancelled",
             EventKind::Moved { .. } => "moved",
             EventKind::Deleted => "deleted",
+            EventKind::Plugin(event) => event.happening.word(),
         }
     }
 }

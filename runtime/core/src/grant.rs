@@ -85,13 +85,15 @@ pub struct Folder {
 pub struct Denied {
     /// What the plugin asked for.
     pub what: String,
-    /// The line of the plugin's grant that would allow it.
-    pub how: String,
+    /// The words of the command line that would allow it, as `--http api.example.com`.
+    pub flag: String,
 }
 
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not granted; to allow it, put `{}` into the plugin's grant", self.what, self.how)
+impl Denied {
+    /// The whole sentence, with the very command that grants it.
+    pub fn sentence(&self, plugin: &str) -> String {
+        let Denied { what, flag } = self;
+        format!("{what} is not granted; to allow it: windlass plugin grant {plugin} {flag}")
     }
 }
 
@@ -151,10 +153,12 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
             allowed.folders.push(Folder { guest: guest.clone(), host: folder.path.clone(), write });
         }
         if found.is_none_or(|folder| write && !folder.write) {
-            let (verb, flag) = if write { ("writing", ", write = true") } else { ("reading", "") };
+            let (verb, flag) = if write { ("writing", "--write") } else { ("reading", "--read") };
             let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
-            let how = format!("folders.{guest:?} = {{ path = {path:?}{flag} }}");
-            denied.push(Denied { what: format!("{verb} the folder `{guest}`"), how });
+            denied.push(Denied {
+                what: format!("{verb} the folder `{guest}`"),
+                flag: format!("{flag} {}", word(&format!("{guest}={path}"))),
+            });
         }
     }
     for name in &wishes.environment {
@@ -162,7 +166,7 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
             Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
             None => denied.push(Denied {
                 what: format!("the environment variable `{name}`"),
-                how: format!("environment.{name:?} = \"…\""),
+                flag: format!("--env {}", word(&format!("{name}=VALUE"))),
             }),
         }
     }
@@ -170,7 +174,7 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
         if granted.secrets.contains(name) {
             allowed.secrets.insert(name.clone());
         } else {
-            denied.push(Denied { what: format!("the secret `{name}`"), how: format!("secrets = [{name:?}]") });
+            denied.push(Denied { what: format!("the secret `{name}`"), flag: format!("--secret {name}") });
         }
     }
     (allowed, denied)
@@ -189,9 +193,15 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
         }
     }
     if !whole {
-        let how = format!("http = [\"{asked}\"]");
-        denied.push(Denied { what: format!("HTTP to `{asked}`"), how });
+        denied
+            .push(Denied { what: format!("HTTP to `{asked}`"), flag: format!("--http {}", word(&asked.to_string())) });
     }
+}
+
+/// A word of a command line: in quotes where a shell would read more into it.
+fn word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
+    if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> AllowedLimits {
@@ -230,11 +240,9 @@ fn at_most<T: Copy + Ord + fmt::Display>(
     if let (Some(asked), Some(ceiling)) = (asked, ceiling)
         && asked > ceiling
     {
-        let value = asked.to_string();
-        let value = if value.bytes().all(|byte| byte.is_ascii_digit()) { value } else { format!("{value:?}") };
         denied.push(Denied {
             what: format!("a limit `{name}` of {asked} (at most {ceiling})"),
-            how: format!("limits.{name} = {value}"),
+            flag: format!("--{} {asked}", name.replace('_', "-")),
         });
     }
     asked.into_iter().chain(ceiling).min()
@@ -310,10 +318,11 @@ mod tests {
         let (allowed, denied) = effective(&manifest, &grant);
         assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
         assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
-        let words: Vec<String> = denied.iter().map(Denied::to_string).collect();
+        let words: Vec<String> = denied.iter().map(|denied| denied.sentence("mailer")).collect();
         assert_eq!(words.len(), 2);
-        assert!(words[0].contains("environment variable `HOME`") && words[0].contains("environment.\"HOME\" = "));
-        assert!(words[1].contains("secret `key`") && words[1].contains("secrets = [\"key\"]"));
+        assert!(words[0].contains("environment variable `HOME`") && words[0].ends_with("--env HOME=VALUE"));
+        let command = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
+        assert_eq!(words[1], command);
     }
 
     #[test]

@@ -18,6 +18,9 @@ const PREFIX: &str = "job_";
 const RANDOM_BITS: u32 = 80;
 
 impl JobId {
+    /// No job: what events about a plugin carry.
+    pub const NONE: JobId = JobId(0);
+
     /// A new id from the time and 80 bits of the caller's randomness.
     pub fn new(now: Time, random: u128) -> JobId {
         JobId(Ulid::from_parts(now.millis(), random).0)

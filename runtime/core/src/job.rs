@@ -124,6 +124,10 @@ pub struct Job {
     pub payload: BodyRef,
     pub checkpoint: BodyRef,
     pub checkpoint_schema: u32,
+    /// The version of the plugin that saved the checkpoint.
+    pub checkpoint_by: Option<String>,
+    /// The old version it stays with, because the active one does not read its checkpoint.
+    pub pinned: Option<String>,
     pub result: BodyRef,
     pub last_error: Option<String>,
     /// The token that ended it, so that a repeated ack is answered as the first was.
@@ -171,6 +175,12 @@ impl Job {
         }
     }
 
+    /// Writes something into its timeline that is no move.
+    pub fn note(&mut self, now: Time, reason: impl Into<Reason>) {
+        self.updated_at = now;
+        self.timeline.push(Step { at: now, state: self.state, attempt: self.attempt, reason: reason.into() });
+    }
+
     /// Moves the job, and writes the move into its timeline.
     pub fn enter(&mut self, state: State, now: Time, reason: impl Into<Reason>) {
         self.state = state;
@@ -191,6 +201,10 @@ pub struct Run {
     /// The last sign of life: progress, checkpoint, log or heartbeat.
     pub heartbeat_at: Time,
     pub stop: Option<Stop>,
+    /// A new version waits for its next checkpoint, until then.
+    pub swap_by: Option<Time>,
+    /// It runs on a version that is on trial: its failure is not the job's.
+    pub canary: bool,
     /// When the clock looks at it next. A heartbeat does not move this: the clock looks, and sets it anew.
     pub watch_at: Option<Time>,
 }
@@ -220,8 +234,14 @@ pub struct Stop {
 /// What becomes of the job once its attempt has stopped. In order of weight: a heavier wish replaces a lighter one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AfterStop {
-    Hold { reason: String },
-    Cancel { reason: String },
+    /// Back in line, for the version that has taken over.
+    Swap,
+    Hold {
+        reason: String,
+    },
+    Cancel {
+        reason: String,
+    },
     Expire,
     Delete,
 }

@@ -11,6 +11,7 @@ mod command;
 mod decide;
 pub mod egress;
 mod event;
+pub mod figure;
 pub mod flow;
 pub mod grant;
 mod id;
@@ -39,7 +40,10 @@ pub use job::{
     AfterStop, AttemptError, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
 };
 pub use name::{Name, QueueName};
-pub use plugin::{Plugin, Version};
+pub use plugin::{
+    Canary, Choice, Digest, Happened, Happening, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent,
+    PluginFacts, Stopped, Swap, Version, Why, change as change_plugin, parse_digest, short as short_digest,
+};
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
 pub use queue::{Counts, Histogram, Keep, Queue, Retention, Settings};
 pub use refusal::Refusal;

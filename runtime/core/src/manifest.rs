@@ -23,6 +23,9 @@ pub struct Manifest {
     /// Values that the guest reads with `config.get`. Not for secrets: they are shown to whoever may see the plugin.
     pub config: BTreeMap<String, String>,
     pub capabilities: Capabilities,
+    /// The schemas of checkpoints that this version can go on from. Absent: any. A job whose checkpoint has another one stays
+    /// with the version that saved it.
+    pub schemas: Option<Vec<u32>>,
     /// How its author makes the component. The server takes no notice of it.
     pub build: Build,
 }
@@ -134,6 +137,7 @@ impl Manifest {
         for (name, value) in &self.config {
             variable("config", name, value)?;
         }
+        at_most("schemas", self.schemas.as_ref().map_or(0, Vec::len))?;
         self.limits.check()?;
         self.capabilities.check()?;
         self.policy().check()

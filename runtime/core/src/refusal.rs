@@ -22,6 +22,9 @@ pub enum Refusal {
     /// One queue, one plugin.
     #[error("queue `{queue}` is served by plugin `{plugin}`")]
     Taken { queue: String, plugin: String },
+    /// It can go, but something would have to stop for it.
+    #[error("{what} `{name}` is in use: {used_by}")]
+    InUse { what: String, name: String, used_by: String },
     #[error("{what} `{name}` exists already")]
     Exists { what: &'static str, name: String },
 }

@@ -136,8 +136,8 @@ impl Hosts {
         }
         let pattern = pattern(host, port);
         Err(Refused(format!(
-            "HTTP to `{pattern}` is not granted; to allow it, put `http = [\"{pattern}\"]` into the plugin's grant, and into \
-             `[capabilities]` of its windlass.toml"
+            "HTTP to `{pattern}` is not granted; to allow it, let the plugin ask for it (`http` under `[capabilities]` in its \
+             windlass.toml) and grant it: windlass plugin grant NAME --http {pattern}"
         )))
     }
 
@@ -149,8 +149,8 @@ impl Hosts {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
             Reach::Private(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it, put `private_http = \
-                 [\"{pattern}\"]` into the plugin's grant"
+                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: windlass plugin grant NAME \
+                 --private-http {pattern}"
             ))),
             Reach::Never(kind) => Err(Refused(format!(
                 "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"
@@ -206,11 +206,11 @@ mod tests {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert_eq!(hosts.host("api.example.com", 443), Ok(()));
         let Refused(how) = hosts.host("evil.org", 8080).expect_err("no rule");
-        assert!(how.contains("http = [\"evil.org:8080\"]") && how.contains("windlass.toml"), "{how}");
+        assert!(how.contains("--http evil.org:8080") && how.contains("windlass.toml"), "{how}");
         assert_eq!(hosts.address("api.example.com", 443, address("93.184.216.34")), Ok(()));
         for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1"] {
             let Refused(how) = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
-            assert!(how.contains("private_http = [\"api.example.com\"]"), "{how}");
+            assert!(how.contains("--private-http api.example.com"), "{how}");
             assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
         }
         let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("nobody's address");

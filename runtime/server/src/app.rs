@@ -1,6 +1,6 @@
 //! What a server is made of, and the order in which its parts start and stop.
 //!
-//! Start: store (takes the data folder), executor, registry (loads the plugins). Stop: no new claims and no new connections;
+//! Start: store (takes the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no new connections;
 //! handlers get a grace and are handed back; open requests finish; the store closes last.
 
 use std::ffi::OsString;
@@ -17,6 +17,7 @@ use crate::dispatcher::Dispatcher;
 use crate::figures::Rates;
 use crate::http::{self, Api, Hub, Key, Workers, serve};
 use crate::registry::Registry;
+use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
 use crate::{Config, Shutdown, cli, limits};
 
@@ -26,6 +27,7 @@ pub struct App {
     executor: Executor,
     registry: Registry,
     clock: Arc<SystemClock>,
+    secrets: Secrets,
     max_body: usize,
     max_connections: usize,
     slots: usize,
@@ -42,6 +44,8 @@ pub enum StartError {
     Executor(#[from] executor::Error),
     #[error("cannot load the plugins: {0}")]
     Plugins(#[source] windlass_store::Error),
+    #[error(transparent)]
+    Secrets(#[from] KeyError),
     #[error("the store has given its orders to somebody else")]
     Orders,
 }
@@ -70,13 +74,16 @@ impl App {
             }),
             ..executor::Config::default()
         })?;
-        let registry = Registry::load(store.clone(), executor.clone(), Arc::clone(&clock));
+        let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
+        let secrets = Secrets::load(store.clone(), &key_file).await?;
+        let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
         Ok(App {
             store,
             executor,
             registry,
             clock,
+            secrets,
             max_body: config.max_body,
             max_connections: config.max_connections,
             slots: config.slots,
@@ -97,12 +104,13 @@ impl App {
             self.registry.clone(),
             Arc::clone(&self.clock),
             self.slots,
-            self.max_body,
         );
+        tokio::spawn(self.registry.clone().follow(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
         let api = Api {
             store: self.store.clone(),
             registry: self.registry.clone(),
+            secrets: self.secrets.clone(),
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
             hub,

@@ -19,6 +19,7 @@ pub struct Config {
     pub slots: usize,
     pub max_connections: usize,
     pub api_key: Option<String>,
+    pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
     pub max_fetches: usize,
     pub webhooks_private: bool,
@@ -55,6 +56,10 @@ pub struct Layer {
     /// The key that every request must carry; needed on an address that other machines can reach
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
+
+    /// The file with the key that secrets are sealed with, made at the first start [default: secrets.key in the data folder]
+    #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
+    pub secret_key_file: Option<PathBuf>,
 
     /// How many fetches may wait on one queue; more are answered 429 [default: 1000]
     #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
@@ -112,6 +117,7 @@ impl Config {
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
             api_key: flags.api_key.or(file.api_key),
+            secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,

@@ -13,8 +13,10 @@ pub mod config;
 mod dispatcher;
 mod figures;
 mod http;
+mod kit;
 mod limits;
 mod registry;
+mod secrets;
 mod shutdown;
 mod webhooks;
 

@@ -41,6 +41,16 @@ pub const STOP_RETRY: Duration = Duration::from_millis(10);
 /// How long a checkpoint goes on asking an overloaded store before the handler is told.
 pub const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How much of a version's digest names it.
+pub const DIGEST_LEAST: usize = 6;
+/// A manifest or a grant, as text.
+pub const MANIFEST: usize = 64 * 1024;
+/// Bytes of a secret.
+pub const SECRET_LEAST: usize = 4;
+pub const SECRET: usize = 64 * 1024;
+/// How long a swap waits for a checkpoint, unless it is said.
+pub const SWAP_WAIT: Duration = Duration::from_secs(60);
+
 /// Jobs in one batch enqueue.
 pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.

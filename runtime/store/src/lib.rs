@@ -14,6 +14,6 @@ mod store;
 pub use error::{Error, OpenError};
 pub use request::{
     Assignment, BatchMade, By, Claim, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    PluginChange, QueueView, ScheduleChange, WebhookChange,
+    QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
 };
 pub use store::{Clock, Durability, Options, Store};

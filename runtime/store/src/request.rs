@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::schedule::Schedule;
-use windlass_core::{Event, Job, JobId, Plugin, Queue, QueueName, State, Time, Token, Webhook};
+use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
 
 /// A wish for work.
 #[derive(Clone, Debug)]
@@ -112,11 +112,28 @@ pub struct JobList {
     pub offset: usize,
 }
 
+/// An attempt that runs in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub job: JobId,
+    pub plugin: String,
+    /// The digest in hexadecimal.
+    pub version: String,
+}
+
+/// A secret as it is stored: sealed by the server, and opaque here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretRow {
+    pub name: String,
+    pub sealed: Vec<u8>,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
 #[derive(Clone, Debug)]
-pub enum PluginChange {
-    /// Stores the plugin as given; refused when one of its queues is served by another.
-    Put(Plugin),
-    Remove(String),
+pub enum SecretChange {
+    Put { name: Name, sealed: Vec<u8> },
+    Remove { name: Name },
 }
 
 #[derive(Clone, Debug)]

@@ -1,22 +1,24 @@
 //! The seam: what the rest of Windlass may ask of its memory. An enum of known backends, so that a call costs no
 //! dynamic dispatch and a second backend is one more arm.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::flow::{Batch, Chain, Family, NewBatch};
+use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, Body, BodyKind, Command, Effect, Job, JobId, NewJob, Plugin, QueueName, Reply, Settings, Time,
-    Webhook,
+    AttemptError, Body, BodyKind, Command, Effect, Job, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply,
+    Settings, Time, Webhook,
 };
 
 use crate::embedded::{Embedded, Tally};
 use crate::{
     Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    OpenError, PluginChange, QueueView, ScheduleChange, WebhookChange,
+    OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -239,9 +241,36 @@ impl Store {
         }
     }
 
-    pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
+    /// Asks one thing of one plugin; answers with what it is then, if it still is.
+    pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
         match self {
-            Store::Embedded(embedded) => embedded.change_plugin(change).await,
+            Store::Embedded(embedded) => embedded.change_plugin(name, command).await,
+        }
+    }
+
+    /// What the operator has granted, by plugin.
+    pub async fn grants(&self) -> Result<BTreeMap<String, Grant>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.grants().await,
+        }
+    }
+
+    /// The attempts that run in this process.
+    pub async fn running(&self) -> Result<Vec<Running>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.running().await,
+        }
+    }
+
+    pub async fn secrets(&self) -> Result<Vec<SecretRow>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.secrets().await,
+        }
+    }
+
+    pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.change_secret(change).await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Speaking HTTP to a server: every answer is a status and JSON, refusals included.
 
+use base64::Engine;
 use serde_json::Value;
 
 use crate::events::Events;
@@ -49,6 +50,19 @@ impl Client {
 
     pub fn put(&self, path: &str, body: &[u8]) -> Answer {
         answer(path, self.agent.put(self.url(path)).send(body))
+    }
+
+    /// A PUT with headers of its own.
+    pub fn put_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let request =
+            headers.iter().fold(self.agent.put(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.send(body))
+    }
+
+    /// A component with its manifest.
+    pub fn upload_with(&self, path: &str, component: &[u8], manifest: &str) -> Answer {
+        let manifest = base64::engine::general_purpose::STANDARD.encode(manifest);
+        self.put_with(path, &[("Windlass-Manifest", &manifest)], component)
     }
 
     /// A GET with headers of its own.
@@ -138,6 +152,9 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("a string, not {value}")).to_owned()
 }
 
+/// A job with its payload and its result, both as large as they may be.
+const MOST: u64 = 100 << 20;
+
 type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 
 #[track_caller]
@@ -145,7 +162,8 @@ fn answer(path: &str, called: Called) -> Answer {
     let mut response = called.unwrap_or_else(|error| panic!("{path}: {error}"));
     let status = response.status().as_u16();
     let allow = response.headers().get("allow").and_then(|allow| allow.to_str().ok()).map(str::to_owned);
-    let body = response.body_mut().read_to_string().unwrap_or_else(|error| panic!("{path}: {error}"));
+    let body = response.body_mut().with_config().limit(MOST).read_to_string();
+    let body = body.unwrap_or_else(|error| panic!("{path}: {error}"));
     let body = match body.as_str() {
         "" => Value::Null,
         json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),

@@ -1,6 +1,6 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
-use super::attempt::wrong_state;
+use super::attempt::{stay, wrong_state};
 use super::{Case, Draft, Known, bounded, end, make_ready, remove};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
@@ -31,7 +31,13 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     if run.stop.as_ref().is_some_and(|stop| stop.then >= then) {
         return Draft::unchanged(Reply::Stopping);
     }
-    let first = run.stop.is_none();
+    // A swap is nobody's wish about the job, and is told when it is done.
+    let quiet = |then: &AfterStop| *then == AfterStop::Swap;
+    let first = run.stop.as_ref().is_none_or(|stop| quiet(&stop.then)) && !quiet(&then);
+    if run.swap_by.take().is_some() {
+        // The clock was to look at it for the swap alone.
+        run.watch_at = None;
+    }
     run.stop = Some(Stop { at: now, then: then.clone() });
     if run.runner.is_local() {
         draft.effects.push(Effect::Stop { job: job.id, token: run.token, why: then });
@@ -41,6 +47,25 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
         draft.event(&job, now, EventKind::Cancelling);
     }
     draft.done(job, Reply::Stopping)
+}
+
+/// Another version has taken over. An attempt whose checkpoint that version cannot read goes on where it is.
+pub(super) fn swap(case: Case, known: Known<'_>, by: Option<Time>) -> Decision {
+    let mut job = known.job.clone();
+    let Some(run) = job.run.as_mut().filter(|run| run.runner.is_local() && run.stop.is_none()) else {
+        return Draft::unchanged(Reply::Unchanged);
+    };
+    if known.facts.plugin.is_some_and(|plugin| plugin.pins(&known.job).is_some()) {
+        stay(&mut job, case.now);
+        return Draft::new().done(job, Reply::Unchanged);
+    }
+    let Some(by) = by else {
+        return ask_stop(job, AfterStop::Swap, case.now);
+    };
+    run.swap_by = Some(by);
+    run.watch_at = Some(by.max(case.now));
+    job.updated_at = case.now;
+    Draft::new().done(job, Reply::Stopping)
 }
 
 /// From the start: attempts are counted anew.

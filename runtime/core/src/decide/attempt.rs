@@ -1,11 +1,12 @@
 //! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
 
 use super::clock::next_watch;
-use super::{Case, Draft, Known, after_stop, bounded, end, make_pending, make_retrying};
+use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, make_pending, make_retrying};
 use crate::flow::{OnFailure, Ties};
 use crate::{
-    AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind, Failure, Job,
-    Progress, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Word, bounds, retry,
+    AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
+    Failure, Job, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Why,
+    Word, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -18,20 +19,70 @@ pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Deci
     job.fence += 1;
     job.attempt += 1;
     let token = Token { fence: job.fence, secret: case.random(3) };
+    let mut draft = Draft::new();
+    let (runner, why) = assign(&mut draft, known.facts.plugin, &job, runner);
+    job.pinned = match (&runner, why) {
+        (Runner::Local { version, .. }, Why::Pinned) => Some(version.clone()),
+        _ => None,
+    };
+    let reason = started(&job, &runner, why);
+    let canary = why == Why::Canary;
     let lease_expires_at = (!runner.is_local()).then(|| now + job.policy.lease);
     job.started_at = Some(now);
     job.first_started_at.get_or_insert(now);
-    job.run =
-        Some(Run { token, runner, started_at: now, lease_expires_at, heartbeat_at: now, stop: None, watch_at: None });
+    job.run = Some(Run {
+        token,
+        runner,
+        started_at: now,
+        lease_expires_at,
+        heartbeat_at: now,
+        stop: None,
+        swap_by: None,
+        canary,
+        watch_at: None,
+    });
     // A limit that passed while the job waited is looked at now: no timer lies in the past.
     let watch_at = next_watch(&job, Time::ZERO).map(|at| at.max(now));
     if let Some(run) = job.run.as_mut() {
         run.watch_at = watch_at;
     }
-    job.enter(State::Active, now, "started");
-    let mut draft = Draft::new();
+    job.enter(State::Active, now, reason);
     draft.event(&job, now, EventKind::Started { attempt: job.attempt });
     Ok(draft.done(job, Reply::Started { token, lease_expires_at }))
+}
+
+/// The version of the plugin that the attempt takes; the plugin is told when that was counted.
+fn assign(draft: &mut Draft, plugin: Option<&Plugin>, job: &Job, runner: Runner) -> (Runner, Why) {
+    let choice = plugin.filter(|_| runner.is_local()).and_then(|plugin| plugin.choose(job));
+    let (Runner::Local { plugin, .. }, Some(choice)) = (&runner, choice) else {
+        return (runner, Why::Active);
+    };
+    draft.changes.extend(choice.counted.map(Change::Plugin));
+    (Runner::Local { plugin: plugin.clone(), version: choice.version }, choice.why)
+}
+
+fn started(job: &Job, runner: &Runner, why: Why) -> Reason {
+    let version = match runner {
+        Runner::Local { version, .. } => version.get(..12).unwrap_or(version),
+        Runner::External { .. } => "",
+    };
+    match why {
+        Why::Active => "started".into(),
+        Why::Canary => format!("started on version {version}, the canary").into(),
+        Why::Pinned => {
+            let schema = job.checkpoint_schema;
+            format!("started on version {version}: the active one does not read its checkpoint (schema {schema})")
+                .into()
+        }
+    }
+}
+
+/// The end of an attempt counts for the version that is on trial, if it ran there.
+pub(super) fn count_canary(draft: &mut Draft, plugin: Option<&Plugin>, run: &Run, failed: bool, now: Time) {
+    if let Some((plugin, events)) = plugin.and_then(|plugin| plugin.count(run, failed, now)) {
+        draft.changes.push(Change::Plugin(Box::new(plugin)));
+        draft.changes.extend(events.into_iter().map(Change::Event));
+    }
 }
 
 pub(super) fn complete(
@@ -58,15 +109,16 @@ pub(super) fn complete(
     }
     job.usage = Some(usage);
     job.children += known.facts.children;
+    count_canary(&mut draft, known.facts.plugin, &run, false, case.now);
     let stopping = run.stop.map(|stop| stop.then);
-    if stopping.is_none() && round != Round::Last {
+    let lets_go = matches!(stopping, None | Some(AfterStop::Swap));
+    if lets_go && round != Round::Last {
         return Ok(next_round(draft, known, round, run.token, case.now));
     }
-    let job = &mut known.job;
-    job.ended_by = Some(run.token);
+    known.job.ended_by = Some(run.token);
     match stopping {
         // It was done before anybody could hold it back.
-        None | Some(crate::AfterStop::Hold { .. }) => {
+        None | Some(AfterStop::Swap | AfterStop::Hold { .. }) => {
             end(&mut draft, &mut known, State::Completed, case.now, "completed");
             Ok(draft.now(known.job))
         }
@@ -135,6 +187,10 @@ fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now
     let Checkpoint { body, schema } = checkpoint;
     job.checkpoint = BodyRef::from(&body);
     job.checkpoint_schema = schema;
+    job.checkpoint_by = match job.run.as_ref().map(|run| &run.runner) {
+        Some(Runner::Local { version, .. }) => Some(version.clone()),
+        Some(Runner::External { .. }) | None => None,
+    };
     draft.event(job, now, EventKind::Checkpoint { attempt: job.attempt, bytes: job.checkpoint.len() });
     draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
 }
@@ -151,11 +207,32 @@ pub(super) fn fail(
     let error = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
     record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, case.now);
-    if let Some(stop) = run.stop {
+    // Failing while it is asked to make room is failing all the same.
+    if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap) {
         known.job.ended_by = Some(run.token);
-        return Ok(after_stop(draft, known, stop.then, case.now));
+        return Ok(after_stop(draft, known, stop.then.clone(), case.now));
+    }
+    if run.canary {
+        count_canary(&mut draft, known.facts.plugin, &run, true, case.now);
+        return Ok(forgive(draft, known, case, run.token, failure.retry, &error));
     }
     Ok(charge_failure(draft, known, case, run.token, failure.retry, &error))
+}
+
+/// A failure on a version that is on trial says nothing about the job: it is tried again on the active one, whatever the failure
+/// says, and not charged.
+fn forgive(mut draft: Draft, mut known: Known<'_>, case: Case, token: Token, how: Retry, error: &str) -> Decision {
+    let delay = match how {
+        Retry::After(delay) => delay.min(bounds::LONGEST),
+        Retry::Backoff | Retry::Never => core::time::Duration::ZERO,
+    };
+    if out_of_time(&known.job, case.now + delay) {
+        known.job.ended_by = Some(token);
+        end(&mut draft, &mut known, State::Dead, case.now, "max_duration");
+    } else {
+        make_retrying(&mut draft, &mut known.job, case.now, delay, &bounded(error.to_owned(), bounds::REASON_BYTES));
+    }
+    draft.now(known.job)
 }
 
 /// One failure more: another attempt, or the end.
@@ -239,9 +316,10 @@ pub(super) fn beat(
     checkpoint: Option<Checkpoint>,
     spent: Option<Box<Spent>>,
 ) -> Result<Decision, Refusal> {
-    live_run(&known.job, word)?;
+    let asked = live_run(&known.job, word)?;
     let now = case.now;
     let job = &mut known.job;
+    let saved = checkpoint.is_some();
     let lease = job.policy.lease;
     let mut draft = Draft::new();
     if let Some(mut progress) = progress {
@@ -261,6 +339,10 @@ pub(super) fn beat(
     }
     job.updated_at = now;
     job.children += known.facts.children;
+    if saved && hands_over(job, &asked, known.facts.plugin, now) {
+        make_pending(&mut draft, job, now, SWAPPED);
+        return Ok(draft.done(known.job, Reply::HandedBack));
+    }
     let Some(run) = job.run.as_mut() else {
         return Err(not_active(job));
     };
@@ -270,6 +352,33 @@ pub(super) fn beat(
     }
     let reply = Reply::Beat { stop: run.stop.clone().map(|stop| stop.then), lease_expires_at: run.lease_expires_at };
     Ok(draft.done(known.job, reply))
+}
+
+/// Whether the attempt ends with the checkpoint it has just saved, because another version waits for it. One that the other
+/// version cannot read keeps the job where it is.
+fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now: Time) -> bool {
+    if run.stop.as_ref().is_some_and(|stop| stop.then == AfterStop::Swap) {
+        return true;
+    }
+    if run.swap_by.is_none() {
+        return false;
+    }
+    if plugin.is_none_or(|plugin| plugin.pins(job).is_none()) {
+        return true;
+    }
+    stay(job, now);
+    false
+}
+
+/// The new version cannot go on from its checkpoint: the attempt goes on where it is, and the record says so.
+pub(super) fn stay(job: &mut Job, now: Time) {
+    job.pinned.clone_from(&job.checkpoint_by);
+    let schema = job.checkpoint_schema;
+    job.note(now, format!("stays with its version: the new one does not read its checkpoint (schema {schema})"));
+    if let Some(run) = job.run.as_mut() {
+        run.swap_by = None;
+        run.watch_at = None;
+    }
 }
 
 /// Would an attempt at `at` begin after the job's whole time is over?

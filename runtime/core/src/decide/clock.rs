@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::act::ask_stop;
-use super::attempt::{charge_failure, out_of_time, record_error};
+use super::attempt::{charge_failure, count_canary, out_of_time, record_error};
 use super::{Case, Draft, Known, after_stop, end, make_pending, make_retrying};
 use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, Usage, bounds, retry};
 
@@ -31,10 +31,12 @@ pub(super) fn expire(case: Case, mut known: Known<'_>) -> Result<Decision, Refus
     Ok(draft.now(known.job))
 }
 
-/// When the clock should next look at a running attempt. A local one is watched by the executor itself.
+/// When the clock should next look at a running attempt. A local one is watched by the executor itself, but for a swap that
+/// waits for its checkpoint.
 pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
     let run = job.run.as_ref()?;
-    let lease = run.lease_expires_at?.max(alive_from + job.policy.lease);
+    let Some(lease) = run.lease_expires_at else { return run.swap_by };
+    let lease = lease.max(alive_from + job.policy.lease);
     let limits = [
         job.policy.attempt_timeout.map(|limit| run.started_at + limit),
         job.policy.stall_timeout.map(|limit| run.heartbeat_at.max(alive_from) + limit),
@@ -56,6 +58,9 @@ pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Resul
             run.watch_at = Some(next);
         }
         return Ok(Draft::new().done(known.job, Reply::Unchanged));
+    }
+    if run.runner.is_local() {
+        return Ok(ask_stop(known.job, AfterStop::Swap, now));
     }
     let mut draft = Draft::new();
     let job = &mut known.job;
@@ -91,7 +96,8 @@ pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
     job.crashes += 1;
     let error = "the server stopped while this attempt ran";
     record_error(&mut draft, job, &run, error.to_owned(), None, Usage::default(), now);
-    if let Some(stop) = run.stop {
+    count_canary(&mut draft, known.facts.plugin, &run, true, now);
+    if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
         return Ok(after_stop(draft, known, stop.then, now));
     }
     if job.crashes >= bounds::MAX_CRASHES || out_of_time(job, now) {

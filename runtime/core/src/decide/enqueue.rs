@@ -3,8 +3,8 @@
 use super::{Case, Draft, Known, bounded, end};
 use crate::flow::{ChainPart, ChainPlace};
 use crate::{
-    Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Refusal, Reply, State, Time,
-    Timeline, bounds,
+    Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
+    State, Time, Timeline, bounds,
 };
 
 pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<Decision, Refusal> {
@@ -18,7 +18,8 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         return Ok(Draft::unchanged(Reply::Duplicate { id: lock.job }));
     }
     let queue = facts.queue;
-    let choice = new.policy.or(&queue.settings.defaults);
+    let by_plugin = facts.plugin.and_then(Plugin::active_version).map(|version| version.manifest.policy());
+    let choice = new.policy.or(&queue.settings.defaults).or(&by_plugin.unwrap_or_default());
     let scheduled_at = new.scheduled_at.or(new.delay.map(|delay| now + delay)).filter(|at| *at > now);
     let id = new.id.unwrap_or_else(|| JobId::new(now, u128::from(case.random(1)) << 16 ^ u128::from(case.random(2))));
     let mut job = Job {
@@ -64,6 +65,8 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         payload: BodyRef::None,
         checkpoint: BodyRef::None,
         checkpoint_schema: 0,
+        checkpoint_by: None,
+        pinned: None,
         result: BodyRef::None,
         last_error: None,
         ended_by: None,

@@ -32,6 +32,7 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         }
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
         Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
+        Command::Swap { by } => Ok(act::swap(case, known(facts)?, by)),
         Command::Beat { word, progress, checkpoint, spent } => {
             attempt::beat(case, known(facts)?, word, progress, checkpoint, spent)
         }
@@ -232,6 +233,7 @@ fn remove(known: &Known<'_>, now: Time) -> Decision {
 /// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
 fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time) -> Decision {
     match then {
+        AfterStop::Swap => make_pending(&mut draft, &mut known.job, now, SWAPPED),
         AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, reason),
         AfterStop::Expire => end(&mut draft, &mut known, State::Dead, now, "expired"),
         AfterStop::Hold { reason } => {
@@ -249,6 +251,9 @@ fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time
     }
     draft.now(known.job)
 }
+
+/// Why a job is back in line after a swap.
+const SWAPPED: &str = "a new version of the plugin takes over";
 
 /// Keeps text within bounds without cutting a character in two.
 fn bounded(mut text: String, bytes: usize) -> String {

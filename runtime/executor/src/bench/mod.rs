@@ -2,7 +2,10 @@
 //! Called by `windlass bench guest`; no test asserts on what it finds.
 
 mod asleep;
+mod languages;
 mod noop;
+
+pub use languages::{Guest, Language, MOST_RATIO, languages};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,35 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+pub use windlass_core::figure::{Figure, Goal};
+
 use crate::{Attempt, Cancel, Checkpoint, Child, Host, HostError, Limits, LogLine, Permissions, Progress, async_trait};
-
-/// One measured number, and what it should be.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    pub name: &'static str,
-    pub value: f64,
-    pub unit: &'static str,
-    /// What it is measured against, in the same unit, where there is such a thing.
-    pub limit: Option<f64>,
-    /// What decides: the value against the limit, or the value itself.
-    pub ratio: f64,
-    pub goal: Goal,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Figure {
-    pub fn holds(&self) -> bool {
-        match self.goal {
-            Goal::AtLeast(least) => self.ratio >= least,
-            Goal::AtMost(most) => self.ratio <= most,
-        }
-    }
-}
 
 /// What to measure with.
 pub struct Setting {
@@ -52,6 +29,11 @@ pub struct Setting {
 }
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// No-op jobs a second that bare wasmtime could do, on every core.
+pub fn bare_rate(setting: &Setting) -> Result<f64> {
+    noop::bare_rate(setting)
+}
 
 pub fn run(setting: &Setting) -> Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

@@ -10,19 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::{Figure, Goal, Result, Setting, attempt, host};
 use crate::bindings::exports::windlass::job::run::Job;
 use crate::bindings::{HandlerPre, PACKAGE};
 use crate::executor::engine;
 use crate::threads::{lower_priority, process_cpu_clock};
-use crate::{Config, Executor, Outcome, Plugin};
+use crate::{Attempt, Config, Executor, Outcome, Plugin, Reuse};
 
 /// Attempts under way at once: enough to keep every thread busy.
 const AT_ONCE: usize = 32;
@@ -31,13 +33,13 @@ pub async fn measure(setting: &Setting) -> Result<Figure> {
     let span = Duration::from_millis(if setting.quick { 1_500 } else { 10_000 });
     let config = Config::default();
     let threads = config.guest_threads;
-    let bare = Bare::new(&config, setting)?;
+    let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
     let executor = Executor::new(config)?;
     let plugin = executor.compile(setting.noop.clone()).await?;
     // By turns, so that what else the machine does meets both; the first round warms up.
     let (mut through, mut alone) = (Vec::new(), Vec::new());
     for round in 0..4 {
-        let executed = executed(&executor, &plugin, setting, span / 4).await?;
+        let executed = executed(&executor, &plugin, &setting.noop_payload, None, span / 4).await?;
         let bare = bare.cost(threads, span / 4)?;
         if round > 0 {
             through.push(executed);
@@ -52,7 +54,19 @@ pub async fn measure(setting: &Setting) -> Result<Figure> {
     Ok(Figure { name: "noop_job", value, unit, limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(1.5) })
 }
 
-fn median(mut samples: Vec<f64>) -> f64 {
+/// The same without the executor, by the clock on the wall.
+pub fn bare_rate(setting: &Setting) -> Result<f64> {
+    let config = Config::default();
+    let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
+    let span = Duration::from_millis(if setting.quick { 1_000 } else { 4_000 });
+    // The first time warms up.
+    bare.run(config.guest_threads, span / 4)?;
+    let began = Instant::now();
+    let done = bare.run(config.guest_threads, span)?;
+    Ok(done as f64 / began.elapsed().as_secs_f64())
+}
+
+pub(super) fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     samples.get(samples.len() / 2).copied().unwrap_or_default()
 }
@@ -62,14 +76,20 @@ fn each(began: Duration, done: u64) -> f64 {
     process_cpu_clock().saturating_sub(began).as_secs_f64() * 1e6 / done.max(1) as f64
 }
 
-async fn executed(executor: &Executor, plugin: &Plugin, setting: &Setting, span: Duration) -> Result<f64> {
+pub(super) async fn executed(
+    executor: &Executor,
+    plugin: &Plugin,
+    payload: &Bytes,
+    reuse: Option<Reuse>,
+    span: Duration,
+) -> Result<f64> {
     let (_never, cancel) = watch::channel(None);
     let (began, cpu) = (Instant::now(), process_cpu_clock());
     let mut done = 0u64;
     let mut running = JoinSet::new();
     let start = |running: &mut JoinSet<_>| {
         let (executor, plugin) = (executor.clone(), plugin.clone());
-        let attempt = attempt(&setting.noop_payload, cancel.clone());
+        let attempt = Attempt { reuse: reuse.clone(), ..attempt(payload, cancel.clone()) };
         running.spawn(async move { executor.run(&plugin, attempt, host()).await });
     };
     for _ in 0..AT_ONCE {
@@ -96,6 +116,12 @@ impl WasiView for Wasi {
     }
 }
 
+impl WasiHttpView for Wasi {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        unreachable!("a no-op sends no requests")
+    }
+}
+
 /// Our own imports, which a no-op lists and never calls.
 fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> Result<()> {
     for (name, item) in component.component_type().imports(engine) {
@@ -113,23 +139,24 @@ fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component
     Ok(())
 }
 
-struct Bare {
+pub(super) struct Bare {
     engine: Engine,
     pre: HandlerPre<Wasi>,
     job: Job,
 }
 
 impl Bare {
-    fn new(config: &Config, setting: &Setting) -> Result<Bare> {
+    pub(super) fn new(config: &Config, component: &[u8], payload: &[u8]) -> Result<Bare> {
         let engine = engine(config)?;
-        let component = Component::from_binary(&engine, &setting.noop)?;
+        let component = Component::from_binary(&engine, component)?;
         let mut linker: Linker<Wasi> = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
         refuse_ours(&engine, &mut linker, &component)?;
         let job = Job {
             id: "job_01JD0000000000000000000000".to_owned(),
             queue: "bench".to_owned(),
-            payload: setting.noop_payload.to_vec(),
+            payload: payload.to_vec(),
             attempt: 1,
             max_attempts: 3,
             checkpoint: None,
@@ -141,16 +168,22 @@ impl Bare {
         Ok(Bare { pre: HandlerPre::new(linker.instantiate_pre(&component)?)?, engine, job })
     }
 
-    fn cost(&self, threads: usize, span: Duration) -> Result<f64> {
-        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    pub(super) fn cost(&self, threads: usize, span: Duration) -> Result<f64> {
         let cpu = process_cpu_clock();
+        let done = self.run(threads, span)?;
+        Ok(each(cpu, done))
+    }
+
+    /// How many jobs that many threads do in a span.
+    fn run(&self, threads: usize, span: Duration) -> Result<u64> {
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
             thread::sleep(span);
             stop.store(true, Ordering::Relaxed);
             workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a bare worker panicked")?)
         })?;
-        Ok(each(cpu, done.load(Ordering::Relaxed)))
+        Ok(done.load(Ordering::Relaxed))
     }
 
     fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> Result<()> {

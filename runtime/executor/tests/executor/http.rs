@@ -82,7 +82,7 @@ async fn without_a_grant_nothing_is_sent_and_the_error_says_what_to_grant() {
     let host = std::sync::Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_says(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_says(error(&ended), &format!("put `http = [\"127.0.0.1:{port}\"]` into the plugin's grant"));
+    assert_says(error(&ended), &format!("windlass plugin grant NAME --http 127.0.0.1:{port}"));
     assert_says(&host.texts().join("\n"), "is not granted");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0);
     neighbour_is_well().await;
@@ -102,7 +102,7 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
     }
     let ended = tried(get(format!("http://localhost:{port}/hello")), &everything).await;
     assert_says(error(&ended), "refused: ErrorCode::DestinationIpProhibited");
-    assert_says(error(&ended), &format!("put `private_http = [\"localhost:{port}\"]` into the plugin's grant"));
+    assert_says(error(&ended), &format!("windlass plugin grant NAME --private-http localhost:{port}"));
     let ended = tried(get("http://169.254.169.254/latest/meta-data/".to_owned()), &everything).await;
     assert_says(error(&ended), "169.254.169.254 is a link-local address");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0, "nobody has connected");

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
-use super::bench_http;
+use super::{bench_guest, bench_http, bench_languages};
 use crate::clock::SystemClock;
 
 /// Measure this machine: figures with the limit they are held against
@@ -22,6 +22,8 @@ pub struct Bench {
 enum What {
     /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
     Engine(Options),
+    /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
+    Guest(GuestOptions),
     /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
     Flow(Options),
     /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
@@ -32,6 +34,8 @@ enum What {
     /// Started by `http`: sends what its standard input says
     #[command(hide = true)]
     Load,
+    /// What each language costs: the same job that returns at once in every one, beside bare wasmtime
+    Languages(bench_languages::Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -47,6 +51,15 @@ struct Options {
     dir: PathBuf,
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
+}
+
+#[derive(Debug, Args)]
+struct GuestOptions {
+    #[command(flatten)]
+    options: Options,
+    /// The plugin `hostile`, from `make plugins`
+    #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
+    guest: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +84,10 @@ impl Bench {
                 let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
             }
+            What::Guest(GuestOptions { options, guest }) => {
+                let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
+                show(&bench_guest::run(&setting)?, options.output)
+            }
             What::Flow(options) => {
                 let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
                 show(&figures, options.output)
@@ -81,6 +98,7 @@ impl Bench {
             }
             What::Echo => bench_http::peer::run(),
             What::Load => bench_http::load::run(),
+            What::Languages(languages) => languages.run(),
             What::Victim { dir, jobs } => {
                 let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
                 bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)

@@ -61,6 +61,15 @@ impl Remote {
         self.answer(self.with_key(request).send(bytes))
     }
 
+    /// The same with headers.
+    pub fn put_with(&self, path: &str, headers: &[(&str, String)], bytes: &[u8]) -> anyhow::Result<Value> {
+        let mut request = self.agent(Some(UPLOAD)).put(self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        self.answer(self.with_key(request).send(bytes))
+    }
+
     /// A request that may be answered late.
     pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
         let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));

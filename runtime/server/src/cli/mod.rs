@@ -1,18 +1,23 @@
-//! The command line: one file per subcommand. All but `serve`, `bench` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
 mod author;
 mod batch;
 mod bench;
+mod bench_guest;
 mod bench_http;
+mod bench_languages;
 mod client;
 mod completion;
 mod doctor;
 mod enqueue;
 mod flow;
+mod grant;
 mod job;
 mod plugin;
 mod queue;
+mod run;
 mod schedule;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -35,6 +40,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
     Queue(queue::Queue),
@@ -42,6 +48,7 @@ enum Command {
     Flow(flow::Flow),
     Schedule(schedule::Schedule),
     Plugin(plugin::Plugin),
+    Secret(secret::Secret),
     Dev(author::Dev),
     Worker(status::Worker),
     Webhook(webhook::Webhook),
@@ -64,6 +71,7 @@ impl Cli {
         let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
         match self.command {
             Command::Serve(serve) => done(serve.run()),
+            Command::Run(run) => run.run(),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
             Command::Queue(queue) => done(queue.run()),
@@ -71,6 +79,7 @@ impl Cli {
             Command::Flow(flow) => done(flow.run()),
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
+            Command::Secret(secret) => done(secret.run()),
             Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),

@@ -86,13 +86,13 @@ pub fn log_line(line: &Value) -> String {
 }
 
 /// Where a watched job is shown: events as JSON lines, a bar on a terminal, or plain lines.
-struct Screen {
+pub struct Screen {
     json: bool,
     bar: ProgressBar,
 }
 
 impl Screen {
-    fn new(json: bool) -> Screen {
+    pub fn new(json: bool) -> Screen {
         let bar =
             if json || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::no_length() };
         Screen { json, bar }
@@ -134,11 +134,16 @@ impl Screen {
         Ok(())
     }
 
-    fn say(&self, text: String) {
+    pub fn say(&self, text: String) {
         if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
     }
 
-    fn progress(&mut self, data: &Value) {
+    /// Leaves the terminal to others.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub fn progress(&mut self, data: &Value) {
         let words: Vec<&str> = ["phase", "message"].iter().filter_map(|field| data[*field].as_str()).collect();
         let message = words.join(": ");
         let (at, of) = match (data["percent"].as_f64(), data["current"].as_u64(), data["total"].as_u64()) {

@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{debug, error};
 use windlass_core::{BodyKind, Command, Failure, Job, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
-use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome, Permissions};
+use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome, Reuse};
 use windlass_store::{Assignment, Clock, Error};
 
+use super::blot::Blot;
 use super::reporter::Reporter;
 use super::{Floor, insist};
+use crate::kit::{Kit, shortest};
 
 /// Runs the handler of a claimed job and tells the store what came of it.
 pub(super) async fn run(floor: &Floor, assignment: Assignment) {
@@ -22,6 +24,7 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) {
     let (command, children) = match prepare(floor, &job).await {
         Ok(prepared) => {
             let attempt = Attempt { cancel, ..prepared.attempt };
+            reporter.keep_out(Blot::of(&attempt.permissions));
             let host = Arc::clone(&reporter) as Arc<dyn executor::Host>;
             let running = async {
                 let ended = floor.executor.run(&prepared.code, attempt, host).await;
@@ -47,7 +50,8 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
         return Err("the job was assigned to no plugin".to_owned());
     };
-    let code = floor.registry.code(plugin, version).await.map_err(|missing| missing.to_string())?;
+    let equipped = floor.registry.equip(plugin, version).await.map_err(|missing| missing.to_string())?;
+    let (code, Kit { permissions, limits, reuse }) = equipped;
     let body = async |kind| {
         let read = insist(|| floor.store.body(job, kind)).await;
         read.map_err(|error| format!("the job's data cannot be read: {error}"))
@@ -68,15 +72,12 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         started_at_ms: now.millis(),
         children_committed: job.children,
         limits: Limits {
-            attempt_timeout: time_limit(job, now),
-            stall_timeout: job.policy.stall_timeout,
-            checkpoint_bytes: floor.max_body,
-            result_bytes: floor.max_body,
-            children_bytes: floor.max_body,
-            ..Limits::default()
+            attempt_timeout: shortest([time_limit(job, now), limits.attempt_timeout]),
+            stall_timeout: shortest([job.policy.stall_timeout, limits.stall_timeout]),
+            ..limits
         },
-        permissions: Permissions::default(),
-        reuse: None,
+        permissions,
+        reuse: (reuse > 0).then(|| Reuse { times: reuse, limit_key: job.limit_key.clone().unwrap_or_default() }),
         cancel: tokio::sync::watch::channel(None).1,
     };
     Ok(Prepared { code, attempt })
@@ -103,8 +104,12 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
-        Outcome::Failed { error, backtrace, retry } => fail(word, error, backtrace, convert(retry), usage),
+        Outcome::Failed { error, backtrace, retry } => {
+            let (error, backtrace) = reporter.clean(error, backtrace);
+            fail(word, error, backtrace, convert(retry), usage)
+        }
         Outcome::Stopped { reason, error, cooperative } => {
+            let (error, _) = reporter.clean(error, None);
             if !cooperative {
                 reporter.note("warn", format!("stopped by force: {error}"));
             }

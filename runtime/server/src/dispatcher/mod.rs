@@ -4,8 +4,11 @@
 //! command, and what the store wants stopped comes back as an order.
 
 mod attempt;
+mod blot;
 mod reporter;
 mod running;
+
+pub(crate) use blot::Blot;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +38,6 @@ pub(crate) struct Floor {
     registry: Registry,
     clock: Arc<SystemClock>,
     running: Running,
-    /// The largest checkpoint, result or child an attempt may hand in.
-    max_body: usize,
 }
 
 impl Dispatcher {
@@ -46,9 +47,8 @@ impl Dispatcher {
         registry: Registry,
         clock: Arc<SystemClock>,
         slots: usize,
-        max_body: usize,
     ) -> Dispatcher {
-        let floor = Floor { store, executor, registry, clock, running: Running::default(), max_body };
+        let floor = Floor { store, executor, registry, clock, running: Running::default() };
         Dispatcher { floor: Arc::new(floor), slots }
     }
 
@@ -121,6 +121,7 @@ async fn listen(floor: Arc<Floor>, mut orders: mpsc::UnboundedReceiver<Effect>) 
 
 async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
     let reason = match why {
+        AfterStop::Swap => CancelReason::Swap,
         AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete => CancelReason::User,
         AfterStop::Expire => CancelReason::Timeout,
     };

@@ -3,17 +3,18 @@
 //! A guest that reports a million times a second costs twenty commands: only the latest report waits here, and it is sent
 //! before the attempt ends.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass_core::{
-    Checkpoint, Command, JobId, Name, NewJob, Priority, Progress, Refusal, Token, Unique, Until, Within, Word,
+    Checkpoint, Command, JobId, Name, NewJob, Priority, Progress, Refusal, Reply, Token, Unique, Until, Within, Word,
 };
 use windlass_executor::{self as executor, Amount, Child, Host, HostError, Stream};
 use windlass_store::{Clock, Error, LogLine, Store};
 
+use super::blot::Blot;
 use super::pause_after;
 use crate::clock::SystemClock;
 use crate::limits;
@@ -24,6 +25,8 @@ pub(super) struct Reporter {
     attempt: u32,
     store: Store,
     clock: Arc<SystemClock>,
+    /// What must not show in anything the attempt says.
+    blot: OnceLock<Blot>,
     waiting: Mutex<Waiting>,
     /// Something waits, or the attempt is over.
     wake: Notify,
@@ -45,9 +48,24 @@ impl Reporter {
             attempt,
             store,
             clock,
+            blot: OnceLock::new(),
             waiting: Mutex::default(),
             wake: Notify::new(),
             over: Notify::new(),
+        }
+    }
+
+    /// Keeps secrets out of what the attempt says. Said before it begins.
+    pub(super) fn keep_out(&self, blot: Blot) {
+        // A second word would come too late for what was said already.
+        let _ = self.blot.set(blot);
+    }
+
+    /// An error and its backtrace, without secrets.
+    pub(super) fn clean(&self, error: String, backtrace: Option<String>) -> (String, Option<String>) {
+        match self.blot.get() {
+            Some(blot) => (blot.clean_cut(error), backtrace.map(|text| blot.clean_cut(text))),
+            None => (error, backtrace),
         }
     }
 
@@ -129,7 +147,14 @@ impl Reporter {
 #[executor::async_trait]
 impl Host for Reporter {
     fn progress(&self, progress: executor::Progress) {
-        self.lock().progress = Some(convert(progress));
+        let mut progress = convert(progress);
+        if let Some(blot) = self.blot.get() {
+            progress.phase = blot.clean_some(progress.phase);
+            progress.message = blot.clean_some(progress.message);
+            progress.detail = blot.clean_some(progress.detail);
+            progress.unit = blot.clean_some(progress.unit);
+        }
+        self.lock().progress = Some(progress);
         self.wake.notify_one();
     }
 
@@ -139,7 +164,12 @@ impl Host for Reporter {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",
         };
-        let text = if line.cut { format!("{} [cut]", line.message) } else { line.message };
+        let text = match (self.blot.get(), line.cut) {
+            (Some(blot), true) => blot.clean_cut(line.message),
+            (Some(blot), false) => blot.clean(line.message),
+            (None, _) => line.message,
+        };
+        let text = if line.cut { format!("{text} [cut]") } else { text };
         let line = LogLine { at: self.clock.now(), attempt: self.attempt, level: level.to_owned(), text };
         self.lock().lines.push(line);
         self.wake.notify_one();
@@ -156,6 +186,8 @@ impl Host for Reporter {
         let patience = Instant::now() + limits::CHECKPOINT_PATIENCE;
         loop {
             match self.store.ask(self.job, beat.clone(), children.clone()).await {
+                // Another version has taken over, and the job is its own from here on.
+                Ok(Reply::HandedBack) => return Err(HostError::Ended),
                 Ok(_) => return Ok(()),
                 Err(Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. })) => {
                     return Err(HostError::Ended);

@@ -162,6 +162,11 @@ impl From<Refusal> for Error {
                 let message = format!("{message}, and a queue has one plugin; choose other queues with ?queues=a,b");
                 Error::new(StatusCode::CONFLICT, "QUEUE_TAKEN", message)
             }
+            Refusal::InUse { .. } => Error::new(
+                StatusCode::CONFLICT,
+                "IN_USE",
+                format!("{message}; wait for it, or force it with ?force=true"),
+            ),
             Refusal::Exists { .. } => Error::new(StatusCode::CONFLICT, "ALREADY_EXISTS", message),
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windlass_core::{AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage, bounds};
+use windlass_core::{AfterStop, AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage, bounds};
 use windlass_store::Store;
 
 use super::agent::{self, AgentAnswer, AttemptUsage, StepWord, TokenUsage};
@@ -117,6 +117,9 @@ struct Optional {
     /// The same, attempt by attempt, the latest ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage_by_attempt: Option<Vec<AttemptUsage>>,
+    /// The old version that it stays with: the active one does not read its checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pinned_version: Option<String>,
     #[serde(flatten)]
     run: RunView,
     /// Who runs it now, or ran it last.
@@ -381,6 +384,7 @@ impl From<Job> for Optional {
             failed_at: at(job.failed_at),
             hold_reason: job.hold_reason,
             last_error: job.last_error,
+            pinned_version: job.pinned,
             exit_reason: job.exit_reason,
             step_status: job.step_status.map(Into::into),
             agent: job.agent.map(|agent| (*agent).into()),
@@ -397,7 +401,7 @@ impl From<Job> for Optional {
             run: job.run.map_or_else(RunView::default, |run| RunView {
                 heartbeat_at: Some(Rfc3339(run.heartbeat_at)),
                 lease_expires_at: at(run.lease_expires_at),
-                cancel_requested_at: run.stop.map(|stop| Rfc3339(stop.at)),
+                cancel_requested_at: run.stop.filter(|stop| stop.then != AfterStop::Swap).map(|stop| Rfc3339(stop.at)),
             }),
         }
     }

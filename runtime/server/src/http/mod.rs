@@ -8,7 +8,7 @@ mod access;
 mod error;
 mod read;
 mod serve;
-mod wire;
+pub mod wire;
 
 mod agent;
 mod batches;
@@ -30,6 +30,7 @@ mod policy;
 mod queue_settings;
 mod queues;
 mod schedules;
+mod secrets;
 mod settle;
 mod stats;
 mod system;
@@ -48,6 +49,7 @@ use crate::Shutdown;
 use crate::clock::SystemClock;
 use crate::figures::Rates;
 use crate::registry::Registry;
+use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
 pub use access::Key;
 use error::Error;
@@ -61,6 +63,7 @@ pub use workers::Workers;
 pub struct Api {
     pub store: Store,
     pub registry: Registry,
+    pub secrets: Secrets,
     pub clock: Arc<SystemClock>,
     pub max_body: usize,
     pub hub: Hub,
@@ -97,7 +100,14 @@ fn v1() -> Routes {
         .with(routes!(plugins::show, plugins::upload, plugins::remove))
         .with(routes!(plugins::activate))
         .with(routes!(plugins::rollback))
+        .with(routes!(plugins::remove_version))
+        .with(routes!(plugins::start_canary, plugins::stop_canary))
+        .with(routes!(plugins::promote_canary))
+        .with(routes!(plugins::manifest, plugins::set_manifest))
+        .with(routes!(plugins::grant, plugins::set_grant, plugins::revoke))
         .with(routes!(plugins::download))
+        .with(routes!(secrets::list))
+        .with(routes!(secrets::set, secrets::remove))
         .with(routes!(enqueue::one))
         .with(routes!(enqueue::batch))
         .with(routes!(enqueue::webhook, webhooks::remove))

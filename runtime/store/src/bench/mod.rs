@@ -17,34 +17,7 @@ use windlass_core::{Body, NewJob, QueueName};
 use crate::{By, Claim, Clock, Durability, Options, Store};
 
 pub use backlog::run_victim;
-
-/// One measured number, and what it should be.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    pub name: &'static str,
-    pub value: f64,
-    pub unit: &'static str,
-    /// What it is measured against, in the same unit, where there is such a thing.
-    pub limit: Option<f64>,
-    /// What decides: the value against the limit, or the value itself.
-    pub ratio: f64,
-    pub goal: Goal,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Figure {
-    pub fn holds(&self) -> bool {
-        match self.goal {
-            Goal::AtLeast(least) => self.ratio >= least,
-            Goal::AtMost(most) => self.ratio <= most,
-        }
-    }
-}
+pub use windlass_core::figure::{Figure, Goal};
 
 /// What to measure with.
 pub struct Setting {

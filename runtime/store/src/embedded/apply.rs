@@ -30,6 +30,7 @@ impl<D: Disk> Engine<D> {
                 Change::Chain { first, chain } => self.put_chain(first, *chain)?,
                 Change::Link { dependency, dependant } => self.put_link(dependency, dependant)?,
                 Change::Event(event) => self.events.push(event),
+                Change::Plugin(plugin) => self.put_plugin(*plugin),
             }
         }
         self.effects.extend(decision.effects);
@@ -42,6 +43,7 @@ impl<D: Disk> Engine<D> {
         self.note_before(id, old.as_ref());
         let was = old.as_ref().map(|old| (old.queue.clone(), old.state));
         let is = (job.queue.clone(), job.state);
+        self.count_attempt(old.as_ref(), Some(&job));
         if was.as_ref() != Some(&is) {
             if let Some((queue, state)) = &was {
                 self.count_out(queue, *state, old.as_ref())?;
@@ -78,13 +80,15 @@ impl<D: Disk> Engine<D> {
                 && old.checkpoint == new.checkpoint
                 && old.checkpoint_schema == new.checkpoint_schema
                 && old.children == new.children
-                && old.run.as_ref().map(|run| &run.stop) == new.run.as_ref().map(|run| &run.stop)
+                && old.run.as_ref().map(|run| (&run.stop, run.swap_by))
+                    == new.run.as_ref().map(|run| (&run.stop, run.swap_by))
         })
     }
 
     fn remove_job(&mut self, id: JobId) -> Result<(), DiskError> {
         let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
         self.note_before(id, Some(&old));
+        self.count_attempt(Some(&old), None);
         self.count_out(&old.queue.clone(), old.state, Some(&old))?;
         for kind in BodyKind::ALL {
             if matches!(old.body(kind), BodyRef::Inline { .. }) {

@@ -87,6 +87,7 @@ impl<D: Disk> Engine<D> {
     }
 
     fn gather_rows(&mut self) {
+        self.gather_plugins();
         for (key, lock) in &self.locks {
             match lock {
                 Some(lock) => self.batch.put(Space::Locks, key.clone(), record::encode(lock)),

@@ -33,6 +33,10 @@ pub enum Space {
     Webhooks,
     /// Which job holds which blob file.
     Blobs,
+    /// What the operator allows each plugin.
+    Grants,
+    /// Sealed by the server.
+    Secrets,
     /// Which job waits for which, from both sides.
     Links,
     /// Batches, and what is left to do for flows.
@@ -40,7 +44,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 20] = [
+    pub const ALL: [Space; 22] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -59,6 +63,8 @@ impl Space {
         Space::Schedules,
         Space::Webhooks,
         Space::Blobs,
+        Space::Grants,
+        Space::Secrets,
         Space::Links,
         Space::Flows,
     ];
@@ -83,6 +89,8 @@ impl Space {
             Space::Schedules => "schedules",
             Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
+            Space::Grants => "grants",
+            Space::Secrets => "secrets",
             Space::Links => "links",
             Space::Flows => "flows",
         }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
+use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
@@ -92,7 +93,14 @@ pub struct Engine<D> {
     /// Queues in which something may have become startable.
     pub(super) awake: BTreeSet<QueueName>,
     pub(super) plugins: BTreeMap<String, Plugin>,
+    /// Plugins whose record changed since the last commit.
+    pub(super) dirty_plugins: BTreeSet<String>,
+    pub(super) grants: BTreeMap<String, Grant>,
     pub(super) served: HashMap<QueueName, String>,
+    /// How many attempts a plugin may run at once, where that is limited.
+    pub(super) ceilings: HashMap<String, u32>,
+    /// How many attempts of each plugin run in this process.
+    pub(super) plugin_limiters: HashMap<String, Limiter>,
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
@@ -160,7 +168,9 @@ impl<D: Disk> Engine<D> {
 
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
-        if self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work || !self.awake.is_empty() {
+        let given_back = !self.waiting.lost.is_empty();
+        let busy = self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work;
+        if busy || given_back || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
         let timer = self.timers.next(&self.disk)?;
@@ -205,8 +215,16 @@ impl<D: Disk> Engine<D> {
                 why: format!("job {id} is in a queue that is not stored"),
             });
         };
+        let runner = match (&command, &job.run) {
+            (Command::Start { runner }, _) => Some(runner),
+            (_, run) => run.as_ref().map(|run| &run.runner),
+        };
+        let plugin = match runner {
+            Some(Runner::Local { plugin, .. }) => self.plugins.get(plugin),
+            Some(Runner::External { .. }) | None => None,
+        };
         let queue = &queue.row;
-        let facts = Facts { job: Some(job), queue, lock, target_lock, children, dependencies: Vec::new() };
+        let facts = Facts { job: Some(job), queue, lock, target_lock, plugin, children, dependencies: Vec::new() };
         let decided = decide(command, facts, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
@@ -234,7 +252,8 @@ impl<D: Disk> Engine<D> {
         let dependencies = self.dependencies_of(&new)?;
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
-        let facts = Facts { job, queue, lock, target_lock: None, children: 0, dependencies };
+        let plugin = self.served.get(&name).and_then(|plugin| self.plugins.get(plugin));
+        let facts = Facts { job, queue, lock, target_lock: None, plugin, children: 0, dependencies };
         match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),

@@ -2,14 +2,14 @@
 
 use windlass_core::flow::{Dependency, order};
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, JobId, NewJob, Plugin, QueueName, Refusal, Reply, State, Webhook};
+use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::keys::{self, TimerFor};
 use super::message::{Outgoing, Request, SettingsChange};
 use super::record;
-use crate::{Enqueued, Error, LogLine, PluginChange, ScheduleChange, WebhookChange, limits};
+use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
 
 impl<D: Disk> Engine<D> {
     pub(super) fn handle(&mut self, request: Request) -> Result<(), DiskError> {
@@ -50,8 +50,12 @@ impl<D: Disk> Engine<D> {
             }
             Request::Clear { queue, answer } => self.begin_clear(queue, answer)?,
             Request::RemoveQueue { queue, answer } => self.begin_remove_queue(queue, answer)?,
-            Request::Plugin { change, answer } => {
-                let value = self.change_plugin(change);
+            Request::Plugin { name, command, answer } => {
+                let value = self.change_plugin(&name, *command)?;
+                self.outbox.push(Outgoing::Plugin(answer, Box::new(value)));
+            }
+            Request::Secret { change, answer } => {
+                let value = self.change_secret(change)?;
                 self.outbox.push(Outgoing::Done(answer, value));
             }
             Request::Schedule { change, answer } => {
@@ -171,47 +175,6 @@ impl<D: Disk> Engine<D> {
         self.awake.insert(name);
         self.hard = true;
         Ok(settings)
-    }
-
-    fn change_plugin(&mut self, change: PluginChange) -> Result<(), Error> {
-        match change {
-            PluginChange::Put(plugin) => {
-                if let Some((queue, other)) = self.served_by_another(&plugin) {
-                    return Err(Refusal::Taken { queue: queue.to_string(), plugin: other }.into());
-                }
-                for queue in &plugin.queues {
-                    self.ensure_queue(queue);
-                }
-                self.batch.put(Space::Plugins, plugin.name.as_bytes().to_vec(), record::encode(&plugin));
-                self.plugins.insert(plugin.name.clone(), plugin);
-            }
-            PluginChange::Remove(name) => {
-                if self.plugins.remove(&name).is_none() {
-                    return Err(Refusal::not_found("plugin", name).into());
-                }
-                self.batch.delete(Space::Plugins, name.into_bytes());
-            }
-        }
-        self.route();
-        self.hard = true;
-        Ok(())
-    }
-
-    fn served_by_another(&self, plugin: &Plugin) -> Option<(QueueName, String)> {
-        plugin.queues.iter().find_map(|queue| {
-            self.served.get(queue).filter(|other| **other != plugin.name).map(|other| (queue.clone(), other.clone()))
-        })
-    }
-
-    /// Works out which plugin serves which queue.
-    pub(super) fn route(&mut self) {
-        self.served = self
-            .plugins
-            .values()
-            .filter(|plugin| plugin.active_version().is_some())
-            .flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone())))
-            .collect();
-        self.awake.extend(self.served.keys().cloned());
     }
 
     fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {

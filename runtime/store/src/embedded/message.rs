@@ -2,14 +2,15 @@
 
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{Command, JobId, NewJob, QueueName, Reply, Settings, Time};
+use windlass_core::{Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
 
-use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange, WebhookChange};
+use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 
 /// A wish, with where to send the answer.
+#[allow(clippy::large_enum_variant, reason = "the large one is nearly every request: a box for each would cost more")]
 pub enum Request {
     Enqueue {
         jobs: Vec<NewJob>,
@@ -69,7 +70,12 @@ pub enum Request {
         answer: Answer<u64>,
     },
     Plugin {
-        change: PluginChange,
+        name: Name,
+        command: Box<PluginCommand>,
+        answer: Answer<Option<Plugin>>,
+    },
+    Secret {
+        change: SecretChange,
         answer: Answer<()>,
     },
     Schedule {
@@ -122,8 +128,9 @@ impl Request {
             Request::AskEach { answer, .. } => drop(answer.send(Err(error))),
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
-            Request::Plugin { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
-                drop(answer.send(Err(error)));
+            Request::Plugin { answer, .. } => drop(answer.send(Err(error))),
+            Request::Secret { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
+                drop(answer.send(Err(error)))
             }
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
@@ -142,6 +149,7 @@ pub enum Outgoing {
     Settings(Answer<Settings>, Box<Result<Settings, Error>>),
     Count(Answer<u64>, Result<u64, Error>),
     Done(Answer<()>, Result<(), Error>),
+    Plugin(Answer<Option<Plugin>>, Box<Result<Option<Plugin>, Error>>),
     Closed(oneshot::Sender<()>),
 }
 
@@ -162,6 +170,7 @@ impl Outgoing {
             Outgoing::Settings(answer, value) => drop(answer.send(*value)),
             Outgoing::Count(answer, value) => drop(answer.send(value)),
             Outgoing::Done(answer, value) => drop(answer.send(value)),
+            Outgoing::Plugin(answer, value) => drop(answer.send(*value)),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
         Vec::new()
@@ -179,6 +188,7 @@ impl Outgoing {
             Outgoing::Settings(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Count(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Done(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Plugin(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
     }

@@ -19,6 +19,7 @@ mod keeper;
 pub mod keys;
 pub mod message;
 mod open;
+mod plugins;
 mod read;
 mod read_flow;
 #[doc(hidden)]
@@ -43,7 +44,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{Blob, Body, Command, Effect, JobId, NewJob, QueueName, Reply, Settings};
+use windlass_core::{
+    Blob, Body, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
+};
 
 use self::blobs::Blobs;
 pub use self::fjall_disk::FjallDisk;
@@ -51,8 +54,8 @@ use self::message::{Answer, Request, SettingsChange};
 use self::worker::Shared;
 pub use self::worker::Tally;
 use crate::{
-    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, PluginChange,
-    ScheduleChange, WebhookChange, limits,
+    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
+    SecretChange, WebhookChange, limits,
 };
 
 #[derive(Clone)]
@@ -196,8 +199,12 @@ impl Embedded {
         self.call(|answer| Request::RemoveQueue { queue, answer }).await
     }
 
-    pub async fn change_plugin(&self, change: PluginChange) -> Result<(), Error> {
-        self.call(|answer| Request::Plugin { change, answer }).await
+    pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
+        self.call(|answer| Request::Plugin { name, command: Box::new(command), answer }).await
+    }
+
+    pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
+        self.call(|answer| Request::Secret { change, answer }).await
     }
 
     pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {

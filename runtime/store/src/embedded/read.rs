@@ -1,15 +1,20 @@
 //! Reads: straight from the database, past the engine. They see what has been committed.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
+use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, State, Time, Webhook};
+use windlass_core::{
+    AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time, Webhook,
+};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
 use super::fjall_disk::FjallDisk;
 use super::ready::Place;
 use super::{Embedded, keys, on_a_thread_of_its_own, record, stream};
-use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView};
+use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow};
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
@@ -141,6 +146,31 @@ impl Embedded {
 
     pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
         self.read(|disk| rows(disk, Space::Plugins)).await
+    }
+
+    pub async fn grants(&self) -> Result<BTreeMap<String, Grant>, Error> {
+        self.read(|disk| rows::<(String, Grant)>(disk, Space::Grants).map(|rows| rows.into_iter().collect())).await
+    }
+
+    pub async fn secrets(&self) -> Result<Vec<SecretRow>, Error> {
+        self.read(|disk| rows(disk, Space::Secrets)).await
+    }
+
+    pub async fn running(&self) -> Result<Vec<Running>, Error> {
+        self.read(|disk| {
+            let mut ids = Vec::new();
+            disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
+            let mut running = Vec::new();
+            for id in ids {
+                let Some(bytes) = disk.get(Space::Jobs, &keys::job(id))? else { continue };
+                let job: Job = record::decode(Space::Jobs, &bytes)?;
+                if let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) {
+                    running.push(Running { job: id, plugin, version });
+                }
+            }
+            Ok(running)
+        })
+        .await
     }
 
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{broadcast, mpsc};
+use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
@@ -56,6 +57,7 @@ impl<D: Disk> Engine<D> {
             .into_iter()
             .map(|plugin| (plugin.name.clone(), plugin))
             .collect();
+        let grants: BTreeMap<String, Grant> = read_all::<(String, Grant)>(&disk, Space::Grants)?.into_iter().collect();
         let schedules: BTreeMap<String, Schedule> = read_all::<Schedule>(&disk, Space::Schedules)?
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))
@@ -85,7 +87,11 @@ impl<D: Disk> Engine<D> {
             waiting: Waiting::default(),
             awake: Default::default(),
             plugins,
+            dirty_plugins: Default::default(),
+            grants,
             served: HashMap::new(),
+            ceilings: HashMap::new(),
+            plugin_limiters: HashMap::new(),
             schedules,
             webhooks,
             sweeps: Sweeps::default(),
@@ -126,6 +132,10 @@ impl<D: Disk> Engine<D> {
     fn settle_local(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
         let mut ids = Vec::new();
         self.disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
+        for id in &ids {
+            let job = self.load(*id)?.cloned();
+            self.count_attempt(None, job.as_ref());
+        }
         for id in ids {
             let Some(token) = self.load(id)?.and_then(|job| job.run.as_ref()).map(|run| run.token) else { continue };
             if new_process {

@@ -118,9 +118,11 @@ impl<D: Disk> Engine<D> {
             self.give_back(lost)?;
         }
         for name in std::mem::take(&mut self.awake) {
-            let served = self.served.contains_key(&name);
             let mut after = 0;
-            while let Some(ticket) = self.waiting.next_for(&name, served, after) {
+            loop {
+                // A plugin that runs as many as it may leaves the queue to workers.
+                let admits = self.plugin_admits(&name);
+                let Some(ticket) = self.waiting.next_for(&name, admits, after) else { break };
                 after = ticket;
                 let Some(waiter) = self.waiting.remove(ticket) else { continue };
                 if waiter.answer.is_closed() {
@@ -133,7 +135,7 @@ impl<D: Disk> Engine<D> {
                 }
                 // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
                 // have run it.
-                let unable = waiter.claim.by == By::Local && !served;
+                let unable = waiter.claim.by == By::Local && !admits;
                 self.waiting.add(ticket, waiter);
                 if !unable && !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
                     break;
@@ -184,7 +186,7 @@ impl<D: Disk> Engine<D> {
                 &claim.queues
             };
             for name in queues {
-                if claim.by == By::Local && !self.served.contains_key(name) {
+                if claim.by == By::Local && !self.plugin_admits(name) {
                     continue;
                 }
                 if let Some(candidate) = self.candidate(name, worker)?

@@ -2,8 +2,10 @@
 
 mod agents;
 mod counting;
+mod plugins;
 mod stops;
 mod table;
+mod ties;
 mod unique;
 mod words;
 
@@ -11,18 +13,21 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::{
-    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, PolicyChoice, Priority, Queue, Refusal,
-    Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue,
+    Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
 };
 
 pub struct Desk {
     pub job: Option<Job>,
     pub locks: BTreeMap<LockKey, crate::Lock>,
     pub settings: Settings,
+    pub plugin: Option<Plugin>,
     pub now: Time,
     pub effects: Vec<Effect>,
     pub events: Vec<EventKind>,
     pub errors: usize,
+    /// What the next enqueue depends on.
+    pub dependencies: Vec<(crate::JobId, State)>,
     asked: u64,
 }
 
@@ -32,10 +37,12 @@ impl Desk {
             job: None,
             locks: BTreeMap::new(),
             settings: Settings::default(),
+            plugin: None,
             now: Time(1_000_000),
             effects: Vec::new(),
             events: Vec::new(),
             errors: 0,
+            dependencies: Vec::new(),
             asked: 0,
         }
     }
@@ -72,7 +79,15 @@ impl Desk {
             _ => (self.job.clone(), self.job.as_ref().and_then(Job::lock_key)),
         };
         let lock = key.and_then(|key| self.locks.get(&key).cloned());
-        let facts = Facts { job, queue: &queue, lock, target_lock, children: 0, dependencies: Vec::new() };
+        let facts = Facts {
+            job,
+            queue: &queue,
+            lock,
+            target_lock,
+            plugin: self.plugin.as_ref(),
+            children: 0,
+            dependencies: self.dependencies.clone(),
+        };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
             match change {
@@ -83,6 +98,7 @@ impl Desk {
                 Change::Error { .. } => self.errors += 1,
                 Change::Event(event) => self.events.push(event.kind),
                 Change::Body { .. } | Change::Link { .. } | Change::Chain { .. } => {}
+                Change::Plugin(plugin) => self.plugin = Some(*plugin),
             }
         }
         self.effects.extend(decision.effects);

@@ -56,13 +56,15 @@ type Making = fn(Word) -> Command;
 fn every_command_in_every_state_does_what_the_table_says() {
     // `no` is refused; `same` changes nothing; else the state that follows.
     #[rustfmt::skip]
-    let table: [(&str, Making, [&str; 9]); 18] = [
+    let table: [(&str, Making, [&str; 9]); 19] = [
         //                                                  scheduled    pending      active       retrying     held         blocked      completed    dead         cancelled
         ("start", |_| Command::Start { runner: outside() }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
         ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
         ("fail", |word| fail(word, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
         ("hand back", hand_back,                            ["no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no",        "no"]),
         ("beat", beat,                                      ["no",        "no",        "active",    "no",        "no",        "no",        "no",        "no",        "no"]),
+        // Only what runs in this process can be swapped.
+        ("swap", |_| Command::Swap { by: None },            ["same",      "same",      "same",      "same",      "same",      "same",      "same",      "same",      "same"]),
         ("cancel", |_| cancel(),                            ["cancelled", "cancelled", "stopping",  "cancelled", "cancelled", "cancelled", "no",        "no",        "no"]),
         ("retry", |_| Command::Retry,                       ["no",        "no",        "no",        "no",        "no",        "no",        "pending",   "pending",   "pending"]),
         ("requeue", |_| Command::Requeue,                   ["no",        "no",        "no",        "no",        "no",        "no",        "no",        "pending",   "no"]),

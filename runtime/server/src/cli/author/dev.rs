@@ -1,5 +1,6 @@
 //! `windlass dev`: at each save, build, swap, and show what the jobs say; one key runs the last job again.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -66,8 +67,8 @@ impl Dev {
             let queue = project.queues().swap_remove(0);
             *last.lock().expect("nobody panics with it") = Some(Last { queue, payload });
         }
-        swap(&remote, &project.folder);
         follow(&remote, &project, &last);
+        swap(&remote, &project.folder);
         let keys = Keys::listen(tell);
         if keys.on {
             say("watching; r runs the last job again, b builds, q ends");
@@ -119,7 +120,7 @@ fn swap(remote: &Remote, folder: &Path) {
     let result = Project::open(folder).and_then(|project| {
         let component = project.component();
         calm(|| build(&project, &component))?;
-        upload(remote, &project, &component)
+        upload(remote, &project, &component, "swap=drain")
     });
     match result {
         Ok(plugin) => {
@@ -171,12 +172,12 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
     let (remote, last) = (Arc::clone(remote), Arc::clone(last));
     let path = format!("/events?queues={}", part(&project.queues().join(",")));
     thread::spawn(move || {
-        let mut id = None;
+        let (mut id, mut met) = (None, HashSet::new());
         loop {
             if let Ok(Some(mut events)) = remote.events(&path, id.as_deref()) {
                 while let Some(event) = events.next() {
                     id = event.id.clone().or(id);
-                    show(&remote, &event, &last);
+                    show(&remote, &event, &last, &mut met);
                 }
             }
             thread::sleep(PAUSE);
@@ -184,24 +185,20 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
     });
 }
 
-fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
+fn show(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Last>>, met: &mut HashSet<String>) {
     let job = event.data["job_id"].as_str().unwrap_or_default().to_owned();
     let short = job.len().saturating_sub(6);
     let data = &event.data["data"];
     let mark = format!("…{}", &job[short..]);
+    if met.insert(job.clone()) {
+        remember(remote, &job, last);
+        let remote = Arc::clone(remote);
+        let mark = mark.clone();
+        // Its log comes on a stream of its own, which ends with the job.
+        thread::spawn(move || tail(&remote, &job, &mark));
+    }
     match event.kind.as_str() {
-        "enqueued" => {
-            if let Ok(job) = remote.get(&format!("/jobs/{}", part(&job))) {
-                let queue = job["queue"].as_str().unwrap_or_default().to_owned();
-                *last.lock().expect("nobody panics with it") = Some(Last { queue, payload: job["payload"].clone() });
-            }
-        }
-        "started" => {
-            say(&format!("{mark} started"));
-            let remote = Arc::clone(remote);
-            // Its log comes on a stream of its own, which ends with the job.
-            thread::spawn(move || tail(&remote, &job, &mark));
-        }
+        "started" => say(&format!("{mark} started")),
         "progress" => {
             let message = data["message"].as_str().unwrap_or_default();
             match (data["current"].as_u64(), data["total"].as_u64()) {
@@ -215,6 +212,15 @@ fn show(remote: &Arc<Remote>, event: &Event, last: &Arc<Mutex<Option<Last>>>) {
             say(&format!("{mark} {}: {why}", event.kind));
         }
         _ => {}
+    }
+}
+
+/// The job to run again, whatever the first word of it was.
+fn remember(remote: &Remote, job: &str, last: &Mutex<Option<Last>>) {
+    if let Ok(seen) = remote.get(&format!("/jobs/{}", part(job))) {
+        let queue = seen["queue"].as_str().unwrap_or_default().to_owned();
+        let met = Last { queue, payload: seen["payload"].clone() };
+        *last.lock().expect("nobody panics with it") = Some(met);
     }
 }
 

@@ -8,17 +8,20 @@ use serde_json::Value;
 use super::build::build;
 use super::project::Project;
 use crate::cli::client::{Remote, part};
+use crate::cli::plugin;
 
-/// Builds and uploads a plugin's folder; gives what the server answers.
-pub fn push_folder(remote: &Remote, dir: &Path) -> anyhow::Result<Value> {
+/// Builds and uploads a plugin's folder; gives what the server answers. `query` says how it takes over.
+pub fn push_folder(remote: &Remote, dir: &Path, query: &str) -> anyhow::Result<Value> {
     let project = Project::open(dir)?;
     let component = project.component();
     build(&project, &component)?;
-    upload(remote, &project, &component)
+    upload(remote, &project, &component, query)
 }
 
-pub fn upload(remote: &Remote, project: &Project, component: &Path) -> anyhow::Result<Value> {
+pub fn upload(remote: &Remote, project: &Project, component: &Path, query: &str) -> anyhow::Result<Value> {
     let bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
-    let queues = part(&project.queues().join(","));
-    remote.put(&format!("/plugins/{}?queues={queues}", part(&project.name)), &bytes)
+    let path = project.folder.join("windlass.toml");
+    let manifest = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let query = format!("queues={}&{query}", part(&project.queues().join(",")));
+    plugin::upload(remote, &project.name, &query, &bytes, Some(&manifest))
 }

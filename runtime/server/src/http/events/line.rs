@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use windlass_core::{BodyKind, EventKind, Job, JobId, QueueName, State, Time};
+use windlass_core::{Blob, BodyKind, EventKind, Job, JobId, PluginEvent, QueueName, State, Time};
 use windlass_store::{EventRecord, LogLine, Store};
 
 use crate::http::job_view::ProgressView;
@@ -71,6 +71,34 @@ struct Details {
     log_level: Option<String>,
 }
 
+/// The `data` of an event about a plugin.
+#[derive(Debug, Serialize)]
+struct PluginData<'a> {
+    seq: u64,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    plugin: &'a str,
+    at_ns: u128,
+    data: PluginDetails<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct PluginDetails<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+}
+
+/// Plain fields always serialise, and in one line.
+fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
+    let kind = event.happening.word();
+    let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
+    let data = PluginDetails { version, detail: &event.detail };
+    let at_ns = u128::from(at.millis()) * 1_000_000;
+    serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at_ns, data }).unwrap_or_default()
+}
+
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
     let json = event_json(store, record).await;
     Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.word()))
@@ -79,6 +107,9 @@ pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
 /// The `data` of an event, in one line.
 pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let event = &record.event;
+    if let EventKind::Plugin(about) = &event.kind {
+        return of_plugin(record.seq, event.at, about);
+    }
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
     let details = details(store, &event.kind, job.as_ref()).await;
@@ -169,7 +200,8 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         | EventKind::Approved
         | EventKind::Rejected
         | EventKind::Cancelling
-        | EventKind::Deleted => none,
+        | EventKind::Deleted
+        | EventKind::Plugin(_) => none,
     }
 }
 

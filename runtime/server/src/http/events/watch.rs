@@ -37,6 +37,11 @@ impl Wanted {
             list.is_empty() || list.iter().any(test)
         }
         let event = &record.event;
+        if matches!(event.kind, EventKind::Plugin(_)) {
+            // It belongs to no job: who asks for some jobs does not mean it.
+            let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
+            return all && passes(&self.types, |word| word == event.kind.word());
+        }
         passes(&self.jobs, |job| *job == event.job)
             && passes(&self.queues, |queue| *queue == event.queue)
             && passes(&self.scopes, |scope| Some(scope) == event.scope.as_ref())
@@ -295,6 +300,7 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Approved
         | EventKind::Rejected
         | EventKind::Cancelling
-        | EventKind::Moved { .. } => false,
+        | EventKind::Moved { .. }
+        | EventKind::Plugin(_) => false,
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
+use windlass_core::manifest::Manifest;
 use windlass_core::{
-    Blob, Body, Command, Failure, Job, JobId, NewJob, Plugin, PolicyChoice, Priority, QueueName, Reply, Retry,
-    Settings, State, Time, Usage, Version, Word,
+    Blob, Body, Command, Failure, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply, Retry,
+    Settings, State, Swap, Time, Usage, Word,
 };
-use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Options, PluginChange, Store};
+use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Options, Store};
 
 use crate::folder::HandClock;
 
@@ -97,23 +98,26 @@ impl House {
 
     /// A plugin that serves the queue, so that this process may run its jobs.
     pub async fn serve(&self, name: &str) {
-        let component = Blob { sha256: [9; 32], len: 1 };
-        let version = Version { component, uploaded_at: self.now(), uploaded_by: None, imports: Vec::new() };
-        let plugin = Plugin {
-            name: format!("plugin-of-{name}"),
-            queues: vec![queue(name)],
-            versions: vec![version],
-            active: Some(component.sha256),
-            created_at: self.now(),
-            updated_at: self.now(),
-        };
-        self.store.change_plugin(PluginChange::Put(plugin)).await.expect("a plugin");
+        let plugin = format!("plugin-of-{name}").parse().expect("a name");
+        self.store.change_plugin(plugin, upload(9, &[name], Manifest::default())).await.expect("a plugin");
     }
 }
 
 fn open(dir: &TempDir, clock: Arc<HandClock>) -> Store {
     let options = Options { dir: dir.path().join("data"), durability: Durability::Fsync };
     Store::open(options, clock).expect("the folder opens")
+}
+
+/// A version that is made active at once.
+pub fn upload(version: u8, queues: &[&str], manifest: Manifest) -> PluginCommand {
+    PluginCommand::Upload {
+        component: Blob { sha256: [version; 32], len: 1 },
+        imports: Vec::new(),
+        manifest: Some(manifest),
+        queues: Some(queues.iter().map(|name| queue(name)).collect()),
+        by: None,
+        swap: Some(Swap::Drain),
+    }
 }
 
 pub fn queue(name: &str) -> QueueName {

@@ -7,6 +7,7 @@ mod house;
 mod input;
 mod jobs;
 mod limits;
+mod plugins;
 mod retention;
 mod schedules;
 mod unique;

@@ -1,8 +1,6 @@
 //! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
 
 use windlass_core::{Command, JobId, NewJob, Refusal, Reply, State, Word};
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::record;
 use windlass_store::{Assignment, Error};
 
 use super::commands::Asked;
@@ -68,12 +66,20 @@ impl World {
                 Asked::Clear { queue, answer } | Asked::RemoveQueue { queue, answer } => {
                     self.sweeping.push((queue, answer));
                 }
-                Asked::Plugin { mut answer, .. } | Asked::Schedule { mut answer, .. } => {
-                    match answer.try_recv().expect("an answer") {
-                        Ok(()) | Err(Error::Refused(_)) => {}
-                        Err(error) => panic!("{error}"),
+                Asked::Plugin { name, mut answer, .. } => match answer.try_recv().expect("an answer") {
+                    Ok(told) => {
+                        // A canary may be counted within the same group, after the answer was made.
+                        let active = |plugin: &windlass_core::Plugin| (plugin.queues.clone(), plugin.versions.clone());
+                        let stored = self.model.plugins.get(&*name).map(active);
+                        assert_eq!(told.as_ref().map(active), stored, "an acknowledged change of {name} is stored");
                     }
-                }
+                    Err(Error::Refused(_)) => {}
+                    Err(error) => panic!("{error}"),
+                },
+                Asked::Schedule { mut answer, .. } => match answer.try_recv().expect("an answer") {
+                    Ok(()) | Err(Error::Refused(_)) => {}
+                    Err(error) => panic!("{error}"),
+                },
                 Asked::Log => {}
             }
         }
@@ -193,19 +199,8 @@ impl World {
     /// Once the engine rests, nobody waits for something that could start.
     pub fn check_waiting(&self) {
         assert!(self.sweeping.is_empty(), "a queue is being cleared for ever");
-        let plugins: Vec<windlass_core::Plugin> = self
-            .disk
-            .all(Space::Plugins)
-            .iter()
-            .map(|(_, value)| record::decode(Space::Plugins, value).expect("a plugin reads"))
-            .collect();
-        let served = |queue: &str| {
-            plugins
-                .iter()
-                .any(|plugin| plugin.active.is_some() && plugin.queues.iter().any(|served| served.as_str() == queue))
-        };
         for (claim, ..) in &self.waiting {
-            let startable = self.model.startable(claim, &served, self.now);
+            let startable = self.model.startable(claim, self.now);
             assert!(
                 startable.is_none(),
                 "{claim:?} waits, and {startable:?} could start: {:?}",
@@ -229,7 +224,8 @@ pub fn assert_unheard(asked: Asked) {
         Asked::Each { answer, .. } => check(answer),
         Asked::Configure { answer, .. } => check(answer),
         Asked::Clear { answer, .. } | Asked::RemoveQueue { answer, .. } => check(answer),
-        Asked::Plugin { answer, .. } | Asked::Schedule { answer, .. } => check(answer),
+        Asked::Plugin { answer, .. } => check(answer),
+        Asked::Schedule { answer, .. } => check(answer),
         Asked::Log => {}
     }
 }
@@ -250,7 +246,7 @@ fn allowed(command: &Command, state: State) -> bool {
             matches!(state, State::Scheduled | State::Pending | State::Retrying | State::Active)
         }
         Command::Approve | Command::Reject { .. } => state == State::Held,
-        Command::Delete => true,
+        Command::Delete | Command::Swap { .. } => true,
         Command::Enqueue(_)
         | Command::Start { .. }
         | Command::Due

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{AfterStop, BodyKind, BodyRef, Job, JobId, Lock, Queue, State, Time, Until};
+use windlass_core::{AfterStop, BodyKind, BodyRef, Job, JobId, Lock, Plugin, Queue, State, Time, Until};
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::engine::{META_KEY, Meta};
 use windlass_store::embedded::keys::{self, TimerFor};
@@ -21,6 +22,8 @@ pub struct Stored {
     pub queues: BTreeMap<String, Queue>,
     pub locks: BTreeMap<Vec<u8>, Lock>,
     pub schedules: Vec<Schedule>,
+    pub plugins: Vec<Plugin>,
+    pub grants: BTreeMap<String, Grant>,
     pub meta: Meta,
     pub flows: StoredFlows,
 }
@@ -32,6 +35,8 @@ impl Stored {
             jobs: disk.jobs(),
             queues: queues.collect(),
             locks: rows(disk, Space::Locks).into_iter().collect(),
+            plugins: rows(disk, Space::Plugins).into_iter().map(|(_, plugin)| plugin).collect(),
+            grants: rows::<(String, Grant)>(disk, Space::Grants).into_iter().map(|(_, row)| row).collect(),
             schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
             flows: StoredFlows::read(disk),
             meta: rows(disk, Space::Meta)
@@ -61,6 +66,7 @@ pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
     counts(stored);
     lanes(disk, stored);
     locks(stored, model, now);
+    plugins(stored);
     nothing_left_over(disk, stored);
     model.flows.check(stored);
 }
@@ -78,6 +84,22 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
             assert_eq!(run.token.fence, job.fence, "the token is the latest claim's: {job:?}");
         }
         assert!(job.failures <= job.policy.max_retries + job.granted, "more failures than runs: {job:?}");
+    }
+}
+
+/// A canary has had exactly its share, and counts each of its attempts once; one queue has one plugin.
+fn plugins(stored: &Stored) {
+    let mut served = BTreeSet::new();
+    for plugin in &stored.plugins {
+        if let Some(canary) = &plugin.canary {
+            assert_eq!(canary.given, canary.seen * u64::from(canary.share) / 100, "{canary:?}");
+            assert!(u64::from(canary.ended) <= canary.given && canary.failed <= canary.ended, "{canary:?}");
+            assert!(plugin.version(&canary.version).is_some(), "a canary that is not there: {plugin:?}");
+        }
+        assert!(plugin.active.is_none() || plugin.active_version().is_some(), "it is not there: {plugin:?}");
+        for queue in plugin.queues.iter().filter(|_| plugin.active.is_some()) {
+            assert!(served.insert(queue.clone()), "{queue} has two plugins");
+        }
     }
 }
 

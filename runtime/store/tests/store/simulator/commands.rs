@@ -5,15 +5,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
+use windlass_core::grant::Grant;
 use windlass_core::limits::Rate;
+use windlass_core::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, NewJob, Plugin,
-    PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Spent, Time, Token, Unique, Until, Usage,
-    Version, Within, Word,
+    AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, Name, NewCanary, NewJob,
+    Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Spent, Swap, Time,
+    Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::embedded::message::Request;
-use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, PluginChange, ScheduleChange};
+use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
 
 use super::world::World;
 use crate::rng::Rng;
@@ -32,7 +34,7 @@ pub enum Asked {
     Configure { queue: QueueName, settings: Box<Settings>, answer: Receiver<Settings> },
     Clear { queue: QueueName, answer: Receiver<u64> },
     RemoveQueue { queue: QueueName, answer: Receiver<u64> },
-    Plugin { change: PluginChange, answer: Receiver<()> },
+    Plugin { name: Name, command: PluginCommand, answer: Receiver<Option<Plugin>> },
     Schedule { change: ScheduleChange, answer: Receiver<()> },
 }
 
@@ -40,6 +42,7 @@ pub const QUEUES: [&str; 4] = ["mail", "images", "reports", "sync"];
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "ab"];
 pub const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
 const UNIQUE: [&str; 3] = ["one", "two", "three"];
+const PLUGINS: [&str; 2] = ["sender", "painter"];
 pub const SCHEDULES: [&str; 2] = ["often", "hourly"];
 
 pub fn queue(rng: &mut Rng) -> QueueName {
@@ -75,18 +78,18 @@ impl World {
 
     fn setting(&mut self) -> (Request, Asked) {
         match self.rng.below(100) {
-            0..50 => self.configure(),
-            50..62 => {
+            0..40 => self.configure(),
+            40..50 => {
                 let (sender, answer) = oneshot::channel();
                 let queue = queue(&mut self.rng);
                 (Request::Clear { queue: queue.clone(), answer: sender }, Asked::Clear { queue, answer })
             }
-            62..72 => {
+            50..58 => {
                 let (sender, answer) = oneshot::channel();
                 let queue = queue(&mut self.rng);
                 (Request::RemoveQueue { queue: queue.clone(), answer: sender }, Asked::RemoveQueue { queue, answer })
             }
-            72..86 => self.plugin(),
+            58..86 => self.plugin(),
             _ => self.schedule(),
         }
     }
@@ -379,24 +382,43 @@ impl World {
     }
 
     fn plugin(&mut self) -> (Request, Asked) {
-        let rng = &mut self.rng;
-        let name = if rng.chance(50) { "sender" } else { "painter" }.to_owned();
-        let change = if rng.chance(25) {
-            PluginChange::Remove(name)
-        } else {
-            let component = Blob { sha256: [rng.below(3) as u8; 32], len: 10 };
-            let version = Version { component, uploaded_at: self.now, uploaded_by: None, imports: Vec::new() };
-            PluginChange::Put(Plugin {
-                name,
-                queues: (0..1 + rng.below(2)).map(|_| queue(rng)).collect(),
-                active: rng.maybe(85, |_| component.sha256),
-                versions: vec![version],
-                created_at: self.now,
-                updated_at: self.now,
-            })
-        };
+        let name: Name = self.rng.pick(&PLUGINS).expect("there are plugins").parse().expect("a name");
+        let command = self.some_change();
         let (sender, answer) = oneshot::channel();
-        (Request::Plugin { change: change.clone(), answer: sender }, Asked::Plugin { change, answer })
+        let request = Request::Plugin { name: name.clone(), command: Box::new(command.clone()), answer: sender };
+        (request, Asked::Plugin { name, command, answer })
+    }
+
+    fn some_change(&mut self) -> PluginCommand {
+        let rng = &mut self.rng;
+        let version = [rng.below(3) as u8; 32];
+        match rng.below(100) {
+            0..40 => PluginCommand::Upload {
+                component: Blob { sha256: version, len: 10 },
+                imports: Vec::new(),
+                manifest: rng.maybe(60, manifest),
+                queues: rng.maybe(60, |rng| (0..1 + rng.below(2)).map(|_| queue(rng)).collect()),
+                by: None,
+                swap: rng.maybe(75, swap),
+            },
+            40..52 => PluginCommand::Activate { version, swap: swap(rng) },
+            52..58 => PluginCommand::Rollback { swap: swap(rng) },
+            58..64 => PluginCommand::SetManifest { version: rng.maybe(50, |_| version), manifest: manifest(rng) },
+            64..76 => PluginCommand::StartCanary(NewCanary {
+                version,
+                share: 1 + rng.below(100) as u32,
+                max_failures_per_mille: rng.below(800) as u32,
+                min_attempts: 1 + rng.below(4) as u32,
+                promote_after: rng.maybe(60, |rng| 4 + rng.below(4) as u32),
+            }),
+            76..80 => PluginCommand::EndCanary { promote: rng.chance(50) },
+            80..86 => PluginCommand::RemoveVersion { version, force: rng.chance(50) },
+            86..92 => PluginCommand::Remove { force: rng.chance(50) },
+            _ => {
+                let concurrency = rng.maybe(60, |rng| 1 + rng.below(2) as u32);
+                PluginCommand::Grant(Grant { limits: Limits { concurrency, ..Limits::default() }, ..Grant::default() })
+            }
+        }
     }
 
     fn schedule(&mut self) -> (Request, Asked) {
@@ -410,6 +432,23 @@ impl World {
         };
         let (sender, answer) = oneshot::channel();
         (Request::Schedule { change: change.clone(), answer: sender }, Asked::Schedule { change, answer })
+    }
+}
+
+fn swap(rng: &mut Rng) -> Swap {
+    match rng.below(3) {
+        0 => Swap::Drain,
+        1 => Swap::Checkpoint { within: seconds(rng, 30) },
+        _ => Swap::Now,
+    }
+}
+
+fn manifest(rng: &mut Rng) -> Manifest {
+    let concurrency = rng.maybe(40, |rng| 1 + rng.below(3) as u32);
+    Manifest {
+        schemas: rng.maybe(50, |rng| vec![rng.below(3) as u32]),
+        limits: Limits { concurrency, ..Limits::default() },
+        ..Manifest::default()
     }
 }
 

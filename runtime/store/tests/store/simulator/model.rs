@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::{
-    Command, Event, EventKind, JobId, LockKey, NewJob, Priority, QueueName, Settings, State, Time, Token, Unique,
-    Until, Word,
+    Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Settings, State, Time, Token,
+    Unique, Until, Word,
 };
 use windlass_store::{Claim, EventRecord};
 
 use super::flows::ModelFlows;
+use super::silent::local_plugin;
 
 #[derive(Default)]
 pub struct Model {
@@ -25,6 +26,10 @@ pub struct Model {
     /// Queues somebody asked to clear or remove, and which may be under way.
     pub clearing: BTreeSet<QueueName>,
     pub flows: ModelFlows,
+    pub plugins: BTreeMap<String, Plugin>,
+    /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the way.
+    pub ceilings: BTreeMap<String, u32>,
+    pub ceilings_before: BTreeMap<String, u32>,
     pub last_event: u64,
     pub group: u64,
     next_order: u64,
@@ -57,6 +62,9 @@ pub struct ModelJob {
     pub children: u32,
     pub token: Option<Token>,
     pub local: bool,
+    pub plugin: Option<String>,
+    /// Another version waits for it: it may be handed over.
+    pub swapping: bool,
     pub stopping: bool,
     /// What is known of it came from its event alone: it was gone before anybody could look.
     pub vague: bool,
@@ -110,6 +118,11 @@ impl Causes {
         self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
     }
 
+    pub fn reprioritised(&self, id: JobId) -> usize {
+        let reprioritise = |command: &Command| matches!(command, Command::Reprioritise { .. });
+        self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
+    }
+
     fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
         self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
             Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),
@@ -141,6 +154,8 @@ impl Model {
         if state != State::Active {
             job.token = None;
             job.local = false;
+            job.plugin = None;
+            job.swapping = false;
             job.stopping = false;
         }
         if !matches!(state, State::Scheduled | State::Retrying) {
@@ -166,6 +181,10 @@ impl Model {
         assert!(*seq > self.last_event, "event {seq} after event {}", self.last_event);
         self.last_event = *seq;
         let (id, at) = (event.job, event.at);
+        if matches!(event.kind, EventKind::Plugin(_)) {
+            assert_eq!(id, JobId::NONE, "{event:?}: it is about no job");
+            return;
+        }
         if event.kind == EventKind::Enqueued {
             self.enqueued(event, causes, stored);
             return;
@@ -174,7 +193,7 @@ impl Model {
         let state = job.state;
         let must = |holds: bool, why: &str| assert!(holds, "{event:?}: {why}; the job was {job:?}");
         match &event.kind {
-            EventKind::Enqueued => {}
+            EventKind::Enqueued | EventKind::Plugin(_) => {}
             EventKind::Pending { reason } => {
                 self.pending(&job, event, reason, causes);
                 self.move_to(id, State::Pending, at);
@@ -213,7 +232,8 @@ impl Model {
                 self.move_to(id, State::Active, at);
                 let job = self.jobs.get_mut(&id).expect("it is there");
                 job.starts += 1;
-                job.local = stored.and_then(|stored| stored.run.as_ref()).is_some_and(|run| run.runner.is_local());
+                job.plugin = stored.and_then(|stored| stored.run.as_ref()).and_then(local_plugin);
+                job.local = job.plugin.is_some();
             }
             // Progress may wait for a later commit than the group it came in.
             EventKind::Progress(_) => must(state == State::Active, "only a running attempt speaks"),
@@ -330,6 +350,8 @@ impl Model {
             children: 0,
             token: None,
             local: false,
+            plugin: None,
+            swapping: false,
             stopping: false,
             vague,
         };
@@ -362,7 +384,12 @@ impl Model {
                     _ => None,
                 };
                 let undelivered = !self.delivered.contains(&(id, job.starts));
+                let saved = |command: &Command| match command {
+                    Command::Beat { word, checkpoint: Some(_), .. } => Some(*word),
+                    _ => None,
+                };
                 causes.word(id, job, handed)
+                    || (job.swapping && causes.word(id, job, saved))
                     || causes.rebuilt == Some(true)
                     || (undelivered && (reason.contains("had gone") || causes.rebuilt == Some(false)))
             }

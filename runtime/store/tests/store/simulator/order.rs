@@ -1,11 +1,14 @@
 //! Who may start, and who must: first in first out within a lane, strict priority, limits that hold, and nobody left
 //! waiting for what could start.
 
+use std::collections::BTreeMap;
+
 use windlass_core::limits::Rate;
-use windlass_core::{Event, JobId, State, Time};
+use windlass_core::{Event, JobId, Plugin, QueueName, State, Time};
 use windlass_store::{By, Claim};
 
 use super::model::{Causes, Model, ModelJob, ModelQueue, Starts};
+use super::silent::local_plugin;
 
 impl Model {
     /// Checks one start against the line and the limits, and counts it.
@@ -30,6 +33,13 @@ impl Model {
                 panic!("{event:?}: it was for {target} alone")
             };
             assert_eq!(worker_id, target, "{event:?}: it was for another worker");
+        }
+        if let Some(plugin) = stored.and_then(|stored| stored.run.as_ref()).and_then(local_plugin) {
+            let running = self.running(|other| other.plugin.as_ref() == Some(&plugin));
+            let full =
+                |ceilings: &BTreeMap<String, u32>| ceilings.get(&plugin).is_some_and(|most| running >= *most as usize);
+            let too_many = full(&self.ceilings) && full(&self.ceilings_before);
+            assert!(!too_many, "{event:?}: {running} attempts of {plugin} run already");
         }
         let limit_key = job.limit_key.clone();
         let queue = self.queues.get_mut(&job.queue).expect("it was just there");
@@ -100,7 +110,14 @@ impl Model {
     }
 
     /// A pending job that this claim could have, if there is one.
-    pub fn startable(&self, claim: &Claim, served: &dyn Fn(&str) -> bool, now: Time) -> Option<JobId> {
+    pub fn startable(&self, claim: &Claim, now: Time) -> Option<JobId> {
+        let served = |queue: &QueueName| {
+            let serving = |plugin: &&Plugin| plugin.active.is_some() && plugin.queues.contains(queue);
+            self.plugins.values().find(serving).is_some_and(|plugin| {
+                let running = self.running(|other| other.plugin.as_ref() == Some(&plugin.name));
+                self.ceilings.get(&plugin.name).is_none_or(|most| running < *most as usize)
+            })
+        };
         let worker = match &claim.by {
             By::Local => None,
             By::Worker { worker_id, .. } => Some(worker_id),

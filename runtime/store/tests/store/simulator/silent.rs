@@ -1,5 +1,8 @@
 //! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
 
+use windlass_core::grant::effective;
+use windlass_core::{AfterStop, Plugin, Run, Runner};
+
 use super::check::Stored;
 use super::model::{Causes, Model, ModelQueue};
 
@@ -38,6 +41,17 @@ impl Model {
         });
     }
 
+    /// Plugins are what is on disk; what each may run at once follows from both sides.
+    pub fn adopt_plugins(&mut self, stored: &Stored) {
+        let ceiling = |plugin: &Plugin| {
+            let granted = stored.grants.get(&plugin.name).cloned().unwrap_or_default();
+            effective(&plugin.active_version()?.manifest, &granted).0.limits.concurrency
+        };
+        self.plugins = stored.plugins.iter().map(|plugin| (plugin.name.clone(), plugin.clone())).collect();
+        let now = stored.plugins.iter().filter_map(|plugin| Some((plugin.name.clone(), ceiling(plugin)?))).collect();
+        self.ceilings_before = std::mem::replace(&mut self.ceilings, now);
+    }
+
     /// A changed priority leaves no event, and a token is nobody's but its holder's: both are read from the record.
     pub fn adopt_silent(&mut self, stored: &Stored, causes: &Causes) {
         let mut again = Vec::new();
@@ -46,12 +60,18 @@ impl Model {
             if stored.priority != job.priority && causes.reordered(*id) {
                 job.priority = stored.priority;
                 again.push(*id);
+            } else if causes.reprioritised(*id) > 1 {
+                // There and back again within one group: whether it has a new place in line, nobody can tell.
+                job.vague = true;
             }
             if let Some(run) = &stored.run {
                 let same = job.token.is_none_or(|token| token == run.token);
                 assert!(same, "another attempt lives: {stored:?} should be {job:?}");
                 job.token = Some(run.token);
                 job.local = run.runner.is_local();
+                job.plugin = local_plugin(run);
+                job.swapping =
+                    run.swap_by.is_some() || run.stop.as_ref().is_some_and(|stop| stop.then == AfterStop::Swap);
             }
             assert!(stored.children >= job.children, "children are never forgotten: {stored:?}");
             job.children = stored.children;
@@ -60,5 +80,13 @@ impl Model {
             self.place_again(id);
             self.jobs.get_mut(&id).expect("it is there").loose = true;
         }
+    }
+}
+
+/// The plugin of an attempt in this process.
+pub fn local_plugin(run: &Run) -> Option<String> {
+    match &run.runner {
+        Runner::Local { plugin, .. } => Some(plugin.clone()),
+        Runner::External { .. } => None,
     }
 }

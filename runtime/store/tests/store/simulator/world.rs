@@ -249,6 +249,7 @@ impl World {
         }
         let stored = Stored::read(&self.disk);
         self.model.adopt_settings(&stored, causes);
+        self.model.adopt_plugins(&stored);
         self.model.flows.adopt(&stored.flows, causes);
         let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
         for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
@@ -339,7 +340,7 @@ fn tell(asked: &Asked) -> String {
         Asked::Configure { queue, settings, .. } => format!("configure {queue} {settings:?}"),
         Asked::Clear { queue, .. } => format!("clear {queue}"),
         Asked::RemoveQueue { queue, .. } => format!("remove {queue}"),
-        Asked::Plugin { change, .. } => format!("{change:?}"),
+        Asked::Plugin { name, command, .. } => format!("{name}: {command:?}"),
         Asked::Schedule { change, .. } => format!("{change:?}"),
     }
 }

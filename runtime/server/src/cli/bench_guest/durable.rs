@@ -1,0 +1,52 @@
+//! Durable no-op jobs, from enqueue to completed, against the lower of what the store and bare wasmtime could do.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use windlass_core::figure::{Figure, Goal};
+use windlass_executor::bench;
+
+use super::server::Server;
+use super::{NOTHING, Setting, say, store_setting};
+
+/// Jobs in one request: enqueueing is not what is measured.
+const BATCH: usize = 1_000;
+
+pub fn measure(setting: &Setting, alone: &bench::Setting) -> anyhow::Result<Figure> {
+    let bare = bench::bare_rate(alone).map_err(anyhow::Error::from_boxed)?;
+    let store = windlass_store::bench::run_lifecycle(&store_setting(setting)).map_err(anyhow::Error::from_boxed)?;
+    let store = store.iter().find(|figure| figure.name == "lifecycle").context("the store's own figure")?.value;
+    let server = Server::start(setting, "durable")?;
+    server.client.upload("noop", &alone.noop)?;
+    let batches = if setting.quick { 10 } else { 60 };
+    // The first thousand warms up.
+    rate(&server, 1)?;
+    let value = rate(&server, batches)?;
+    let limit = bare.min(store);
+    say(&format!("durable no-op jobs: {value:.0}/s; the store could do {store:.0}/s, bare wasmtime {bare:.0}/s"));
+    let (name, unit, goal) = ("durable_noop", "jobs/s", Goal::AtLeast(0.5));
+    Ok(Figure { name, value, unit, limit: Some(limit), ratio: value / limit, goal })
+}
+
+fn rate(server: &Server, batches: usize) -> anyhow::Result<f64> {
+    let payload: Value = serde_json::from_str(NOTHING)?;
+    let job = json!({"queue": "noop", "payload": payload});
+    let body = json!({"jobs": vec![job; BATCH]});
+    let before = server.client.completed("noop")?;
+    let wanted = before + (batches * BATCH) as u64;
+    let began = Instant::now();
+    for _ in 0..batches {
+        server.client.post("/enqueue/batch", &body)?;
+    }
+    loop {
+        let done = server.client.completed("noop")?;
+        if done >= wanted {
+            return Ok((done - before) as f64 / began.elapsed().as_secs_f64());
+        }
+        if began.elapsed() > Duration::from_secs(300) {
+            bail!("only {} of {} jobs completed in five minutes", done - before, wanted - before);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,166 @@
+//! What the flags allow, and the manifest they are held against.
+//!
+//! A flag is a grant. Who names something here also wants it, so what the manifest does not ask for is added to it, and said: a
+//! server would not give it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use windlass_core::egress::HostPattern;
+use windlass_core::grant::{Denied, FolderGrant, Grant};
+use windlass_core::manifest::Manifest;
+use windlass_executor::Secret;
+
+/// Each can be given several times.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Words {
+    /// A host it may send HTTP requests to: api.example.com, *.example.com, 10.0.0.7:8080
+    #[arg(long, value_name = "HOST", visible_alias = "http")]
+    allow_http: Vec<HostPattern>,
+    /// The same, also at an address that is not public, such as localhost:8080
+    #[arg(long, value_name = "HOST", visible_alias = "private-http")]
+    allow_private_http: Vec<HostPattern>,
+    /// A folder to read, as /seen/by/it=./here
+    #[arg(long, value_name = "GUEST=FOLDER")]
+    read: Vec<String>,
+    /// A folder to read and write
+    #[arg(long, value_name = "GUEST=FOLDER")]
+    write: Vec<String>,
+    /// An environment variable; without a value, that of this very environment
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// A secret; without a value, the environment variable of that name
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    secret: Vec<String>,
+    /// A value that it reads with config.get, over the manifest's
+    #[arg(long, value_name = "NAME=VALUE")]
+    config: Vec<String>,
+}
+
+impl Words {
+    /// The manifest, the grant and the secrets of the one attempt.
+    pub fn decide(self, asked: Option<Manifest>) -> anyhow::Result<(Manifest, Grant, BTreeMap<String, Secret>)> {
+        let said = asked.is_some();
+        let mut manifest = asked.unwrap_or_default();
+        let mut secrets = BTreeMap::new();
+        let mut grant = Grant {
+            http: self.allow_http,
+            private_http: self.allow_private_http,
+            // On one's own machine there is nobody to be protected from what one asks for.
+            limits: manifest.limits.clone(),
+            ..Grant::default()
+        };
+        for (pair, write) in
+            self.read.iter().map(|pair| (pair, false)).chain(self.write.iter().map(|pair| (pair, true)))
+        {
+            let (guest, folder) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` is not /seen/by/it=./here"))?;
+            let path = Path::new(folder).canonicalize().with_context(|| format!("cannot find the folder {folder}"))?;
+            let path = path.to_str().with_context(|| format!("the path of {folder} is not text"))?.to_owned();
+            grant.folders.insert(guest.to_owned(), FolderGrant { path, write });
+        }
+        for word in &self.env {
+            let (name, value) = value_of(word)?;
+            grant.environment.insert(name, value);
+        }
+        for word in &self.secret {
+            let (name, value) = value_of(word)?;
+            grant.secrets.insert(name.clone());
+            secrets.insert(name, Secret::new(value));
+        }
+        for word in &self.config {
+            let (name, value) = word.split_once('=').ok_or_else(|| anyhow!("`{word}` is not NAME=VALUE"))?;
+            manifest.config.insert(name.to_owned(), value.to_owned());
+        }
+        let missing = ask_for_what_is_granted(&mut manifest, &grant);
+        if said && !missing.is_empty() {
+            eprintln!("the manifest does not ask for {}; a server will not give it", missing.join(", "));
+        }
+        manifest.check().map_err(|refusal| anyhow!("the manifest is not right: {refusal}"))?;
+        grant.check().map_err(|refusal| anyhow!("{refusal}"))?;
+        Ok((manifest, grant, secrets))
+    }
+}
+
+/// Adds to the manifest what only the flags name, and says what that was.
+fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String> {
+    let wishes = &mut manifest.capabilities;
+    let mut missing = Vec::new();
+    for host in grant.http.iter().chain(&grant.private_http) {
+        if !wishes.http.iter().any(|own| own.includes(host) || host.includes(own)) {
+            missing.push(format!("HTTP to `{host}`"));
+            wishes.http.push(host.clone());
+        }
+    }
+    for (guest, folder) in &grant.folders {
+        if !wishes.read.contains(guest) && !wishes.write.contains(guest) {
+            missing.push(format!("the folder `{guest}`"));
+            if folder.write { &mut wishes.write } else { &mut wishes.read }.push(guest.clone());
+        }
+    }
+    for name in grant.environment.keys().filter(|name| !wishes.environment.contains(name)).cloned().collect::<Vec<_>>()
+    {
+        missing.push(format!("the environment variable `{name}`"));
+        wishes.environment.push(name);
+    }
+    for name in grant.secrets.iter().filter(|name| !wishes.secrets.contains(name)).cloned().collect::<Vec<_>>() {
+        missing.push(format!("the secret `{name}`"));
+        wishes.secrets.push(name);
+    }
+    missing
+}
+
+/// How the command that grants it on a server is said here.
+pub fn flag(denied: &Denied) -> String {
+    denied.flag.replace("--http", "--allow-http").replace("--private-http", "--allow-private-http")
+}
+
+pub fn read_manifest(path: Option<&Path>) -> anyhow::Result<Option<Manifest>> {
+    let Some(path) = path else { return Ok(None) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the manifest {}", path.display()))?;
+    let manifest = toml::from_str(&text).with_context(|| format!("the manifest {} is not right", path.display()))?;
+    Ok(Some(manifest))
+}
+
+/// `NAME=VALUE`, or the variable of that name in our own environment.
+fn value_of(word: &str) -> anyhow::Result<(String, String)> {
+    match word.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => {
+            let value = std::env::var(word)
+                .with_context(|| format!("`{word}` has no value: write {word}=VALUE, or set it in the environment"))?;
+            Ok((word.to_owned(), value))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_a_grant_and_a_wish() {
+        let words = Words {
+            allow_private_http: vec!["localhost:8080".parse().expect("a host")],
+            env: vec!["TZ=UTC".to_owned()],
+            secret: vec!["token=s3cret".to_owned()],
+            config: vec!["region=eu".to_owned()],
+            ..Words::default()
+        };
+        let mut asked = Manifest::default();
+        asked.capabilities.secrets = vec!["token".to_owned(), "other".to_owned()];
+        let (manifest, grant, secrets) = words.decide(Some(asked)).expect("good words");
+        let (allowed, denied) = windlass_core::grant::effective(&manifest, &grant);
+        assert!(allowed.http[0].private && allowed.environment.contains_key("TZ") && allowed.secrets.contains("token"));
+        assert_eq!(denied.len(), 1, "the manifest's other wish: {denied:?}");
+        assert_eq!((secrets.len(), manifest.config["region"].as_str()), (1, "eu"));
+    }
+
+    #[test]
+    fn a_flag_without_a_value_needs_a_variable() {
+        let words = Words { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..Words::default() };
+        let refused = words.decide(None).expect_err("nothing to take").to_string();
+        assert!(refused.contains("write WINDLASS_TEST_NOT_SET=VALUE"), "{refused}");
+    }
+}

@@ -1,0 +1,252 @@
+//! `windlass run`: one job on a component, without a server: the same sandbox, for trying and debugging.
+//!
+//! Nothing is stored but what `--state` names. What the flags allow is the grant; the manifest asks, as everywhere. Reading order:
+//! `allow` (flags to a manifest and a grant), `terminal` (what the guest says), `state` (its checkpoint from one run to the next).
+
+mod allow;
+mod state;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass_core::quantity::Span;
+use windlass_core::{JobId, QueueName};
+use windlass_executor::{
+    Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, Host, Outcome, Usage,
+};
+use windlass_store::Clock;
+
+use self::state::StateFile;
+use self::terminal::Terminal;
+use super::{enqueue, show, watch as watching};
+use crate::app::compiler;
+use crate::clock::SystemClock;
+use crate::dispatcher::Blot;
+use crate::http::wire::Shown;
+use crate::kit::{Kit, kit};
+use crate::limits;
+use crate::shutdown::signalled;
+
+/// Run one job on a component, here and now, without a server
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The component: a .wasm file
+    component: PathBuf,
+    /// What the handler gets: JSON, `@FILE`, or `-` for standard input [default: {}]
+    #[arg(long)]
+    payload: Option<String>,
+    /// What it needs and asks for [default: the windlass.toml beside the component, if there is one]
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// The queue that the job seems to come from [default: the first that the manifest names]
+    #[arg(long)]
+    queue: Option<QueueName>,
+    #[command(flatten)]
+    allow: allow::Words,
+    /// How long it may take, such as 30s [default: what the manifest says]
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    timeout: Option<Span>,
+    /// Keep its checkpoint in this file: the next run goes on from there. It is removed when the job has completed
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+impl Run {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let component = std::fs::read(&self.component)
+            .with_context(|| format!("cannot read the component {}", self.component.display()))?;
+        let payload = match &self.payload {
+            Some(text) => enqueue::read_json(text)?.to_string(),
+            None => "{}".to_owned(),
+        };
+        let found = manifest_beside(&self.component);
+        let asked = allow::read_manifest(self.manifest.as_deref().or(found.as_deref()))?;
+        let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
+        let how = |denied: &windlass_core::grant::Denied| {
+            format!("{} is not granted; to allow it: windlass run {}", denied.what, allow::flag(denied))
+        };
+        let mut kit = kit(&manifest, &grant, |name| secrets.get(name).cloned(), how, limits::BODY);
+        if let Some(Span(timeout)) = self.timeout {
+            kit.limits.attempt_timeout = Some(timeout);
+        }
+        let queue = match self.queue.clone().or_else(|| manifest.queues.first().cloned()) {
+            Some(queue) => queue,
+            None => name_of(&self.component).parse().unwrap_or_else(|_| "run".parse().expect("a good name")),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, kit));
+        // Not the usual end, which waits for whoever still reads the standard input.
+        runtime.shutdown_background();
+        ended
+    }
+
+    async fn attempt(&self, component: Bytes, payload: Bytes, queue: QueueName, kit: Kit) -> anyhow::Result<ExitCode> {
+        let json = self.output == Output::Json;
+        let state = self.state.as_deref().map(StateFile::open).transpose()?;
+        let blot = Blot::of(&kit.permissions);
+        let clock = SystemClock::start();
+        let now = clock.now();
+        let terminal = Arc::new(Terminal::new(json, blot, state));
+        let executor = executor()?;
+        let plugin = executor.compile(component).await.with_context(|| format!("{}", self.component.display()))?;
+        if let Some(saved) = terminal.saved() {
+            let (bytes, schema) = (saved.bytes.len(), saved.schema);
+            terminal.say(&format!("going on from a checkpoint of {bytes} bytes, schema {schema}"));
+        }
+        let (stop, cancel) = watch::channel(None);
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
+        let attempt = Attempt {
+            job_id: JobId::new(now, u128::from_le_bytes(random)).to_string(),
+            queue: queue.to_string(),
+            payload,
+            checkpoint: terminal.saved(),
+            attempt: terminal.attempt(),
+            max_attempts: terminal.attempt(),
+            tags: Vec::new(),
+            scope: None,
+            created_at_ms: now.millis(),
+            started_at_ms: now.millis(),
+            children_committed: terminal.children_committed(),
+            limits: kit.limits,
+            permissions: kit.permissions,
+            reuse: None,
+            cancel,
+        };
+        let told = Arc::clone(&terminal);
+        let stopping = tokio::spawn(async move {
+            if signalled().await.is_ok() {
+                let grace = limits::CANCEL_GRACE;
+                told.say(&format!("asked to stop; once more to stop it by force, which comes after {grace:?} anyway"));
+                stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
+            }
+            if signalled().await.is_ok() {
+                stop.send_replace(Some(Cancel::within(CancelReason::User, Duration::ZERO)));
+            }
+            // Nobody else can stop it, and the channel must stay.
+            std::future::pending::<()>().await;
+        });
+        let host = Arc::clone(&terminal) as Arc<dyn Host>;
+        let ended = executor.run(&plugin, attempt, host).await;
+        stopping.abort();
+        self.report(&terminal, ended)
+    }
+
+    /// What came of it, and the status to end with.
+    fn report(&self, terminal: &Terminal, ended: Ended) -> anyhow::Result<ExitCode> {
+        let Ended { outcome, children, usage } = ended;
+        let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
+        let mut told = json!({ "usage": shown_usage(&usage) });
+        let state = match outcome {
+            Outcome::Completed { result } => {
+                terminal.completed()?;
+                told["result"] = shown(result, terminal);
+                "completed"
+            }
+            Outcome::Failed { error, backtrace, .. } => {
+                told["error"] = json!(terminal.clean(error));
+                told["backtrace"] = json!(backtrace.map(|text| terminal.clean(text)));
+                "dead"
+            }
+            Outcome::Stopped { reason, error, cooperative } => {
+                told["error"] = json!(terminal.clean(error));
+                told["cooperative"] = json!(cooperative);
+                if reason == CancelReason::Timeout { "dead" } else { "cancelled" }
+            }
+            Outcome::Superseded => bail!("the checkpoint was refused"),
+        };
+        told["state"] = json!(state);
+        told["checkpoint"] = json!(terminal.saved().map(|saved| json!({
+            "schema": saved.schema,
+            "bytes": saved.bytes.len(),
+        })));
+        let child = |child: &Child| json!({"queue": child.queue, "payload": shown(child.payload.clone(), terminal)});
+        told["children"] = children.iter().map(child).collect();
+        terminal.finish();
+        if self.output == Output::Json {
+            show::json(&told)?;
+        } else {
+            describe(&told)?;
+        }
+        watching::exit_code(state).context("a job ends in one of three states")
+    }
+}
+
+/// The end of a job for a person: what it came to on standard output, all else beside it.
+fn describe(told: &Value) -> anyhow::Result<()> {
+    for child in told["children"].as_array().into_iter().flatten() {
+        eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
+    }
+    let usage = &told["usage"];
+    eprintln!(
+        "{}: {} ms, {} ms of processor, {} KiB of memory, {} calls",
+        told["state"].as_str().unwrap_or_default(),
+        usage["wall_ms"],
+        usage["cpu_ms"],
+        usage["peak_memory"].as_u64().unwrap_or_default() / 1_024,
+        usage["host_calls"],
+    );
+    if let Some(error) = told["error"].as_str() {
+        eprintln!("error: {error}");
+    }
+    if let Some(backtrace) = told["backtrace"].as_str() {
+        eprintln!("{backtrace}");
+    }
+    if told["result"].is_null() { Ok(()) } else { show::json(&told["result"]) }
+}
+
+/// As the API shows a body, without secrets.
+fn shown(bytes: Bytes, terminal: &Terminal) -> Value {
+    let text = serde_json::to_string(&Shown(bytes)).unwrap_or_default();
+    serde_json::from_str(&terminal.clean(text)).unwrap_or_default()
+}
+
+fn shown_usage(usage: &Usage) -> Value {
+    json!({
+        "cpu_ms": usage.cpu.as_millis() as u64,
+        "wall_ms": usage.wall.as_millis() as u64,
+        "peak_memory": usage.peak_memory,
+        "host_calls": usage.host_calls,
+        "log_bytes": usage.log_bytes,
+    })
+}
+
+/// An executor for one attempt. Compiled code is kept in the user's cache folder, where there is one.
+fn executor() -> anyhow::Result<Executor> {
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let folder =
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).map(|cache| cache.join("windlass"));
+    let cache =
+        folder.map(|folder| CacheConfig { folder: folder.join("compiled"), key_file: folder.join("compiled.key") });
+    let with = |cache| Executor::new(Config { places: 64, compiler: Some(compiler()), cache, ..Config::default() });
+    match with(cache) {
+        Ok(executor) => Ok(executor),
+        // A folder that cannot be written costs time, nothing else.
+        Err(_) => Ok(with(None)?),
+    }
+}
+
+fn manifest_beside(component: &Path) -> Option<PathBuf> {
+    let path = component.parent()?.join("windlass.toml");
+    path.is_file().then_some(path)
+}
+
+fn name_of(component: &Path) -> String {
+    component.file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}

@@ -1,0 +1,70 @@
+//! What one run leaves for the next: the checkpoint, how many attempts there were, and how many children were started.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use windlass_executor::Checkpoint;
+
+pub struct StateFile {
+    path: PathBuf,
+    pub kept: Kept,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kept {
+    /// Runs that have begun.
+    pub attempts: u32,
+    pub children: u32,
+    pub schema: u32,
+    /// In base64; absent while nothing was saved.
+    pub state: Option<String>,
+}
+
+impl StateFile {
+    /// What an earlier run has left, or the beginning.
+    pub fn open(path: &Path) -> anyhow::Result<StateFile> {
+        let kept = match fs::read(path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("{} was not written by `windlass run`; remove it", path.display()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        Ok(StateFile { path: path.to_owned(), kept })
+    }
+
+    /// On the disk when it returns, and never half.
+    pub fn write(&self) -> std::io::Result<()> {
+        let part = self.path.with_extension("part");
+        let mut file = fs::File::create(&part)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.kept)?)?;
+        file.sync_all()?;
+        fs::rename(&part, &self.path)
+    }
+
+    pub fn remove(&self) -> std::io::Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl Kept {
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let bytes = STANDARD.decode(self.state.as_ref()?).ok()?;
+        Some(Checkpoint { schema: self.schema, bytes: Bytes::from(bytes) })
+    }
+
+    pub fn save(&mut self, checkpoint: &Checkpoint, children: u32) {
+        self.schema = checkpoint.schema;
+        self.state = Some(STANDARD.encode(&checkpoint.bytes));
+        self.children += children;
+    }
+}

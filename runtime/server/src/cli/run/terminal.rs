@@ -1,0 +1,122 @@
+//! What the guest says, on the terminal, without its secrets; and its checkpoints, in memory or in a file.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+use windlass_executor::{Amount, Checkpoint, Child, Host, HostError, LogLine, Progress, Stream, async_trait};
+
+use super::state::{Kept, StateFile};
+use crate::cli::watch::{Screen, log_line};
+use crate::dispatcher::Blot;
+
+pub struct Terminal {
+    json: bool,
+    blot: Blot,
+    screen: Mutex<Screen>,
+    saves: Mutex<Saves>,
+}
+
+struct Saves {
+    file: Option<StateFile>,
+    kept: Kept,
+    /// Children that went with a checkpoint.
+    children: Vec<Child>,
+}
+
+impl Terminal {
+    pub fn new(json: bool, blot: Blot, file: Option<StateFile>) -> Terminal {
+        let mut kept = file.as_ref().map_or_else(Kept::default, |file| file.kept.clone());
+        kept.attempts += 1;
+        let saves = Mutex::new(Saves { file, kept, children: Vec::new() });
+        Terminal { json, blot, screen: Mutex::new(Screen::new(json)), saves }
+    }
+
+    pub fn saved(&self) -> Option<Checkpoint> {
+        self.saves().kept.checkpoint()
+    }
+
+    /// Counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.saves().kept.attempts
+    }
+
+    pub fn children_committed(&self) -> u32 {
+        self.saves().kept.children
+    }
+
+    pub fn children(&self) -> Vec<Child> {
+        self.saves().children.clone()
+    }
+
+    /// Nothing is left to go on from.
+    pub fn completed(&self) -> std::io::Result<()> {
+        self.saves().file.as_ref().map_or(Ok(()), StateFile::remove)
+    }
+
+    pub fn clean(&self, text: String) -> String {
+        self.blot.clean(text)
+    }
+
+    /// A word of our own.
+    pub fn say(&self, text: &str) {
+        self.screen().say(text.to_owned());
+    }
+
+    pub fn finish(&self) {
+        self.screen().clear();
+    }
+
+    fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn saves(&self) -> MutexGuard<'_, Saves> {
+        self.saves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Host for Terminal {
+    fn progress(&self, progress: Progress) {
+        if self.json {
+            return;
+        }
+        let clean = |text: Option<String>| text.map(|text| self.clean(text));
+        let mut data = json!({"phase": clean(progress.phase), "message": clean(progress.message)});
+        match progress.amount {
+            Some(Amount::Percent(percent)) => data["percent"] = json!(percent),
+            Some(Amount::Count { current, total, .. }) => {
+                data["current"] = json!(current);
+                data["total"] = json!(total);
+            }
+            None => {}
+        }
+        self.screen().progress(&data);
+    }
+
+    fn log(&self, line: LogLine) {
+        let level = match line.stream {
+            Stream::Log => line.level.as_str(),
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        };
+        let text = self.clean(line.message) + if line.cut { " [cut]" } else { "" };
+        self.screen().say(log_line(&json!({"level": level, "text": text})));
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
+        let mut saves = self.saves();
+        let before = saves.kept.clone();
+        saves.kept.save(&checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));
+        let kept = saves.kept.clone();
+        if let Some(file) = saves.file.as_mut() {
+            file.kept = kept;
+            if let Err(error) = file.write() {
+                saves.kept = before;
+                return Err(HostError::Unavailable(format!("the state file cannot be written: {error}")));
+            }
+        }
+        saves.children.extend(children);
+        Ok(())
+    }
+}

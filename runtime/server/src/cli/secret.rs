@@ -1,0 +1,106 @@
+//! `windlass secret`: values that plugins may be granted. They are read from a file or typed in, and never shown.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+
+use super::client::{Remote, part};
+use super::job::told;
+use super::show::{self, Column};
+
+/// Set and remove secrets that plugins may be granted
+#[derive(Debug, Args)]
+pub struct Secret {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Set a secret to what is typed in, or comes from standard input
+    Set {
+        name: String,
+        /// Take the value from this file, to the last byte
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+    },
+    /// The names of all secrets, and who may read them
+    List,
+    /// Remove a secret
+    Remove { name: String },
+}
+
+const LIST: [Column; 3] = [("NAME", "name"), ("GRANTED TO", "granted_to"), ("UPDATED", "updated_at")];
+
+impl Secret {
+    pub fn run(self) -> anyhow::Result<()> {
+        let remote = &self.remote;
+        match self.action {
+            Action::Set { name, from } => {
+                let value = match from {
+                    Some(file) => std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?,
+                    None => from_input(&name)?,
+                };
+                told(remote, &remote.put(&format!("/secrets/{}", part(&name)), &value)?)
+            }
+            Action::List => {
+                let all = remote.get("/secrets")?;
+                match all["secrets"].as_array().filter(|_| !remote.json()) {
+                    Some(rows) => show::table(rows, &LIST),
+                    None => show::json(&all),
+                }
+            }
+            Action::Remove { name } => told(remote, &remote.delete(&format!("/secrets/{}", part(&name)))?),
+        }
+    }
+}
+
+/// What somebody types, unseen; or all of standard input without the line break at its end, which `echo` and editors add.
+fn from_input(name: &str) -> anyhow::Result<Vec<u8>> {
+    let mut value = Vec::new();
+    if io::stdin().is_terminal() {
+        eprint!("the value of {name} (it is not shown): ");
+        io::stderr().flush()?;
+        let hidden = Hidden::begin();
+        io::stdin().lock().read_until(b'\n', &mut value)?;
+        drop(hidden);
+        eprintln!();
+    } else {
+        io::stdin().lock().read_to_end(&mut value)?;
+    }
+    if value.last() == Some(&b'\n') {
+        value.pop();
+        if value.last() == Some(&b'\r') {
+            value.pop();
+        }
+    }
+    if value.is_empty() {
+        bail!("no value was given; pipe it in, as `windlass secret set {name} < file`");
+    }
+    Ok(value)
+}
+
+/// A terminal that does not show what is typed, until dropped.
+struct Hidden(bool);
+
+impl Hidden {
+    fn begin() -> Hidden {
+        Hidden(stty("-echo"))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if self.0 {
+            stty("echo");
+        }
+    }
+}
+
+fn stty(flag: &str) -> bool {
+    std::process::Command::new("stty").arg(flag).status().is_ok_and(|status| status.success())
+}

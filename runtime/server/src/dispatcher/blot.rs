@@ -1,0 +1,110 @@
+//! Secrets do not show: what an attempt was given as a secret is blotted out of all that is stored of its words.
+//!
+//! It finds a value as it is, line by line, and as JSON writes it. It cannot find one that a guest has taken apart or encoded.
+
+use windlass_executor::{Permissions, Secret};
+
+use crate::limits;
+
+/// The texts to blot out. Cheap when there are none.
+#[derive(Default)]
+pub(crate) struct Blot {
+    /// Longest first, so that no part of a longer one is left.
+    texts: Vec<String>,
+}
+
+const MARK: &str = "[secret]";
+/// A shorter text would blot out half of every line, and no secret is shorter.
+const LEAST: usize = limits::SECRET_LEAST;
+/// A line of a secret that has several, such as a private key.
+const LEAST_LINE: usize = 8;
+
+impl Blot {
+    pub(crate) fn of(permissions: &Permissions) -> Blot {
+        let mut texts = Vec::new();
+        for value in permissions.secrets.values().flatten().map(Secret::reveal) {
+            let lines = value.lines().map(str::trim).filter(|line| line.len() >= LEAST_LINE && *line != value);
+            texts.extend(lines.map(str::to_owned));
+            texts.extend([value.to_owned(), value.trim().to_owned(), in_json(value)]);
+        }
+        texts.retain(|text| text.len() >= LEAST);
+        texts.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+        texts.dedup();
+        Blot { texts }
+    }
+
+    /// The text without secrets.
+    pub(crate) fn clean(&self, mut text: String) -> String {
+        for secret in &self.texts {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), MARK);
+            }
+        }
+        text
+    }
+
+    /// A text that was cut: the beginning of a secret at its end goes, too.
+    pub(crate) fn clean_cut(&self, text: String) -> String {
+        let mut text = self.clean(text);
+        for secret in &self.texts {
+            let lengths = (LEAST..secret.len()).rev().filter(|length| secret.is_char_boundary(*length));
+            let begun = lengths.into_iter().find(|length| text.ends_with(&secret[..*length]));
+            if let Some(length) = begun {
+                text.truncate(text.len() - length);
+                text.push_str(MARK);
+                break;
+            }
+        }
+        text
+    }
+
+    pub(super) fn clean_some(&self, text: Option<String>) -> Option<String> {
+        text.map(|text| self.clean(text))
+    }
+}
+
+/// As it stands inside a string of JSON.
+fn in_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blot(values: &[&str]) -> Blot {
+        let named = values.iter().enumerate().map(|(n, value)| (n.to_string(), Some(Secret::new(*value))));
+        Blot::of(&Permissions { secrets: named.collect(), ..Permissions::default() })
+    }
+
+    #[test]
+    fn secrets_are_blotted_out_wherever_they_stand() {
+        let blot = blot(&["hunter22", "hunter22-long", "a\"quoted\"one"]);
+        let check = |text: &str, expected: &str| assert_eq!(blot.clean(text.to_owned()), expected);
+        check("nothing here", "nothing here");
+        check("hunter22hunter22", "[secret][secret]");
+        check("it was hunter22-long.", "it was [secret].");
+        check("{\"key\":\"a\\\"quoted\\\"one\"}", "{\"key\":\"[secret]\"}");
+    }
+
+    #[test]
+    fn a_key_of_several_lines_is_found_line_by_line() {
+        let blot = blot(&["-----BEGIN KEY-----\nMIIEvQIBADAN\nabc\n-----END KEY-----\n"]);
+        assert_eq!(blot.clean("line MIIEvQIBADAN".to_owned()), "line [secret]");
+        assert_eq!(blot.clean("abc".to_owned()), "abc", "too short to be told from other words");
+    }
+
+    #[test]
+    fn where_a_text_was_cut_the_beginning_of_a_secret_goes() {
+        let blot = blot(&["correct horse battery"]);
+        assert_eq!(blot.clean_cut("it is correct hor".to_owned()), "it is [secret]");
+        assert_eq!(blot.clean_cut("it is correct horse battery".to_owned()), "it is [secret]");
+        assert_eq!(blot.clean_cut("it is cor".to_owned()), "it is cor");
+    }
+
+    #[test]
+    fn a_secret_too_short_to_blot_out_leaves_the_words_alone() {
+        assert_eq!(blot(&["abc"]).clean("abcabc".to_owned()), "abcabc");
+    }
+}

@@ -1,0 +1,23 @@
+//! Manifests and grants as people write them: TOML, or the same as JSON.
+
+use serde::de::DeserializeOwned;
+
+use crate::http::error::{Error, Result};
+use crate::http::read;
+use crate::limits;
+
+/// Reads either. What begins with a brace is JSON; no TOML document does.
+pub fn read<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
+    if bytes.len() > limits::MANIFEST {
+        return Err(Error::too_large(format!("{what} has {} bytes, of at most {}", bytes.len(), limits::MANIFEST)));
+    }
+    if bytes.trim_ascii_start().first() == Some(&b'{') {
+        return read::parse(bytes);
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(Error::not_json(format!("{what} is neither TOML nor JSON: it is not text")));
+    };
+    // The parser's message names the field, shows its line and lists those that are known.
+    toml::from_str(text)
+        .map_err(|error| Error::invalid(format!("{what} does not fit: {}", error.to_string().trim_end())))
+}

@@ -1,0 +1,132 @@
+//! Which version new attempts take, and what becomes of those that run.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+use windlass_core::{NewCanary, Swap};
+
+use super::view::{PluginAnswer, show_plugin};
+use crate::http::Api;
+use crate::http::error::{Error, Result};
+use crate::http::read::{Body, NamePath};
+use crate::http::wire::Span;
+use crate::limits;
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct Activate {
+    /// The digest of a version, or at least six characters of it.
+    version: String,
+    /// `drain` (default), `checkpoint` or `now`.
+    swap: Option<String>,
+    /// How long `checkpoint` waits for one; 60 s.
+    deadline: Option<Span>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Rollback {
+    swap: Option<String>,
+    deadline: Option<Span>,
+}
+
+/// Make a version the active one
+///
+/// New attempts take this version from now on. Running ones finish on theirs (`drain`), are handed over at their next checkpoint
+/// (`checkpoint`), or are stopped at once (`now`).
+#[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
+pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+    let wish: Activate = body.json()?;
+    let swap = swap(wish.swap.as_deref(), wish.deadline)?;
+    let plugin = api.registry.activate(&name, &wish.version, swap).await?;
+    Ok(Json(show_plugin(&api, plugin).await?))
+}
+
+/// Go back to the version before
+///
+/// The version uploaded before the active one.
+#[utoipa::path(post, path = "/plugins/{name}/rollback", tag = "plugins", request_body = Option<Rollback>, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
+pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+    let wish: Rollback = body.json_or_default()?;
+    let plugin = api.registry.roll_back(&name, swap(wish.swap.as_deref(), wish.deadline)?).await?;
+    Ok(Json(show_plugin(&api, plugin).await?))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct Canary {
+    /// The digest of a version, or at least six characters of it.
+    version: String,
+    /// How many of a hundred new attempts it gets; 10.
+    share: Option<u32>,
+    /// It is taken back when more of its attempts fail; 0.2.
+    max_failure_rate: Option<f64>,
+    /// A rate says nothing before so many attempts have ended; 20.
+    min_attempts: Option<u32>,
+    /// After so many ended attempts within the rate it becomes the active version. Absent: when somebody says so.
+    promote_after: Option<u32>,
+}
+
+/// Try a version on a share of the attempts
+///
+/// It is taken back by itself when too many fail. A failure on it is not the job's: the job is tried again on the active version.
+#[utoipa::path(post, path = "/plugins/{name}/canary", tag = "plugins", request_body = Canary, responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
+pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+    let wish: Canary = body.json()?;
+    let rate = wish.max_failure_rate.unwrap_or(0.2);
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(Error::field("max_failure_rate", "between 0 and 1, such as 0.2"));
+    }
+    let new = NewCanary {
+        version: [0; 32],
+        share: wish.share.unwrap_or(10),
+        max_failures_per_mille: (rate * 1_000.0).round() as u32,
+        min_attempts: wish.min_attempts.unwrap_or(20),
+        promote_after: wish.promote_after,
+    };
+    let plugin = api.registry.start_canary(&name, &wish.version, new).await?;
+    Ok(Json(show_plugin(&api, plugin).await?))
+}
+
+/// End a canary
+///
+/// Nothing more starts on it; what runs finishes.
+#[utoipa::path(delete, path = "/plugins/{name}/canary", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
+pub async fn stop_canary(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    let plugin = api.registry.end_canary(&name, false).await?;
+    Ok(Json(show_plugin(&api, plugin).await?))
+}
+
+/// Make a canary the active version
+#[utoipa::path(post, path = "/plugins/{name}/canary/promote", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
+pub async fn promote_canary(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    let plugin = api.registry.end_canary(&name, true).await?;
+    Ok(Json(show_plugin(&api, plugin).await?))
+}
+
+/// How a swap is written in a query.
+pub(super) fn parse(word: Option<&str>, deadline: Option<&str>) -> Result<Swap> {
+    let deadline = match deadline.map(|text| text.parse().map_or_else(|_| Span::parse(text), seconds)) {
+        Some(span) => Some(span.map_err(|why| Error::field("deadline", why))?),
+        None => None,
+    };
+    swap(word, deadline)
+}
+
+fn seconds(seconds: u64) -> std::result::Result<Span, String> {
+    Ok(Span(std::time::Duration::from_secs(seconds)))
+}
+
+fn swap(word: Option<&str>, deadline: Option<Span>) -> Result<Swap> {
+    let swap = match word.unwrap_or("drain") {
+        "drain" => Swap::Drain,
+        "checkpoint" => Swap::Checkpoint { within: deadline.map_or(limits::SWAP_WAIT, |span| span.0) },
+        "now" => Swap::Now,
+        other => {
+            let why = format!("{other:?} is not a way to swap; it is drain, checkpoint or now");
+            return Err(Error::field("swap", why));
+        }
+    };
+    match (swap, deadline) {
+        (Swap::Drain | Swap::Now, Some(_)) => Err(Error::field("deadline", "only for swap=checkpoint")),
+        _ => Ok(swap),
+    }
+}

@@ -1,0 +1,179 @@
+//! Plugins as answers show them.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use windlass_core::grant::{Grant, effective};
+use windlass_core::{Blob, Canary, Digest, Happened, Plugin, QueueName, Version};
+use windlass_store::Running;
+
+use crate::http::Api;
+use crate::http::error::Result;
+use crate::http::wire::{NameText, Rfc3339};
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PluginAnswer {
+    name: String,
+    #[schema(value_type = Vec<NameText>)]
+    queues: Vec<QueueName>,
+    /// The version that new attempts take.
+    active: Option<String>,
+    /// A version that is tried on a share of them.
+    canary: Option<CanaryAnswer>,
+    /// How many attempts of it run.
+    running: usize,
+    versions: Vec<VersionAnswer>,
+    /// What the operator grants it.
+    #[schema(value_type = Object)]
+    grant: Value,
+    /// What the active version asks for and is not granted, each with the command that grants it.
+    denied: Vec<String>,
+    /// What happened to it lately, oldest first.
+    history: Vec<HappenedAnswer>,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VersionAnswer {
+    /// The SHA-256 of the component.
+    version: String,
+    size: u64,
+    uploaded_at: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uploaded_by: Option<String>,
+    imports: Vec<String>,
+    /// How many attempts still run on it.
+    running: usize,
+    /// How often its manifest was replaced.
+    manifest_revision: u32,
+    /// What it serves, needs and asks for.
+    #[schema(value_type = Object)]
+    manifest: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CanaryAnswer {
+    version: String,
+    share: u32,
+    max_failure_rate: f64,
+    min_attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promote_after: Option<u32>,
+    started_at: Rfc3339,
+    /// Attempts shared out since it began, and how many of them it got.
+    attempts: u64,
+    given: u64,
+    /// Of those, how many have ended and how many of these failed.
+    ended: u32,
+    failed: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HappenedAnswer {
+    at: Rfc3339,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    detail: String,
+}
+
+/// A manifest with the version it belongs to.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ManifestAnswer {
+    version: String,
+    revision: u32,
+    #[schema(value_type = Object)]
+    manifest: Value,
+}
+
+pub async fn show_plugin(api: &Api, plugin: Plugin) -> Result<PluginAnswer> {
+    let running = api.store.running().await?;
+    Ok(answer(plugin, api, &running))
+}
+
+pub async fn show_plugins(api: &Api, plugins: Vec<Plugin>) -> Result<Vec<PluginAnswer>> {
+    let running = api.store.running().await?;
+    Ok(plugins.into_iter().map(|plugin| answer(plugin, api, &running)).collect())
+}
+
+/// A grant, as it can be sent again.
+pub fn show_grant(grant: &Grant) -> Value {
+    value(grant)
+}
+
+fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
+    let grant = api.registry.granted(&plugin.name);
+    let asked = plugin.active_version().map(|version| &version.manifest);
+    let denied = asked.map(|asked| effective(asked, &grant).1).unwrap_or_default();
+    let own: Vec<&Running> = running.iter().filter(|attempt| attempt.plugin == plugin.name).collect();
+    let version = |version: Version| VersionAnswer {
+        running: own.iter().filter(|attempt| attempt.version == version.digest()).count(),
+        version: version.digest(),
+        size: version.component.len,
+        uploaded_at: Rfc3339(version.uploaded_at),
+        uploaded_by: version.uploaded_by,
+        imports: version.imports,
+        manifest_revision: version.revision,
+        manifest: value(&version.manifest),
+    };
+    PluginAnswer {
+        active: plugin.active.as_ref().map(hex),
+        denied: denied.iter().map(|denied| denied.sentence(&plugin.name)).collect(),
+        grant: value(&grant),
+        running: own.len(),
+        versions: plugin.versions.into_iter().map(version).collect(),
+        name: plugin.name,
+        queues: plugin.queues,
+        canary: plugin.canary.map(CanaryAnswer::from),
+        history: plugin.history.into_iter().map(HappenedAnswer::from).collect(),
+        created_at: Rfc3339(plugin.created_at),
+        updated_at: Rfc3339(plugin.updated_at),
+    }
+}
+
+/// Plain data of ours always becomes JSON.
+fn value(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}
+
+fn hex(digest: &Digest) -> String {
+    Blob { sha256: *digest, len: 0 }.hex()
+}
+
+impl From<&Version> for ManifestAnswer {
+    fn from(version: &Version) -> ManifestAnswer {
+        let manifest = value(&version.manifest);
+        ManifestAnswer { version: version.digest(), revision: version.revision, manifest }
+    }
+}
+
+impl From<Canary> for CanaryAnswer {
+    fn from(canary: Canary) -> CanaryAnswer {
+        CanaryAnswer {
+            version: hex(&canary.version),
+            share: canary.share,
+            max_failure_rate: f64::from(canary.max_failures_per_mille) / 1_000.0,
+            min_attempts: canary.min_attempts,
+            promote_after: canary.promote_after,
+            started_at: Rfc3339(canary.started_at),
+            attempts: canary.seen,
+            given: canary.given,
+            ended: canary.ended,
+            failed: canary.failed,
+        }
+    }
+}
+
+impl From<Happened> for HappenedAnswer {
+    fn from(happened: Happened) -> HappenedAnswer {
+        HappenedAnswer {
+            at: Rfc3339(happened.at),
+            kind: happened.happening.word(),
+            version: happened.version.as_ref().map(hex),
+            detail: happened.detail,
+        }
+    }
+}

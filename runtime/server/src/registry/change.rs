@@ -1,0 +1,130 @@
+//! What people ask of plugins. Code is checked and compiled before the store hears of it, so that nothing becomes active that
+//! cannot run; what the change means is decided in core.
+
+use bytes::Bytes;
+use windlass_core::grant::Grant;
+use windlass_core::manifest::Manifest;
+use windlass_core::{Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, Swap, Version};
+
+use super::{Error, Missing, Registry, find_version};
+use crate::figures;
+
+/// A component and what comes with it.
+pub struct Upload {
+    pub bytes: Bytes,
+    pub manifest: Option<Manifest>,
+    pub queues: Option<Vec<QueueName>>,
+    pub by: Option<String>,
+    /// Absent: stored, and not made active.
+    pub swap: Option<Swap>,
+}
+
+/// What became of an upload.
+#[derive(Debug)]
+pub struct Uploaded {
+    pub plugin: Plugin,
+    /// The digest of what was uploaded.
+    pub version: String,
+    /// Whether these bytes are new to the plugin.
+    pub new_version: bool,
+}
+
+impl Registry {
+    /// Takes a component in: checked, compiled, stored and made active in one step, or refused with nothing changed.
+    pub async fn upload(&self, name: Name, upload: Upload) -> Result<Uploaded, Error> {
+        let Upload { bytes, manifest, queues, by, swap } = upload;
+        if let Some(manifest) = &manifest {
+            manifest.check()?;
+        }
+        let code = figures::compile(&self.inner.executor, bytes.clone()).await?;
+        let component = self.inner.store.keep_blob(bytes).await?;
+
+        let _changing = self.inner.changing.lock().await;
+        let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == *name);
+        let new_version = known.is_none_or(|plugin| plugin.version(&component.sha256).is_none());
+        let imports = code.imports().to_vec();
+        // The code is in place before the store can hand out a job for it, and goes again if the store refuses.
+        self.write(|loaded| loaded.code.insert(component.sha256, code));
+        let command = PluginCommand::Upload { component, imports, manifest, queues, by, swap };
+        let plugin = self.ask(&name, command).await?;
+        Ok(Uploaded { plugin, version: component.hex(), new_version })
+    }
+
+    /// Makes a stored version the one that new attempts take. `version` may be the beginning of its digest.
+    pub async fn activate(&self, name: &Name, version: &str, swap: Swap) -> Result<Plugin, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let plugin = self.plugin(name).await?;
+        let version = find_version(&plugin, version)?;
+        self.prepare(name, version).await?;
+        self.ask(name, PluginCommand::Activate { version: version.component.sha256, swap }).await
+    }
+
+    /// The version uploaded before the active one.
+    pub async fn roll_back(&self, name: &Name, swap: Swap) -> Result<Plugin, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let plugin = self.plugin(name).await?;
+        if let Some(before) = plugin.before_active() {
+            self.prepare(name, before).await?;
+        }
+        self.ask(name, PluginCommand::Rollback { swap }).await
+    }
+
+    /// Tries a version on a share of the attempts; `new` says all but which.
+    pub async fn start_canary(&self, name: &Name, version: &str, new: NewCanary) -> Result<Plugin, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let plugin = self.plugin(name).await?;
+        let version = find_version(&plugin, version)?;
+        self.prepare(name, version).await?;
+        let version = version.component.sha256;
+        self.ask(name, PluginCommand::StartCanary(NewCanary { version, ..new })).await
+    }
+
+    pub async fn end_canary(&self, name: &Name, promote: bool) -> Result<Plugin, Error> {
+        self.ask(name, PluginCommand::EndCanary { promote }).await
+    }
+
+    /// What a version asks for; of the active one when none is named.
+    pub async fn set_manifest(&self, name: &Name, version: Option<&str>, manifest: Manifest) -> Result<Plugin, Error> {
+        let plugin = self.plugin(name).await?;
+        let version = match version {
+            Some(text) => Some(find_version(&plugin, text)?.component.sha256),
+            None => None,
+        };
+        self.ask(name, PluginCommand::SetManifest { version, manifest }).await
+    }
+
+    pub async fn remove_version(&self, name: &Name, version: &str, force: bool) -> Result<Plugin, Error> {
+        let plugin = self.plugin(name).await?;
+        let version = find_version(&plugin, version)?.component.sha256;
+        self.ask(name, PluginCommand::RemoveVersion { version, force }).await
+    }
+
+    /// Takes a plugin and its grant away. The jobs of its queues wait for another, or for workers.
+    pub async fn remove(&self, name: &Name, force: bool) -> Result<(), Error> {
+        self.inner.store.change_plugin(name.clone(), PluginCommand::Remove { force }).await?;
+        Ok(self.settle().await?)
+    }
+
+    /// Replaces what the operator grants.
+    pub async fn grant(&self, name: &Name, grant: Grant) -> Result<(), Error> {
+        self.inner.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
+        Ok(self.settle().await?)
+    }
+
+    /// Changes the record, and then the copy of it.
+    async fn ask(&self, name: &Name, command: PluginCommand) -> Result<Plugin, Error> {
+        let changed = self.inner.store.change_plugin(name.clone(), command).await;
+        self.settle().await?;
+        changed?.ok_or_else(|| Refusal::not_found("plugin", name).into())
+    }
+
+    /// Makes sure that a version can run before anything is to run on it.
+    async fn prepare(&self, name: &Name, version: &Version) -> Result<(), Error> {
+        match self.compile_stored(name, version).await {
+            Ok(_) => Ok(()),
+            Err(Missing::Rejected { why, .. }) => Err(why.into()),
+            Err(Missing::Store { why, .. }) => Err(why.into()),
+            Err(Missing::Version { version, .. }) => Err(Refusal::not_found("version", version).into()),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Which plugins there are, which queues they serve, and their compiled code.
+//!
+//! The store's word is what counts: this holds the code of the versions in use and a copy of the records, and is changed only
+//! after the store has been. It never runs a guest. `change` holds what people ask of plugins.
+
+mod change;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Mutex;
+use tokio::sync::broadcast::error::RecvError;
+use tracing::{error, info, warn};
+use windlass_core::grant::Grant;
+use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, parse_digest};
+use windlass_executor::{self as executor, Executor, Rejected};
+use windlass_store::Store;
+
+use crate::figures;
+use crate::kit::{Kit, kit};
+use crate::secrets::Secrets;
+use crate::{Shutdown, limits};
+
+pub use change::Upload;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    executor: Executor,
+    secrets: Secrets,
+    /// The largest checkpoint or result of a plugin that asks for nothing else.
+    max_body: usize,
+    /// Held while a plugin's code is prepared and its record changed.
+    changing: Mutex<()>,
+    loaded: RwLock<Loaded>,
+}
+
+#[derive(Default)]
+struct Loaded {
+    /// Compiled code by digest: the same bytes under two names are compiled once.
+    code: HashMap<Digest, executor::Plugin>,
+    served_by: HashMap<QueueName, String>,
+    plugins: HashMap<String, Plugin>,
+    grants: BTreeMap<String, Grant>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    #[error(transparent)]
+    Store(#[from] windlass_store::Error),
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Store(refusal.into())
+    }
+}
+
+/// Why an attempt has no code to run.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    #[error("version {version} of plugin `{plugin}` is no longer stored")]
+    Version { plugin: String, version: String },
+    #[error("version {version} of plugin `{plugin}` cannot be used by this server: {why}")]
+    Rejected { plugin: String, version: String, why: Rejected },
+    #[error("version {version} of plugin `{plugin}` cannot be read: {why}")]
+    Store { plugin: String, version: String, why: windlass_store::Error },
+}
+
+impl Registry {
+    /// Compiles the active version of every plugin in the store, so that the first job does not wait for it. A plugin that
+    /// cannot be compiled is reported and left: its jobs say why they fail, and the others run.
+    pub async fn load(
+        store: Store,
+        executor: Executor,
+        secrets: Secrets,
+        max_body: usize,
+    ) -> Result<Registry, windlass_store::Error> {
+        let loaded = RwLock::new(Loaded::default());
+        let inner = Inner { store, executor, secrets, max_body, changing: Mutex::new(()), loaded };
+        let registry = Registry { inner: Arc::new(inner) };
+        registry.settle().await?;
+        for plugin in registry.plugins().await? {
+            let canary = plugin.canary.as_ref().and_then(|canary| plugin.version(&canary.version));
+            for version in plugin.active_version().into_iter().chain(canary) {
+                match registry.compile_stored(&plugin.name, version).await {
+                    Ok(_) => info!("plugin {} ({}) serves {}", plugin.name, short(version), queues(&plugin)),
+                    Err(why) => error!("plugin {} is not loaded: {why}", plugin.name),
+                }
+            }
+        }
+        Ok(registry)
+    }
+
+    /// Follows what the engine decides by itself (a canary is promoted or taken back), until the server stops.
+    pub async fn follow(self, shutdown: Shutdown) {
+        let mut events = self.inner.store.watch();
+        loop {
+            let received = tokio::select! {
+                received = events.recv() => received,
+                () = shutdown.requested() => return,
+            };
+            let about_plugins = match received {
+                Ok(record) => matches!(record.event.kind, EventKind::Plugin(_)),
+                Err(RecvError::Lagged(_)) => true,
+                Err(RecvError::Closed) => return,
+            };
+            if about_plugins && let Err(error) = self.settle().await {
+                warn!("the plugins cannot be read: {error}");
+            }
+        }
+    }
+
+    /// Brings the copy of the records, and the code in memory, to what the store says. Code stays while attempts run on it.
+    async fn settle(&self) -> Result<(), windlass_store::Error> {
+        let plugins = self.inner.store.plugins().await?;
+        let grants = self.inner.store.grants().await?;
+        let running = self.inner.store.running().await?;
+        let used = |digest: &Digest| {
+            plugins.iter().any(|plugin| {
+                plugin.active.as_ref() == Some(digest)
+                    || plugin.canary.as_ref().is_some_and(|canary| canary.version == *digest)
+            }) || running.iter().any(|attempt| parse_digest(&attempt.version).as_ref() == Some(digest))
+        };
+        self.write(|loaded| {
+            loaded.code.retain(|digest, _| used(digest));
+            loaded.served_by = routes(&plugins);
+            loaded.grants = grants;
+            loaded.plugins = plugins.clone().into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
+        });
+        Ok(())
+    }
+
+    pub async fn plugins(&self) -> Result<Vec<Plugin>, windlass_store::Error> {
+        self.inner.store.plugins().await
+    }
+
+    pub async fn plugin(&self, name: &str) -> Result<Plugin, windlass_store::Error> {
+        let found = self.plugins().await?.into_iter().find(|plugin| plugin.name == name);
+        found.ok_or_else(|| Refusal::not_found("plugin", name).into())
+    }
+
+    /// What the operator grants a plugin, there or not.
+    pub fn granted(&self, name: &str) -> Grant {
+        self.read(|loaded| loaded.grants.get(name).cloned().unwrap_or_default())
+    }
+
+    /// The plugins that are granted a secret.
+    pub fn granted_to(&self, secret: &str) -> Vec<String> {
+        let has = |(_, grant): &(&String, &Grant)| grant.secrets.contains(secret);
+        self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
+    }
+
+    /// The plugin that serves a queue, if one does.
+    pub fn served_by(&self, queue: &QueueName) -> Option<String> {
+        self.read(|loaded| loaded.served_by.get(queue).cloned())
+    }
+
+    /// What an attempt of this version runs, and what it is equipped with.
+    pub async fn equip(&self, plugin: &str, version: &str) -> Result<(executor::Plugin, Kit), Missing> {
+        let digest = parse_digest(version);
+        let known = self.read(|loaded| {
+            let version = loaded.plugins.get(plugin)?.version(&digest?)?.clone();
+            Some((version, loaded.grants.get(plugin).cloned().unwrap_or_default()))
+        });
+        let (found, granted) = match known {
+            Some(known) => known,
+            // It was stored a moment ago, and the copy does not have it yet.
+            None => (self.stored_version(plugin, version).await?, self.granted(plugin)),
+        };
+        let kit = kit(
+            &found.manifest,
+            &granted,
+            |name| self.inner.secrets.get(name),
+            |denied| denied.sentence(plugin),
+            self.inner.max_body,
+        );
+        let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
+        match loaded {
+            Some(code) => Ok((code, kit)),
+            None => Ok((self.compile_stored(plugin, &found).await?, kit)),
+        }
+    }
+
+    async fn stored_version(&self, plugin: &str, version: &str) -> Result<Version, Missing> {
+        let (name, digest) = (plugin.to_owned(), version.to_owned());
+        let stored = match self.plugin(plugin).await {
+            Ok(stored) => stored,
+            Err(windlass_store::Error::Refused(_)) => return Err(Missing::Version { plugin: name, version: digest }),
+            Err(why) => return Err(Missing::Store { plugin: name, version: digest, why }),
+        };
+        let found = stored.versions.into_iter().find(|stored| stored.digest() == version);
+        found.ok_or(Missing::Version { plugin: name, version: digest })
+    }
+
+    /// Compiles a stored version, mostly by finding it compiled already, and keeps its code.
+    async fn compile_stored(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
+        let (plugin, digest) = (plugin.to_owned(), version.digest());
+        let bytes = match self.inner.store.read_blob(version.component).await {
+            Ok(bytes) => bytes,
+            Err(why) => return Err(Missing::Store { plugin, version: digest, why }),
+        };
+        let compiled = figures::compile(&self.inner.executor, bytes).await;
+        let code = compiled.map_err(|why| Missing::Rejected { plugin, version: digest, why })?;
+        self.write(|loaded| loaded.code.insert(version.component.sha256, code.clone()));
+        Ok(code)
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Loaded) -> T) -> T {
+        look(&self.inner.loaded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Loaded) -> T) -> T {
+        change(&mut self.inner.loaded.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The version that a digest, or enough of its beginning, names.
+pub fn find_version<'a>(plugin: &'a Plugin, text: &str) -> Result<&'a Version, Refusal> {
+    const ENOUGH: usize = limits::DIGEST_LEAST;
+    let mut named = plugin.versions.iter().filter(|version| text.len() >= ENOUGH && version.digest().starts_with(text));
+    match (named.next(), named.next()) {
+        (Some(version), None) => Ok(version),
+        (Some(_), Some(_)) => {
+            Err(Refusal::invalid("version", format!("several versions begin with {text}; send more of it")))
+        }
+        (None, _) => {
+            let what = format!(
+                "there is no version `{text}` of plugin `{}`; send at least {ENOUGH} characters of one that it has",
+                plugin.name
+            );
+            Err(Refusal::invalid("version", what))
+        }
+    }
+}
+
+/// Which plugin serves which queue.
+fn routes(plugins: &[Plugin]) -> HashMap<QueueName, String> {
+    let serving = plugins.iter().filter(|plugin| plugin.active.is_some());
+    serving.flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone()))).collect()
+}
+
+fn queues(plugin: &Plugin) -> String {
+    plugin.queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Enough of a digest for people to tell versions apart.
+fn short(version: &Version) -> String {
+    windlass_core::short_digest(&version.component.sha256)
+}

@@ -1,0 +1,186 @@
+//! Secrets: sealed on disk, open in memory, and given to the attempts of plugins that are granted them.
+//!
+//! Sealed means XChaCha20-Poly1305 with a fresh nonce each time and the secret's name bound to it, under a key that lies in a file
+//! of its own. A value never goes into a log, an event, an error or an answer.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use tracing::warn;
+use windlass_core::{Name, Refusal};
+use windlass_executor::Secret;
+use windlass_store::{SecretChange, SecretRow, Store};
+
+use crate::limits;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Secrets {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    cipher: XChaCha20Poly1305,
+    open: RwLock<BTreeMap<String, Secret>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("cannot read the key of the secrets, {file}: {why}")]
+    Read { file: String, why: io::Error },
+    #[error("cannot make a key for the secrets, {file}: {why}")]
+    Make { file: String, why: io::Error },
+    #[error("{file} is not a key of secrets: it should hold {} characters 0-9 a-f. {ADVICE}", KEY_BYTES * 2)]
+    NoKey { file: String },
+    #[error("{count} secrets are stored, and the key that opens them, {file}, is not there. {ADVICE}")]
+    Missing { file: String, count: usize },
+    #[error("the key in {file} does not open the secret `{secret}`: it was sealed under another one. {ADVICE}")]
+    Wrong { file: String, secret: String },
+    #[error("cannot read the secrets: {0}")]
+    Store(#[from] windlass_store::Error),
+}
+
+const ADVICE: &str = "Put the file back that was there, or name it with --secret-key-file";
+const KEY_BYTES: usize = 32;
+const NONCE_BYTES: usize = 24;
+
+impl Secrets {
+    /// Opens every secret with the key, which is made when there are no secrets yet.
+    pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
+        let rows = store.secrets().await?;
+        let file = key_file.display().to_string();
+        let key = match std::fs::read_to_string(key_file) {
+            Ok(text) => parse_key(&text).ok_or(KeyError::NoKey { file: file.clone() })?,
+            Err(why) if why.kind() == io::ErrorKind::NotFound && rows.is_empty() => {
+                make_key(key_file).map_err(|why| KeyError::Make { file: file.clone(), why })?
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return Err(KeyError::Missing { file, count: rows.len() });
+            }
+            Err(why) => return Err(KeyError::Read { file, why }),
+        };
+        warn_if_readable(key_file);
+        let cipher = XChaCha20Poly1305::new(&key.into());
+        let mut open = BTreeMap::new();
+        for row in rows {
+            match unseal(&cipher, &row.name, &row.sealed) {
+                Some(value) => drop(open.insert(row.name, Secret::new(value))),
+                None => return Err(KeyError::Wrong { file, secret: row.name }),
+            }
+        }
+        Ok(Secrets { inner: Arc::new(Inner { store, cipher, open: RwLock::new(open) }) })
+    }
+
+    /// The value of a secret, for an attempt that may have it.
+    pub fn get(&self, name: &str) -> Option<Secret> {
+        self.inner.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Names and times; never values.
+    pub async fn list(&self) -> Result<Vec<SecretRow>, windlass_store::Error> {
+        self.inner.store.secrets().await
+    }
+
+    pub async fn set(&self, name: Name, value: String) -> Result<(), windlass_store::Error> {
+        if !(limits::SECRET_LEAST..=limits::SECRET).contains(&value.len()) {
+            let (least, most) = (limits::SECRET_LEAST, limits::SECRET);
+            let why = format!("a secret has {least} to {most} bytes; a shorter one could not be kept out of logs");
+            return Err(Refusal::invalid("value", why).into());
+        }
+        let Some(sealed) = seal(&self.inner.cipher, &name, value.as_bytes()) else {
+            return Err(windlass_store::Error::Unavailable { why: "the system has no randomness to seal with".into() });
+        };
+        self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
+        self.write(|open| drop(open.insert(name.to_string(), Secret::new(value))));
+        Ok(())
+    }
+
+    pub async fn remove(&self, name: Name) -> Result<(), windlass_store::Error> {
+        self.inner.store.change_secret(SecretChange::Remove { name: name.clone() }).await?;
+        self.write(|open| drop(open.remove(&*name)));
+        Ok(())
+    }
+
+    fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
+        change(&mut self.inner.open.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The nonce, and what was sealed with it. None only when the system has no randomness.
+fn seal(cipher: &XChaCha20Poly1305, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+    let mut nonce = [0; NONCE_BYTES];
+    getrandom::fill(&mut nonce).ok()?;
+    let payload = Payload { msg: value, aad: name.as_bytes() };
+    let sealed = cipher.encrypt(XNonce::from_slice(&nonce), payload).ok()?;
+    Some([&nonce[..], &sealed].concat())
+}
+
+fn unseal(cipher: &XChaCha20Poly1305, name: &str, sealed: &[u8]) -> Option<String> {
+    let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
+    let payload = Payload { msg: sealed, aad: name.as_bytes() };
+    let value = cipher.decrypt(XNonce::from_slice(nonce), payload).ok()?;
+    String::from_utf8(value).ok()
+}
+
+/// Makes a key that only this user can read; never over one that is there.
+fn make_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key).map_err(io::Error::other)?;
+    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.sync_all()?;
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(key)
+}
+
+fn parse_key(text: &str) -> Option<[u8; KEY_BYTES]> {
+    windlass_core::parse_digest(text.trim())
+}
+
+fn warn_if_readable(path: &Path) {
+    let others = path.metadata().is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
+    if others {
+        warn!("{} can be read by other users of this machine; chmod 600 it", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_opens_under_its_own_name_and_key_only() {
+        let cipher = XChaCha20Poly1305::new(&[7; KEY_BYTES].into());
+        let sealed = seal(&cipher, "token", b"s3cret").expect("randomness");
+        assert_eq!(unseal(&cipher, "token", &sealed).as_deref(), Some("s3cret"));
+        assert_eq!(unseal(&cipher, "other", &sealed), None, "a row moved to another name");
+        assert_eq!(unseal(&XChaCha20Poly1305::new(&[8; KEY_BYTES].into()), "token", &sealed), None);
+        for at in 0..sealed.len() {
+            let mut damaged = sealed.clone();
+            damaged[at] ^= 1;
+            assert_eq!(unseal(&cipher, "token", &damaged), None, "byte {at}");
+        }
+        assert_eq!(unseal(&cipher, "token", b"short"), None);
+        assert_ne!(seal(&cipher, "token", b"s3cret"), Some(sealed), "each time another nonce");
+    }
+
+    #[test]
+    fn a_key_is_made_for_its_owner_alone_and_never_twice() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("secrets.key");
+        let key = make_key(&path).expect("it is made");
+        assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(parse_key(&std::fs::read_to_string(&path).expect("it reads")), Some(key));
+        assert!(make_key(&path).is_err());
+    }
+}
