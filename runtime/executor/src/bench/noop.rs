@@ -57,7 +57,7 @@ pub async fn measure(setting: &Setting) -> Result<Figure> {
 /// The same without the executor, by the clock on the wall.
 pub fn bare_rate(setting: &Setting) -> Result<f64> {
     let config = Config::default();
-    let bare = Bare::new(&config, setting)?;
+    let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
     let span = Duration::from_millis(if setting.quick { 1_000 } else { 4_000 });
     // The first time warms up.
     bare.run(config.guest_threads, span / 4)?;

@@ -3,6 +3,8 @@
 //! Compiling them is what takes the time, so all phases share one data folder, and with it the compiled code: each component is
 //! uploaded once, in two versions that differ by a note at the end.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -10,16 +12,18 @@ use windlass_e2e::{Data, Server, eventually, plugin};
 
 const LANGS: [&str; 6] = ["rust", "go", "c", "python", "js", "ts"];
 const UNICODE: &str = "naïve — 日本語 🪢 \u{202e}עברית\u{202c} \"quoted\\\" \u{0}end";
+const SECRET: &str = "windlass-s3cret-value";
 
 #[test]
 fn every_language_does_the_same() {
     let data = Data::new();
     let server = Server::start_on(&data, &[]);
-    let newer: Vec<String> = LANGS.iter().map(|lang| upload(&server, lang)).collect();
+    let page = answer_hello();
+    let newer: Vec<String> = LANGS.iter().map(|lang| upload(&server, lang, &page)).collect();
 
     each(|lang, _| results(&server, lang));
     each(|lang, _| failures(&server, lang));
-    each(|lang, _| denials(&server, lang, &server.url("/healthz")));
+    each(|lang, _| permissions(&server, lang, &page));
     each(|lang, _| live_progress(&server, lang));
     each(|lang, _| cancels(&server, lang));
     each(|lang, n| swaps(&server, lang, &newer[n]));
@@ -77,15 +81,26 @@ fn failures(server: &Server, lang: &str) {
     assert_eq!(job["errors"].as_array().map(Vec::len), Some(1), "{lang}: an unknown mode is final: {job:#}");
 }
 
-/// What is not granted fails with words that say what to grant, in whatever way the language sends requests.
-fn denials(server: &Server, lang: &str, page: &str) {
+fn permissions(server: &Server, lang: &str, page: &str) {
     let once = |payload: Value| server.enqueue(&json!({"queue": queue(lang), "payload": payload, "max_retries": 1}));
+    let set = server.wait_for(&once(json!({"mode": "config", "name": "greeting"})), "completed");
+    assert_eq!(set["result"], json!({"value": "grüezi"}), "{lang}");
     let unset = server.wait_for(&once(json!({"mode": "config", "name": "nothing"})), "completed");
     assert_eq!(unset["result"], json!({"value": null}), "{lang}");
+
+    // Asked for and not granted, then granted.
     for payload in [json!({"mode": "fetch", "url": page}), json!({"mode": "secret", "name": "token"})] {
         let error = server.wait_for(&once(payload), "dead")["errors"][0]["error"].to_string();
         assert!(error.contains("grant"), "{lang}: {error}");
     }
+    let host = host(page);
+    let grant = json!({"http": [host], "private_http": [host], "secrets": ["token"]}).to_string();
+    let granted = server.put(&format!("/api/v1/plugins/test-{lang}/grant"), grant.as_bytes());
+    assert_eq!(granted.status, 200, "{granted:?}");
+    let fetched = server.wait_for(&once(json!({"mode": "fetch", "url": page})), "completed");
+    assert_eq!(fetched["result"], json!({"status": 200, "body": "hello 🌍"}), "{lang}");
+    let secret = server.wait_for(&once(json!({"mode": "secret", "name": "token"})), "completed");
+    assert_eq!(secret["result"], json!({"value": SECRET}), "{lang}");
 }
 
 fn live_progress(server: &Server, lang: &str) {
@@ -135,20 +150,28 @@ fn swaps(server: &Server, lang: &str, newer: &str) {
     assert_eq!((&job["result"]["ran"], &job["attempt"]), (&json!(20), &json!(1)), "{lang}: {job:#}");
 }
 
-/// Uploads two versions, the one as it was built last and so active, and gives the name of the other.
-fn upload(server: &Server, lang: &str) -> String {
+/// Uploads two versions, makes the first active, and gives the name of the second.
+fn upload(server: &Server, lang: &str, page: &str) -> String {
     let name = format!("test-{lang}");
+    let manifest = json!({
+        "queues": [queue(lang)],
+        "config": {"greeting": "grüezi"},
+        "capabilities": {"http": [host(page)], "secrets": ["token"]},
+    });
     let component = plugin(&name);
     let mut newer = component.clone();
     // A section of the user's own, with the name `v` and nothing in it.
     newer.extend([0, 2, 1, b'v']);
-    let path = format!("/api/v1/plugins/{name}?queues={}", queue(lang));
-    let versions = [newer, component].map(|bytes| {
-        let answer = server.put(&path, &bytes);
+    for (bytes, activate) in [(&component, true), (&newer, false)] {
+        let path = format!("/api/v1/plugins/{name}?activate={activate}");
+        let answer = server.upload_with(&path, bytes, &manifest.to_string());
         assert_eq!(answer.status, 201, "{lang}: {answer:?}");
-        answer.body["version"].as_str().expect("a version").to_owned()
-    });
-    versions.into_iter().next().expect("two of them")
+    }
+    let set = server.put("/api/v1/secrets/token", SECRET.as_bytes());
+    assert!(set.status < 300, "{set:?}");
+    let versions = server.get(&format!("/api/v1/plugins/{name}")).body["versions"].clone();
+    let newest = versions.as_array().and_then(|list| list.last()).map(|version| version["version"].clone());
+    newest.and_then(|version| version.as_str().map(str::to_owned)).expect("a second version")
 }
 
 /// The same for all languages at once. A thread carries its language's name, so that a failure does.
@@ -193,4 +216,27 @@ fn wait_for_step(server: &Server, job: &str, step: u64) {
 #[track_caller]
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// A page that says hello to everybody, for as long as the process lives. Gives its address.
+fn answer_hello() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut stream = stream;
+                let _ = stream.read(&mut [0; 4096]);
+                let body = "hello 🌍";
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                let _ = stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
+            });
+        }
+    });
+    format!("http://{address}/hello?n=1")
+}
+
+/// The host and port of an address.
+fn host(page: &str) -> &str {
+    page.trim_start_matches("http://").split('/').next().expect("a host")
 }
