@@ -105,6 +105,9 @@ pub const DELIVERY_LOOK: Duration = Duration::from_secs(1);
 /// Events in memory for watchers that come a little late, and how far a watcher may fall behind.
 pub const RECENT_EVENTS: usize = 4_096;
 pub const WATCHER_LAG: usize = 4_096;
+/// The same for those who watch one job; and how many watched jobs there are before the unwatched are looked for.
+pub const JOB_LAG: usize = 512;
+pub const WATCHED_JOBS: usize = 1_024;
 /// Events read from the disk at once.
 pub const EVENT_PAGE: usize = 1_000;
 /// Events of one job that a late watcher gets.

@@ -73,6 +73,10 @@ pub(super) struct JobBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<ChainBody>)]
     chain: Option<ChainBody<'a>>,
+    /// Several jobs instead of this one: only `/enqueue` looks here, so that it reads a body once.
+    #[serde(borrow)]
+    #[schema(ignore)]
+    jobs: Option<&'a RawValue>,
 }
 
 /// The body of `/enqueue`: one job, or several under `jobs`.
@@ -152,14 +156,34 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
 }
 
 /// Hand in one job, or several
-#[utoipa::path(post, path = "/enqueue", tag = "producers", params(("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body = EnqueueBody, responses((status = 201, description = "New jobs.", body = EnqueueAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
+#[utoipa::path(
+    post,
+    path = "/enqueue",
+    tag = "producers",
+    params(
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body = EnqueueBody,
+    responses(
+        (status = 201, description = "New jobs.", body = EnqueueAnswer),
+        (
+            status = 200,
+            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            body = OneAnswer
+        )
+    )
+)]
 pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = Once::read(&headers)?;
-    let several: Several = body.json()?;
-    if several.jobs.is_some() {
-        return store_several(&api, &body, several, &once).await;
-    }
     let job: JobBody = body.json()?;
+    if job.jobs.is_some() {
+        return store_several(&api, &body, body.json()?, &once).await;
+    }
     let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
     store_one(&api, once.mark(job, 0)).await
 }
@@ -180,7 +204,21 @@ async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
 }
 
 /// Hand in many jobs: all of them, or none
-#[utoipa::path(post, path = "/enqueue/batch", tag = "producers", params(("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body = Several, responses((status = 201, description = "All are stored.", body = SeveralAnswer)))]
+#[utoipa::path(
+    post,
+    path = "/enqueue/batch",
+    tag = "producers",
+    params(
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body = Several,
+    responses((status = 201, description = "All are stored.", body = SeveralAnswer))
+)]
 pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = Once::read(&headers)?;
     store_several(&api, &body, body.json()?, &once).await
@@ -200,7 +238,29 @@ pub struct HookQuery {
 /// Hand in a job whose payload is the body, whatever it is
 ///
 /// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
-#[utoipa::path(post, path = "/webhooks/{name}", tag = "producers", params(HookQuery, ("Idempotency-Key" = Option<String>, Header, description = "The sender's own name for this request: sent again, it finds the jobs of the first time.", max_length = 255)), request_body(content = String, content_type = "text/plain", description = "Any body."), responses((status = 201, description = "A new job.", body = OneAnswer), (status = 200, description = "The unique key or the Idempotency-Key is taken: the job that has it.", body = OneAnswer)))]
+#[utoipa::path(
+    post,
+    path = "/webhooks/{name}",
+    tag = "producers",
+    params(
+        HookQuery,
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body(content = String, content_type = "text/plain", description = "Any body."),
+    responses(
+        (status = 201, description = "A new job.", body = OneAnswer),
+        (
+            status = 200,
+            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            body = OneAnswer
+        )
+    )
+)]
 pub async fn webhook(
     State(api): State<Api>,
     NamePath(queue): NamePath,

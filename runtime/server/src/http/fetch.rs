@@ -61,7 +61,17 @@ struct FetchedMany {
 /// Fetch a job to work on; waits for one
 ///
 /// One job, or 204 when none came in time.
-#[utoipa::path(post, path = "/fetch", tag = "workers", request_body = Fetch, responses((status = 200, body = Fetched), (status = 204, description = "No job came in time."), (status = 422, description = "A plugin serves the queue.")))]
+#[utoipa::path(
+    post,
+    path = "/fetch",
+    tag = "workers",
+    request_body = Fetch,
+    responses(
+        (status = 200, body = Fetched),
+        (status = 204, description = "No job came in time."),
+        (status = 422, description = "A plugin serves the queue.")
+    )
+)]
 pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetched = claim(&api, body.json()?, 1).await?;
     Ok(match fetched.into_iter().next() {
@@ -71,7 +81,13 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
 }
 
 /// Fetch several jobs; waits for the first
-#[utoipa::path(post, path = "/fetch/batch", tag = "workers", request_body = Fetch, responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue.")))]
+#[utoipa::path(
+    post,
+    path = "/fetch/batch",
+    tag = "workers",
+    request_body = Fetch,
+    responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue."))
+)]
 pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
     let fetch: Fetch = body.json()?;
     let count = fetch.count.unwrap_or(1);
@@ -90,17 +106,19 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     let _place = api.workers.wait(&queues).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
-    // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing.
+    // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing. In this order, so
+    // that a worker that drains already claims nothing at all.
     let claimed = tokio::select! {
-        claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
-        // A worker that drains waits as long as any other, so that it does not ask all the time.
+        biased;
+        () = api.shutdown.requested() => return Err(Error::stopping()),
+        // It waits as long as any other, so that it does not ask all the time.
         () = api.workers.drained(&worker_id) => {
             tokio::select! {
                 () = tokio::time::sleep(wait) => return Ok(Vec::new()),
                 () = api.shutdown.requested() => return Err(Error::stopping()),
             }
         }
-        () = api.shutdown.requested() => return Err(Error::stopping()),
+        claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
     };
     let mut unsent = Unsent { api: api.clone(), claimed: Vec::with_capacity(claimed.len()) };
     unsent.claimed.extend(claimed.iter().map(|assignment| (assignment.job.id, assignment.token)));

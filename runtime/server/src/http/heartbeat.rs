@@ -80,7 +80,13 @@ struct BeatAnswer {
 }
 
 /// Say that jobs are being worked on
-#[utoipa::path(post, path = "/heartbeat", tag = "workers", request_body = Heartbeat, responses((status = 200, body = HeartbeatAnswer)))]
+#[utoipa::path(
+    post,
+    path = "/heartbeat",
+    tag = "workers",
+    request_body = Heartbeat,
+    responses((status = 200, body = HeartbeatAnswer))
+)]
 pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
     if let Some(worker) = worker_id {

@@ -97,7 +97,13 @@ pub struct WholeJobs {
 /// The records of many jobs
 ///
 /// The records of many jobs; those that do not exist are left out.
-#[utoipa::path(post, path = "/jobs/bulk-get", tag = "jobs", request_body = BulkGet, responses((status = 200, body = WholeJobs)))]
+#[utoipa::path(
+    post,
+    path = "/jobs/bulk-get",
+    tag = "jobs",
+    request_body = BulkGet,
+    responses((status = 200, body = WholeJobs))
+)]
 pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJobs>> {
     let BulkGet { job_ids } = body.json()?;
     if job_ids.len() > limits::BULK_GET {
@@ -150,7 +156,19 @@ struct Line {
 }
 
 /// The log of a job, page by page or as it comes
-#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs", params(LogQuery), responses((status = 200, description = "A page of lines; with `follow=true` a stream of `log` events.", content((Logs = "application/json"), (StreamEvent = "text/event-stream")))))]
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/logs",
+    tag = "jobs",
+    params(LogQuery),
+    responses(
+        (
+            status = 200,
+            description = "A page of lines; with `follow=true` a stream of `log` events.",
+            content((Logs = "application/json"), (StreamEvent = "text/event-stream"))
+        )
+    )
+)]
 pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Response> {
     if query.follow {
         return events::follow_log(&api, id, query.from).await;
@@ -178,7 +196,13 @@ struct Reason {
 }
 
 /// Cancel a job
-#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/cancel",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
 pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     let command = Command::Cancel { reason: reason.unwrap_or_else(|| "cancelled by hand".to_owned()) };
@@ -188,14 +212,24 @@ pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) ->
 }
 
 /// Run an ended job again, attempts counted anew
-#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/retry",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
 pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Retry).await?;
     Ok(status("retried"))
 }
 
 /// Grant a dead job one more run, its history kept
-#[utoipa::path(post, path = "/jobs/{id}/requeue", tag = "jobs", responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/requeue",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
 pub async fn requeue(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Requeue).await?;
     Ok(status("requeued"))
@@ -211,7 +245,13 @@ struct Move {
 }
 
 /// Move a job to another queue
-#[utoipa::path(post, path = "/jobs/{id}/move", tag = "jobs", request_body = Move, responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key.")))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/move",
+    tag = "jobs",
+    request_body = Move,
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
 pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let wanted: Move = body.json_or_default()?;
     let Some(queue) = wanted.queue else {
@@ -227,7 +267,13 @@ pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -
 }
 
 /// Hold a job until somebody approves it
-#[utoipa::path(post, path = "/jobs/{id}/hold", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/hold",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
 pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Hold { reason: reason.unwrap_or_else(|| "held by hand".to_owned()) }).await?;
@@ -242,7 +288,13 @@ pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Jso
 }
 
 /// End a held job as dead
-#[utoipa::path(post, path = "/jobs/{id}/reject", tag = "jobs", request_body = Option<Reason>, responses((status = 200, body = Status)))]
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/reject",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
 pub async fn reject(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Reject { reason: reason.unwrap_or_else(|| "rejected by hand".to_owned()) }).await?;

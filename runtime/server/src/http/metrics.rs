@@ -15,7 +15,12 @@ use super::error::Result;
 use crate::figures::COMPILES;
 
 /// The figures of the server, in the text format of Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "system", responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8")))]
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "system",
+    responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"))
+)]
 pub async fn show(State(api): State<Api>) -> Result<Response> {
     let mut page = Page::default();
     page.family("windlass_build_info", "gauge", "The version that runs.");

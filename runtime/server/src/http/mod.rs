@@ -39,9 +39,9 @@ mod workers;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware;
-use axum::{Extension, Router};
 use utoipa_axum::routes;
 use windlass_store::Store;
 
@@ -54,7 +54,7 @@ use crate::webhooks::Webhooks;
 pub use access::Key;
 use error::Error;
 pub use events::{Hub, event_json};
-use openapi::{Document, Routes};
+use openapi::Routes;
 pub use serve::serve;
 pub use workers::Workers;
 
@@ -77,13 +77,8 @@ pub struct Api {
 
 pub fn router(api: Api) -> Router {
     let guard = middleware::from_fn_with_state(api.clone(), access::check);
-    let (router, described) = routes().split();
-    router
-        .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(Extension(Document::new(&described)))
-        .layer(guard)
-        .with_state(api)
+    let (router, _) = routes().split();
+    router.fallback(no_route).method_not_allowed_fallback(wrong_method).layer(guard).with_state(api)
 }
 
 /// Everything the server answers. `Routes` takes no handler without its description.

@@ -4,8 +4,8 @@
 //! (refusals, the key, path parameters) is added here and not repeated at each of them.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use axum::extract::Extension;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -24,9 +24,8 @@ pub struct Routes {
     clashes: BTreeSet<String>,
 }
 
-/// The finished description, as it is sent.
-#[derive(Clone)]
-pub struct Document(Bytes);
+/// The finished description, as it is sent: the same as long as the program runs.
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(super::routes().split().1.to_string()));
 
 /// What every request may be refused with, besides what its route says.
 const REFUSALS: [(u16, &str); 8] = [
@@ -92,22 +91,21 @@ impl Routes {
     }
 }
 
-impl Document {
-    pub fn new(document: &Value) -> Document {
-        Document(Bytes::from(document.to_string()))
-    }
-}
-
 /// This description, as OpenAPI 3.1
 ///
 /// Made from the routes of the running server.
 #[utoipa::path(get, path = "/openapi.json", tag = "system", responses((status = 200, body = serde_json::Value)))]
-pub async fn document(Extension(document): Extension<Document>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], document.0).into_response()
+pub async fn document() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response()
 }
 
 /// This description, as a page for people
-#[utoipa::path(get, path = "/docs", tag = "system", responses((status = 200, body = String, content_type = "text/html")))]
+#[utoipa::path(
+    get,
+    path = "/docs",
+    tag = "system",
+    responses((status = 200, body = String, content_type = "text/html"))
+)]
 pub async fn page() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),

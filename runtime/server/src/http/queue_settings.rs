@@ -98,7 +98,13 @@ struct KeepView {
 /// Set limits, fairness, retention and defaults of a queue
 ///
 /// Answers with all the settings, as they are now.
-#[utoipa::path(method(post, put), path = "/queues/{name}/settings", tag = "queues", request_body = SettingsBody, responses((status = 200, body = SettingsView)))]
+#[utoipa::path(
+    method(post, put),
+    path = "/queues/{name}/settings",
+    tag = "queues",
+    request_body = SettingsBody,
+    responses((status = 200, body = SettingsView))
+)]
 pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<SettingsView>> {
     let wanted: SettingsBody = body.json()?;
     if wanted.max_concurrency == Some(Some(0)) || wanted.key_concurrency == Some(Some(0)) {

@@ -158,7 +158,13 @@ pub struct Confirm {
 }
 
 /// Delete a queue and all its jobs
-#[utoipa::path(delete, path = "/queues/{name}", tag = "queues", params(Confirm), responses((status = 200, body = Removed)))]
+#[utoipa::path(
+    delete,
+    path = "/queues/{name}",
+    tag = "queues",
+    params(Confirm),
+    responses((status = 200, body = Removed))
+)]
 pub async fn remove(
     State(api): State<Api>,
     NamePath(queue): NamePath,
@@ -180,7 +186,13 @@ struct Concurrency {
 /// Bound how many jobs of a queue run at once
 ///
 /// `0`, `null` or nothing: no limit.
-#[utoipa::path(post, path = "/queues/{name}/concurrency", tag = "queues", request_body = Option<Concurrency>, responses((status = 200, body = Status)))]
+#[utoipa::path(
+    post,
+    path = "/queues/{name}/concurrency",
+    tag = "queues",
+    request_body = Option<Concurrency>,
+    responses((status = 200, body = Status))
+)]
 pub async fn concurrency(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let Concurrency { max } = body.json_or_default()?;
     let max = max.filter(|max| *max > 0);
@@ -196,7 +208,13 @@ struct Throttle {
 }
 
 /// Bound how many jobs of a queue start in a period
-#[utoipa::path(post, path = "/queues/{name}/throttle", tag = "queues", request_body = Throttle, responses((status = 200, body = Status)))]
+#[utoipa::path(
+    post,
+    path = "/queues/{name}/throttle",
+    tag = "queues",
+    request_body = Throttle,
+    responses((status = 200, body = Status))
+)]
 pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let wanted: Throttle = body.json_or_default()?;
     let Some(count) = wanted.rate else {

@@ -100,7 +100,13 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
 }
 
 /// Make a schedule
-#[utoipa::path(post, path = "/schedules", tag = "schedules", request_body = ScheduleBody, responses((status = 201, body = ScheduleAnswer), (status = 409, description = "There is one of that name.")))]
+#[utoipa::path(
+    post,
+    path = "/schedules",
+    tag = "schedules",
+    request_body = ScheduleBody,
+    responses((status = 201, body = ScheduleAnswer), (status = 409, description = "There is one of that name."))
+)]
 pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
     let wanted: ScheduleBody = body.json()?;
     let needed = |field: &'static str, value: &Option<String>, example: &str| match value {
@@ -132,7 +138,13 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
 }
 
 /// Change a schedule: what is absent stays
-#[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody, responses((status = 200, body = ScheduleAnswer)))]
+#[utoipa::path(
+    put,
+    path = "/schedules/{name}",
+    tag = "schedules",
+    request_body = ScheduleBody,
+    responses((status = 200, body = ScheduleAnswer))
+)]
 pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
     let wanted: ScheduleBody = body.json()?;
     if wanted.name.as_ref().is_some_and(|other| **other != *name) {
@@ -193,7 +205,13 @@ pub struct Next {
 }
 
 /// When a schedule makes its next jobs
-#[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(NextQuery), responses((status = 200, body = Next)))]
+#[utoipa::path(
+    get,
+    path = "/schedules/{name}/next",
+    tag = "schedules",
+    params(NextQuery),
+    responses((status = 200, body = Next))
+)]
 pub async fn next(
     State(api): State<Api>,
     NamePath(name): NamePath,

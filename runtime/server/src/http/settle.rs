@@ -57,7 +57,13 @@ enum WaitWord {
 }
 
 /// Say that a job is done
-#[utoipa::path(post, path = "/ack/{id}", tag = "workers", request_body = Option<Ack>, responses((status = 200, body = Status), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`.")))]
+#[utoipa::path(
+    post,
+    path = "/ack/{id}",
+    tag = "workers",
+    request_body = Option<Ack>,
+    responses((status = 200, body = Status), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+)]
 pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let ack: Ack = body.json_or_default()?;
     let result = keep(&api, &body, ack.result).await?;
@@ -110,7 +116,13 @@ pub struct Acked {
 /// Say that many jobs are done
 ///
 /// Jobs that are not active are passed over, not an error.
-#[utoipa::path(post, path = "/ack/batch", tag = "workers", request_body = Acks, responses((status = 200, body = Acked)))]
+#[utoipa::path(
+    post,
+    path = "/ack/batch",
+    tag = "workers",
+    request_body = Acks,
+    responses((status = 200, body = Acked))
+)]
 pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>> {
     let Acks { acks } = body.json()?;
     if acks.len() > limits::WORKER_BATCH {
@@ -156,7 +168,13 @@ pub struct Failed {
 }
 
 /// Say that an attempt failed, or hand the job back
-#[utoipa::path(post, path = "/fail/{id}", tag = "workers", request_body = Option<Fail>, responses((status = 200, body = Failed), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`.")))]
+#[utoipa::path(
+    post,
+    path = "/fail/{id}",
+    tag = "workers",
+    request_body = Option<Fail>,
+    responses((status = 200, body = Failed), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+)]
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let word = word(lease_token)?;

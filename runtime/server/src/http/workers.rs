@@ -209,11 +209,11 @@ mod tests {
     fn a_storm_on_one_queue_leaves_room_on_the_others() {
         let workers = Workers::new(2);
         let (busy, calm) = (queue("busy"), queue("calm"));
-        let first = workers.wait(&[busy.clone()]).ok();
+        let first = workers.wait(std::slice::from_ref(&busy)).ok();
         let second = workers.wait(&[busy.clone(), calm.clone()]).ok();
         assert!(first.is_some() && second.is_some());
         assert_eq!(workers.wait(&[calm.clone(), busy.clone()]).err(), Some(busy.clone()));
-        let other = workers.wait(&[calm.clone()]).ok();
+        let other = workers.wait(std::slice::from_ref(&calm)).ok();
         assert!(other.is_some(), "what was refused took no place");
         drop(second);
         assert!(workers.wait(&[busy]).is_ok());

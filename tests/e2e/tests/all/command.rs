@@ -197,3 +197,29 @@ fn a_watch_goes_on_when_the_server_is_restarted() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(server.job(&id)["crashes"], 1);
 }
+
+#[test]
+fn webhooks_workers_and_the_dashboard_are_at_hand() {
+    let server = Server::start();
+    let hook = ok_json(&server, &["webhook", "add", "https://example.com/hooks", "--events", "completed,dead"]);
+    assert_eq!((&hook["events"], &hook["has_secret"]), (&json!(["completed", "dead"]), &json!(false)));
+    let id = hook["id"].as_str().expect("an id");
+    assert!(ok(&server, &["webhook", "list"]).contains("https://example.com/hooks"));
+    ok(&server, &["webhook", "remove", id]);
+    assert_eq!(ok_json(&server, &["webhook", "list"]), json!([]));
+    let (_, said) = fails(&server, &["webhook", "add", "http://127.0.0.1/"]);
+    assert!(said.contains("--webhooks-private"), "{said}");
+
+    let (_, said) = fails(&server, &["worker", "drain", "ann"]);
+    assert!(said.contains("ann"), "{said}");
+    server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "ann", "timeout": 0}));
+    ok(&server, &["worker", "drain", "ann"]);
+    assert_eq!(ok_json(&server, &["worker", "list"])[0]["draining"], true);
+    ok(&server, &["worker", "resume", "ann"]);
+
+    server.enqueue(&json!({"queue": "q"}));
+    let top = ok_json(&server, &["top"]);
+    assert_eq!((&top["queues"][0]["name"], &top["workers"][0]["id"]), (&json!("q"), &json!("ann")), "{top:#}");
+    let (_, said) = fails(&server, &["top"]);
+    assert!(said.contains("--output json"), "no terminal, and it says what to do: {said}");
+}

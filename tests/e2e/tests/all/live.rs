@@ -202,3 +202,17 @@ fn open_streams_end_when_the_server_stops() {
     assert!(!said.contains("still open"), "{said}");
     assert_eq!(reader.join().expect("no panic"), 0);
 }
+
+#[test]
+fn whoever_watches_one_job_is_not_bothered_by_a_storm_of_others() {
+    let server = Server::start();
+    let id = server.enqueue(&json!({"queue": "calm", "delay": "1h"}));
+    let mut watching = server.events(&format!("/api/v1/jobs/{id}/events"));
+    assert_eq!(watching.next().map(|event| event.kind), Some("enqueued".to_owned()));
+    for _ in 0..2 {
+        server.post("/api/v1/enqueue/batch", &json!({"jobs": vec![json!({"queue": "storm"}); 10_000]}));
+    }
+    server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}));
+    let rest: Vec<Event> = watching.collect();
+    assert_eq!(kinds(&rest), ["cancelled"]);
+}

@@ -204,7 +204,7 @@ async fn watch(shape: &Shape, job: &str) -> anyhow::Result<u64> {
         .run_until(async {
             tokio::select! {
                 ended = busy => ended,
-                signal = crate::shutdown::signalled() => Ok(drop(signal?)),
+                signal = crate::shutdown::signalled() => signal.map(|_| ()).map_err(Into::into),
             }
         })
         .await?;

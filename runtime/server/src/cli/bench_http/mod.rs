@@ -36,7 +36,7 @@ const BATCH: usize = 1_000;
 const WATCHERS: usize = 1_000;
 
 pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
-    let span = if setting.quick { 2.0 } else { 8.0 };
+    let span = if setting.quick { 1.5 } else { 8.0 };
     let rounds = if setting.quick { 2 } else { 4 };
     let mut figures = throughput(setting, span, rounds)?;
     figures.push(batches(setting, span)?);

@@ -3,13 +3,14 @@
 //! It keeps the latest events in memory, because progress is told before it is on disk: who comes in between would find it
 //! neither stored nor live. It renders nothing; the first watcher that wants an event does, and the others share the bytes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OnceCell, broadcast};
 use tracing::warn;
+use windlass_core::{JobId, Time};
 use windlass_store::{EventRecord, Store};
 
 use super::line;
@@ -43,6 +44,17 @@ struct Inner {
     /// Oldest first. Held while an event is told, so that whoever joins has it either here or live, and never twice.
     recent: Mutex<VecDeque<Arc<Told>>>,
     live: broadcast::Sender<Arc<Told>>,
+    /// The same for those who watch one job: a busy server does not wake them for every other job's events.
+    jobs: Mutex<HashMap<JobId, broadcast::Sender<Arc<Told>>>>,
+}
+
+/// What somebody who joins one job's watchers gets.
+pub struct Joined {
+    /// The number and the moment of the oldest event in memory, of whatever job.
+    pub oldest: Option<(u64, Time)>,
+    /// The job's events in memory, oldest first.
+    pub recent: Vec<Arc<Told>>,
+    pub live: broadcast::Receiver<Arc<Told>>,
 }
 
 impl Hub {
@@ -50,7 +62,7 @@ impl Hub {
     pub fn start(store: Store, shutdown: Shutdown) -> Hub {
         let (live, _) = broadcast::channel(limits::WATCHER_LAG);
         let events = store.watch();
-        let hub = Hub { inner: Arc::new(Inner { store, recent: Mutex::default(), live }) };
+        let hub = Hub { inner: Arc::new(Inner { store, recent: Mutex::default(), live, jobs: Mutex::default() }) };
         tokio::spawn(hub.clone().run(events, shutdown));
         hub
     }
@@ -82,14 +94,28 @@ impl Hub {
         (recent.iter().cloned().collect(), self.inner.live.subscribe())
     }
 
-    /// Everything from now on.
-    pub fn live(&self) -> broadcast::Receiver<Arc<Told>> {
-        self.inner.live.subscribe()
+    /// What is in memory of one job, and all that happens to it from now on.
+    pub fn join_job(&self, id: JobId) -> Joined {
+        let recent = self.recent();
+        let oldest = recent.front().map(|told| (told.record.seq, told.record.event.at));
+        let of_job = recent.iter().filter(|told| told.record.event.job == id).cloned().collect();
+        Joined { oldest, recent: of_job, live: self.watch_job(id) }
+    }
+
+    /// All that happens to one job from now on.
+    pub fn watch_job(&self, id: JobId) -> broadcast::Receiver<Arc<Told>> {
+        let mut jobs = self.jobs();
+        // Now and then those that nobody watches any more are let go.
+        if jobs.len() >= limits::WATCHED_JOBS && !jobs.contains_key(&id) {
+            jobs.retain(|_, sender| sender.receiver_count() > 0);
+        }
+        jobs.entry(id).or_insert_with(|| broadcast::channel(limits::JOB_LAG).0).subscribe()
     }
 
     /// How many watch.
     pub fn watchers(&self) -> usize {
-        self.inner.live.receiver_count()
+        let of_jobs: usize = self.jobs().values().map(broadcast::Sender::receiver_count).sum();
+        self.inner.live.receiver_count() + of_jobs
     }
 
     fn tell(&self, record: Arc<EventRecord>) {
@@ -103,6 +129,13 @@ impl Hub {
             recent.pop_front();
         }
         recent.push_back(Arc::clone(&told));
+        let job = told.record.event.job;
+        let mut jobs = self.jobs();
+        let unwatched = jobs.get(&job).is_some_and(|sender| sender.send(Arc::clone(&told)).is_err());
+        if unwatched {
+            jobs.remove(&job);
+        }
+        drop(jobs);
         // Nobody watching is no reason to stop.
         let _ = self.inner.live.send(told);
     }
@@ -123,6 +156,10 @@ impl Hub {
                 }
             }
         }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, HashMap<JobId, broadcast::Sender<Arc<Told>>>> {
+        self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Told>>> {

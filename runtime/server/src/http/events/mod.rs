@@ -17,10 +17,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::{EventKind, Job, JobId, Name, Refusal};
+use windlass_core::{EventKind, Job, JobId, Name, Refusal, Time};
 
 pub use self::hub::Hub;
-use self::hub::Told;
+use self::hub::{Joined, Told};
 pub use self::line::event_json;
 use self::watch::{Wanted, Watched, Watcher, is_end};
 use super::Api;
@@ -58,7 +58,22 @@ pub struct EventQuery {
 /// Everything that happens, as a live stream
 ///
 /// Every event that passes the filters, from now on or from the last one the client has seen.
-#[utoipa::path(get, path = "/events", tag = "events", params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")))]
+#[utoipa::path(
+    get,
+    path = "/events",
+    tag = "events",
+    params(
+        EventQuery,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "The last event that was seen: the stream goes on after it."
+        )
+    ),
+    responses(
+        (status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")
+    )
+)]
 pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     let wanted = wanted(&query)?;
@@ -95,7 +110,23 @@ pub struct JobEventQuery {
 /// What happens to one job, as a live stream that ends with it
 ///
 /// What is stored of one job's events, then those to come, until it has ended.
-#[utoipa::path(get, path = "/jobs/{id}/events", tag = "events", params(JobEventQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen: the stream goes on after it.")), responses((status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream"), (status = 204, description = "The job has ended, and the client has seen that.")))]
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/events",
+    tag = "events",
+    params(
+        JobEventQuery,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "The last event that was seen: the stream goes on after it."
+        )
+    ),
+    responses(
+        (status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream"),
+        (status = 204, description = "The job has ended, and the client has seen that.")
+    )
+)]
 pub async fn of_job(
     State(api): State<Api>,
     JobPath(id): JobPath,
@@ -104,11 +135,11 @@ pub async fn of_job(
 ) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     // Joined before the job is read: whatever happens after that comes live.
-    let (recent, live) = api.hub.join();
+    let Joined { oldest, recent, live } = api.hub.join_job(id);
     let log_live = api.store.watch_logs();
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
-    let (mut past, end_is_stored) = present_life(past_of(&api, &job, recent).await?, over);
+    let (mut past, end_is_stored) = present_life(past_of(&api, &job, oldest, recent).await?, over);
     past.retain(|told| last.is_none_or(|last| told.record.seq > last));
     if end_is_stored && past.is_empty() && last.is_some() {
         // The client has everything. This is the answer after which a browser does not come back.
@@ -124,7 +155,7 @@ pub async fn of_job(
 
 /// Only the log of a job, from a line on, until it has ended.
 pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
-    let live = api.hub.live();
+    let live = api.hub.watch_job(id);
     let log_live = api.store.watch_logs();
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
@@ -137,9 +168,7 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
 }
 
 /// The latest events of a job: from memory, and from disk when it is older than what is in memory.
-async fn past_of(api: &Api, job: &Job, recent: Vec<Arc<Told>>) -> Result<Vec<Arc<Told>>> {
-    let first = recent.first().map(|told| (told.record.seq, told.record.event.at));
-    let mut past: Vec<Arc<Told>> = recent.into_iter().filter(|told| told.record.event.job == job.id).collect();
+async fn past_of(api: &Api, job: &Job, first: Option<(u64, Time)>, mut past: Vec<Arc<Told>>) -> Result<Vec<Arc<Told>>> {
     if past.len() < limits::JOB_EVENTS && first.is_none_or(|(_, at)| at >= job.created_at) {
         let stored = api.store.events_of(job.id, job.created_at, limits::JOB_EVENTS).await?;
         let older = stored.into_iter().filter(|record| first.is_none_or(|(seq, _)| record.seq < seq));
@@ -186,14 +215,20 @@ pub struct Waited {
 /// Wait for the end of a job
 ///
 /// Answers as soon as the job has ended, or with how it stands when the time is up.
-#[utoipa::path(get, path = "/jobs/{id}/wait", tag = "events", params(WaitQuery), responses((status = 200, body = Waited)))]
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/wait",
+    tag = "events",
+    params(WaitQuery),
+    responses((status = 200, body = Waited))
+)]
 pub async fn wait(
     State(api): State<Api>,
     JobPath(id): JobPath,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Waited>> {
     let deadline = Instant::now() + wait_time(query.timeout.as_deref())?;
-    let mut live = api.hub.live();
+    let mut live = api.hub.watch_job(id);
     loop {
         let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
         let timed_out = !job.is_ended() && Instant::now() >= deadline;

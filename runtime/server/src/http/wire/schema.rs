@@ -82,3 +82,32 @@ fn moment(description: &str) -> Schema {
     let object = text().format(Some(format)).description(Some(description)).examples(["2030-01-31T12:00:00Z"]);
     Schema::Object(object.build())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use windlass_core::{JobId, Name};
+
+    use super::*;
+
+    fn example<T: PartialSchema>() -> serde_json::Value {
+        let schema = serde_json::to_value(T::schema()).expect("a schema");
+        schema["examples"][0].clone()
+    }
+
+    fn reads<T: PartialSchema + DeserializeOwned>() {
+        let example = example::<T>();
+        assert!(serde_json::from_value::<T>(example.clone()).is_ok(), "{example}");
+    }
+
+    #[test]
+    fn the_examples_are_what_the_server_takes() {
+        reads::<Moment>();
+        reads::<Span>();
+        for shown in [example::<Text>(), example::<Span>()] {
+            assert!(Span::parse(shown.as_str().expect("text")).is_ok(), "{shown}");
+        }
+        assert!(example::<JobIdText>().as_str().expect("text").parse::<JobId>().is_ok());
+        assert!(example::<NameText>().as_str().expect("text").parse::<Name>().is_ok());
+    }
+}
