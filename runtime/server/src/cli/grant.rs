@@ -100,9 +100,9 @@ impl Revoke {
 }
 
 impl Words {
-    /// What the words say, by themselves: for running without a server.
-    #[cfg_attr(not(test), allow(dead_code, reason = "`windlass run` takes the same words"))]
-    pub fn grant(self) -> anyhow::Result<Grant> {
+    /// What the words say, by themselves.
+    #[cfg(test)]
+    fn grant(self) -> anyhow::Result<Grant> {
         let mut grant = Grant::default();
         self.add(&mut grant)?;
         Ok(grant)
