@@ -180,6 +180,7 @@ impl World {
             scope,
             limit_key: rng.maybe(50, |rng| (*rng.pick(&KEYS).expect("there are keys")).to_owned()),
             target_worker: rng.maybe(12, |rng| (*rng.pick(&WORKERS).expect("there are workers")).to_owned()),
+            tags: rng.maybe(20, |rng| vec![("team".to_owned(), rng.below(3).to_string())]).unwrap_or_default(),
             created_by: Some(label),
             batch_id: rng.maybe(20, |rng| rng.pick(&batches).cloned()).flatten(),
             depends_on: (0..if rng.chance(25) { 1 + rng.below(3) } else { 0 })
