@@ -7,6 +7,7 @@
 mod agent;
 mod body;
 pub mod bounds;
+mod bulk;
 mod command;
 mod decide;
 pub mod egress;
@@ -32,6 +33,7 @@ mod webhook;
 
 pub use agent::{Agent, AgentStatus, Closing, Spending, Spent, StepStatus};
 pub use body::{Blob, Body, BodyKind, BodyRef};
+pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
 pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Reply, Retry, Word};
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};

@@ -13,6 +13,7 @@ pub mod config;
 mod dispatcher;
 mod figures;
 mod http;
+mod jq;
 mod kit;
 mod limits;
 mod registry;

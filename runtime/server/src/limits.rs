@@ -56,6 +56,20 @@ pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
+/// A text that is searched for, or a jq filter.
+pub const FILTER_TEXT: usize = 4_096;
+pub const FILTER_STATES: usize = 64;
+/// How long a jq filter may take on a handful of payloads; and in all, should the server have died meanwhile.
+pub const JQ_TIME: Duration = Duration::from_secs(2);
+pub const JQ_CPU: Duration = Duration::from_secs(60);
+pub const JQ_MEMORY: u64 = 1024 * 1024 * 1024;
+/// Searches by jq at once; each has up to two children. The others wait.
+pub const JQ_FILTERS: usize = 8;
+/// What a jq filter may yield for one payload before it counts as yielding nothing.
+pub const JQ_OUTPUTS: usize = 10_000;
+/// A bulk operation on more jobs than this runs in the background; on fewer, the caller waits so long.
+pub const BULK_WAITS: usize = 10_000;
+pub const BULK_PATIENCE: Duration = Duration::from_secs(60);
 /// Nodes in the picture of a flow, and neighbours of one node in it.
 pub const FLOW_NODES: usize = 300;
 pub const FLOW_CHILDREN: usize = 50;

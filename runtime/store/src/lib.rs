@@ -9,6 +9,7 @@ pub mod embedded;
 mod error;
 pub mod limits;
 mod request;
+pub mod search;
 mod store;
 
 pub use error::{Error, OpenError};

@@ -48,6 +48,30 @@ pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
 /// How often a store that could not write looks whether it can again.
 pub const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
+/// A search that looks at no more jobs than this is answered on the spot.
+pub const QUICK_ROWS: u64 = 5_000;
+/// Searches at once: those that are soon over, and those that are not. The others wait.
+pub const QUICK_SEARCHES: usize = 16;
+pub const LONG_SEARCHES: usize = 2;
+pub const WAITING_SEARCHES: usize = 32;
+pub const SEARCH_RETRY: Duration = Duration::from_secs(1);
+/// Threads of one long search.
+pub const SEARCH_THREADS: usize = 2;
+/// How long a search may take. It also bounds the age of the view it reads.
+pub const SEARCH_TIME: Duration = Duration::from_secs(30);
+/// Payloads handed to a sieve at once.
+pub const SIEVE_ROWS: usize = 512;
+pub const SIEVE_BYTES: usize = 1024 * 1024;
+/// Jobs in one bulk operation.
+pub const BULK_JOBS: usize = 5_000_000;
+/// Jobs of a bulk operation in one group commit.
+pub const BULK_STEP: usize = 256;
+/// Bulk operations that are over and still known.
+pub const BULKS_KEPT: usize = 1_000;
+/// Words on bulk operations that a watcher may fall behind.
+pub const BULK_NEWS: usize = 256;
+/// Bulk operations that are not over yet.
+pub const BULKS_OPEN: usize = 100;
 /// Addresses that events can be sent to.
 pub const WEBHOOKS: usize = 100;
 

@@ -11,11 +11,12 @@ use windlass_core::flow::{Batch, Chain, Family, NewBatch};
 use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, Body, BodyKind, Command, Effect, Job, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply,
-    Settings, Time, Webhook,
+    Action, AttemptError, Body, BodyKind, Bulk, BulkId, Command, Effect, Guard, Job, JobId, Name, NewJob, Plugin,
+    PluginCommand, QueueName, Reply, Settings, Time, Webhook,
 };
 
 use crate::embedded::{Embedded, Tally};
+use crate::search::{Page, Search};
 use crate::{
     Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
     OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
@@ -202,6 +203,54 @@ impl Store {
     pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
         match self {
             Store::Embedded(embedded) => embedded.jobs(list).await,
+        }
+    }
+
+    /// One page of what a filter finds. Reads a view of one moment, on threads that give way to the engine.
+    pub async fn search(&self, search: Search) -> Result<Page, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.search(search).await,
+        }
+    }
+
+    /// The ids of all that pass a filter at this moment, oldest first.
+    pub async fn search_ids(&self, search: Search) -> Result<Vec<JobId>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.search_ids(search).await,
+        }
+    }
+
+    /// Takes an action on many jobs on: durable when it returns, and carried out whatever crashes.
+    pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.start_bulk(action, guard, jobs).await,
+        }
+    }
+
+    pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.bulk(id).await,
+        }
+    }
+
+    /// Those that are known, the newest last.
+    pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.bulks().await,
+        }
+    }
+
+    /// Stops an operation after the step it is in; what it has done stays done.
+    pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.cancel_bulk(id).await,
+        }
+    }
+
+    /// Every operation, each time it has come further.
+    pub fn watch_bulks(&self) -> broadcast::Receiver<Bulk> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_bulks(),
         }
     }
 

@@ -10,6 +10,17 @@ use serde_json::Value;
 /// Which server to speak to, and how to show what it answers.
 #[derive(Debug, Args)]
 pub struct Remote {
+    #[command(flatten)]
+    address: Address,
+
+    /// For people or for programs
+    #[arg(long, value_enum, default_value = "text", global = true)]
+    pub output: Output,
+}
+
+/// Which server to speak to.
+#[derive(Debug, Args)]
+pub struct Address {
     /// Where the server is
     #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7070", global = true)]
     url: String,
@@ -17,10 +28,12 @@ pub struct Remote {
     /// The server's key, if it has one
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
+}
 
-    /// For people or for programs
-    #[arg(long, value_enum, default_value = "text", global = true)]
-    pub output: Output,
+impl From<Address> for Remote {
+    fn from(address: Address) -> Remote {
+        Remote { address, output: Output::Text }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +105,7 @@ impl Remote {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("{}/api/v1{path}", self.url.trim_end_matches('/'))
+        format!("{}/api/v1{path}", self.address.url.trim_end_matches('/'))
     }
 
     fn agent(&self, patience: Option<Duration>) -> ureq::Agent {
@@ -101,7 +114,7 @@ impl Remote {
     }
 
     fn with_key<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
-        match &self.api_key {
+        match &self.address.api_key {
             Some(key) => request.header("X-API-Key", key),
             None => request,
         }
@@ -109,7 +122,7 @@ impl Remote {
 
     fn answer(&self, called: Called) -> anyhow::Result<Value> {
         let mut response = called.map_err(|error| {
-            let url = &self.url;
+            let url = &self.address.url;
             anyhow!("cannot reach a server at {url}: {error}; start one with `windlass serve`, or name another with --url or WINDLASS_URL")
         })?;
         let status = response.status();
@@ -119,7 +132,7 @@ impl Remote {
             return Ok(body);
         }
         let Some(why) = body["error"].as_str() else {
-            bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.url);
+            bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.address.url);
         };
         match status.as_u16() {
             401 | 403 => bail!("{why}; give the key with --api-key or WINDLASS_API_KEY"),

@@ -6,10 +6,12 @@ mod bench;
 mod bench_guest;
 mod bench_http;
 mod bench_languages;
+mod bulk;
 mod client;
 mod completion;
 mod doctor;
 mod enqueue;
+mod filters;
 mod flow;
 mod grant;
 mod job;
@@ -17,6 +19,7 @@ mod plugin;
 mod queue;
 mod run;
 mod schedule;
+mod search;
 mod secret;
 mod serve;
 mod show;
@@ -43,6 +46,8 @@ enum Command {
     Run(run::Run),
     Enqueue(enqueue::Enqueue),
     Job(job::Job),
+    Search(search::Search),
+    Bulk(bulk::Bulk),
     Queue(queue::Queue),
     Batch(batch::Batch),
     Flow(flow::Flow),
@@ -57,6 +62,9 @@ enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completion(completion::Completion),
+    /// Started by the server for a search by jq
+    #[command(name = "jq-child", hide = true)]
+    JqChild,
     /// Started by the server for each component that it compiles
     #[command(name = COMPILE, hide = true)]
     Compile,
@@ -74,6 +82,8 @@ impl Cli {
             Command::Run(run) => run.run(),
             Command::Enqueue(enqueue) => enqueue.run(),
             Command::Job(job) => job.run(),
+            Command::Search(search) => done(search.run()),
+            Command::Bulk(bulk) => bulk.run(),
             Command::Queue(queue) => done(queue.run()),
             Command::Batch(batch) => done(batch.run()),
             Command::Flow(flow) => done(flow.run()),
@@ -88,6 +98,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
+            Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
             Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }

@@ -11,6 +11,7 @@ use windlass_store::JobList;
 use super::Api;
 use super::error::{Error, Result};
 use super::events::{self, StreamEvent};
+use super::filter::state;
 use super::job_view::{self, JobView, WholeJob};
 use super::read::{Body, JobPath, Query};
 use super::wire::{NameText, PriorityWord, Rfc3339};
@@ -66,24 +67,6 @@ pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Res
     Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect() }))
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct DeadQuery {
-    queue: Option<String>,
-    limit: Option<usize>,
-    #[serde(default)]
-    offset: usize,
-}
-
-/// Jobs that died
-///
-/// The dead letter queue.
-#[utoipa::path(get, path = "/dead", tag = "jobs", params(DeadQuery), responses((status = 200, body = Jobs)))]
-pub async fn dead(State(api): State<Api>, Query(query): Query<DeadQuery>) -> Result<Json<Jobs>> {
-    let DeadQuery { queue, limit, offset } = query;
-    list(State(api), Query(ListQuery { queue, state: Some("dead".to_owned()), limit, offset })).await
-}
-
 #[derive(Debug, Deserialize, ToSchema)]
 struct BulkGet {
     job_ids: Vec<String>,
@@ -116,15 +99,6 @@ pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJo
         }
     }
     Ok(Json(WholeJobs { jobs }))
-}
-
-fn state(word: &str) -> Result<windlass_core::State> {
-    use windlass_core::State;
-    let known = State::ALL.into_iter().find(|state| state.word() == word);
-    known.ok_or_else(|| {
-        let words = State::ALL.map(State::word).join(", ");
-        Error::field("state", format!("{word:?} is not a state; the states are {words}"))
-    })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

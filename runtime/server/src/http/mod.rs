@@ -12,11 +12,13 @@ pub mod wire;
 
 mod agent;
 mod batches;
+mod bulk;
 mod chains;
 mod children;
 mod enqueue;
 mod events;
 mod fetch;
+mod filter;
 mod flow_graph;
 mod flow_picture;
 mod flows;
@@ -30,6 +32,7 @@ mod policy;
 mod queue_settings;
 mod queues;
 mod schedules;
+mod search;
 mod secrets;
 mod settle;
 mod stats;
@@ -121,7 +124,13 @@ fn v1() -> Routes {
         .with(routes!(jobs::list))
         .with(routes!(stats::all))
         .with(routes!(jobs::bulk_get))
-        .with(routes!(jobs::dead))
+        .with(routes!(search::search))
+        .with(routes!(search::dead))
+        .with(routes!(bulk::start))
+        .with(routes!(bulk::list_bulks))
+        .with(routes!(bulk::show_bulk, bulk::delete_bulk))
+        .with(routes!(bulk::progress))
+        .with(routes!(bulk::cancel_bulk))
         .with(routes!(jobs::show, jobs::delete))
         .with(routes!(jobs::logs))
         .with(routes!(events::of_job))

@@ -15,7 +15,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::Api;
 use super::error::ErrorAnswer;
-use super::wire::{JobIdText, NameText};
+use super::wire::{BulkIdText, JobIdText, NameText};
 
 /// Routes of the server, each with its description.
 pub struct Routes {
@@ -197,7 +197,11 @@ fn path_parameters(path: &str, described: Option<&Value>) -> Option<Value> {
             continue;
         }
         let is_job = name == "id" && ["/jobs/", "/ack/", "/fail/"].iter().any(|part| path.contains(part));
-        let schema = if is_job { JobIdText::schema() } else { NameText::schema() };
+        let schema = match is_job {
+            true => JobIdText::schema(),
+            false if path.contains("/bulk/") => BulkIdText::schema(),
+            false => NameText::schema(),
+        };
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
     (!parameters.is_empty()).then_some(Value::Array(parameters))

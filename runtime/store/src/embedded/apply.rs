@@ -6,7 +6,7 @@ use windlass_core::{
 };
 
 use super::disk::{Disk, DiskError, Space};
-use super::engine::Engine;
+use super::engine::{Before, Engine};
 use super::keys::{self, TimerFor};
 use super::ready::Place;
 use super::{index, record};
@@ -95,6 +95,11 @@ impl<D: Disk> Engine<D> {
                 self.batch.delete(Space::Bodies, keys::body(id, kind));
             }
         }
+        if let Some(queue) = self.dirty.get_mut(&id).and_then(|before| before.lasting.take()) {
+            for ((space, key), _) in index::lasting(&old, queue) {
+                self.batch.delete(space, key);
+            }
+        }
         let mut owned = Vec::new();
         if old.last_error.is_some() {
             self.disk.each(Space::Errors, &keys::job(id), &mut |key, _| owned.push((Space::Errors, key.to_vec())))?;
@@ -123,8 +128,11 @@ impl<D: Disk> Engine<D> {
             return;
         }
         let before = match old {
-            Some(old) => index::keys_of(old, self.queues.get(&old.queue).map_or(0, |queue| queue.row.id)),
-            None => Vec::new(),
+            Some(old) => {
+                let queue = self.queues.get(&old.queue).map_or(0, |queue| queue.row.id);
+                Before { entries: index::keys_of(old, queue), lasting: Some(queue) }
+            }
+            None => Before::default(),
         };
         self.dirty.insert(id, before);
     }

@@ -1,7 +1,9 @@
 //! One commit per group: what was decided becomes one batch, and only once it is durable does anybody hear of it.
 
+use windlass_core::Job;
+
 use super::disk::{Batch, Disk, DiskError, Space};
-use super::engine::{Engine, META_KEY};
+use super::engine::{Before, Engine, META_KEY};
 use super::{index, keys, record};
 use crate::limits;
 
@@ -51,11 +53,14 @@ impl<D: Disk> Engine<D> {
 
     /// Writes each changed job once, and the difference of its index entries.
     fn gather_jobs(&mut self, timers: &mut Vec<(Vec<u8>, bool)>) {
-        for (id, before) in std::mem::take(&mut self.dirty) {
+        for (id, Before { entries: before, lasting }) in std::mem::take(&mut self.dirty) {
             let after = match self.jobs.get(id) {
                 Some(job) if !self.removed.contains(&id) => {
                     self.batch.put(Space::Jobs, keys::job(id), record::encode(job));
                     let queue = self.queues.get(&job.queue).map_or(0, |queue| queue.row.id);
+                    if lasting != Some(queue) {
+                        write_lasting(&mut self.batch, job, lasting, queue);
+                    }
                     index::entries(job, queue)
                 }
                 _ => {
@@ -136,6 +141,18 @@ impl<D: Disk> Engine<D> {
         }
         for outgoing in std::mem::take(&mut self.outbox) {
             self.waiting.lost.extend(outgoing.send());
+        }
+    }
+}
+
+/// The entries of a job that is new, or has come from another queue.
+fn write_lasting(batch: &mut Batch, job: &Job, from: Option<u32>, queue: u32) {
+    if let Some(from) = from {
+        batch.delete(Space::Born, keys::born(from, &keys::birth(job)));
+    }
+    for ((space, key), value) in index::lasting(job, queue) {
+        if space == Space::Born || from.is_none() {
+            batch.put(space, key, value);
         }
     }
 }

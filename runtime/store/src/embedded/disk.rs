@@ -33,6 +33,12 @@ pub enum Space {
     Webhooks,
     /// Which job holds which blob file.
     Blobs,
+    /// All jobs by queue and creation: written once, moved only with the queue.
+    Born,
+    /// Jobs by tag, scope, batch, parent and unique key, each in order of creation. Written once.
+    Marks,
+    /// Actions on many jobs at once, and how far they are.
+    Bulks,
     /// What the operator allows each plugin.
     Grants,
     /// Sealed by the server.
@@ -44,7 +50,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 22] = [
+    pub const ALL: [Space; 25] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -63,6 +69,9 @@ impl Space {
         Space::Schedules,
         Space::Webhooks,
         Space::Blobs,
+        Space::Born,
+        Space::Marks,
+        Space::Bulks,
         Space::Grants,
         Space::Secrets,
         Space::Links,
@@ -89,6 +98,9 @@ impl Space {
             Space::Schedules => "schedules",
             Space::Webhooks => "webhooks",
             Space::Blobs => "blobs",
+            Space::Born => "born",
+            Space::Marks => "marks",
+            Space::Bulks => "bulks",
             Space::Grants => "grants",
             Space::Secrets => "secrets",
             Space::Links => "links",

@@ -16,8 +16,8 @@ use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner, Settings, Time,
-    Token, Webhook, decide, retry,
+    Bulk, BulkId, Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner,
+    Settings, Time, Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -66,6 +66,14 @@ pub struct QueueState {
     pub line_touched: bool,
 }
 
+/// A job's index entries as they are on disk.
+#[derive(Default)]
+pub struct Before {
+    pub entries: Vec<(Space, Vec<u8>)>,
+    /// The queue under which its lasting entries lie; none when there are none.
+    pub lasting: Option<u32>,
+}
+
 pub struct Engine<D> {
     pub(super) disk: D,
     pub(super) tuning: limits::Tuning,
@@ -74,8 +82,8 @@ pub struct Engine<D> {
     pub(super) queues: HashMap<QueueName, QueueState>,
     pub(super) queue_names: HashMap<u32, QueueName>,
     pub(super) jobs: JobCache,
-    /// Jobs changed since the last commit, with the index entries they had before.
-    pub(super) dirty: FxHashMap<JobId, Vec<(Space, Vec<u8>)>>,
+    /// Jobs changed since the last commit, with what the disk holds of them.
+    pub(super) dirty: FxHashMap<JobId, Before>,
     pub(super) removed: FxHashSet<JobId>,
     /// Errors added since the last commit, by their claim.
     pub(super) new_errors: FxHashMap<JobId, Vec<u32>>,
@@ -104,6 +112,8 @@ pub struct Engine<D> {
     pub(super) schedules: BTreeMap<String, Schedule>,
     pub(super) webhooks: BTreeMap<String, Webhook>,
     pub(super) sweeps: Sweeps,
+    /// Actions on many jobs: those that are not over, and the latest that are.
+    pub(super) bulks: BTreeMap<BulkId, Bulk>,
     pub(super) flows: Flows,
     pub(super) next_event: u64,
     pub(super) events: Vec<Event>,

@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
-use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
 use crate::Durability;
 
 const MIB: u64 = 1024 * 1024;
@@ -65,8 +65,53 @@ impl FjallDisk {
         Ok(())
     }
 
+    /// What is stored at this moment, for a read of many parts. Not to be kept: what it sees cannot be cleared away.
+    pub fn view(&self) -> View {
+        View { snapshot: self.db.snapshot(), spaces: self.spaces.clone() }
+    }
+
     fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
+    }
+}
+
+/// All of the database as it was at one moment.
+#[derive(Clone)]
+pub struct View {
+    snapshot: Snapshot,
+    spaces: Vec<Keyspace>,
+}
+
+impl View {
+    pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
+        self.snapshot.get(&self.spaces[space as usize], key).map_err(io)
+    }
+
+    /// Pairs from `from` (inclusive) to `until` (exclusive); can be gone through from either end.
+    pub fn range(&self, space: Space, from: &[u8], until: &[u8]) -> Range {
+        // An empty range the wrong way round would be a panic inside fjall.
+        let until = until.max(from);
+        Range(self.snapshot.range(&self.spaces[space as usize], from..until))
+    }
+
+    pub fn under(&self, space: Space, prefix: &[u8]) -> Range {
+        self.range(space, prefix, &after_prefix(prefix))
+    }
+}
+
+/// A run of pairs of a view.
+pub struct Range(fjall::Iter);
+
+impl Iterator for Range {
+    type Item = Result<(Value, Value), DiskError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|guard| guard.into_inner().map_err(io))
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|guard| guard.into_inner().map_err(io))
     }
 }
 

@@ -62,6 +62,10 @@ impl<D: Disk> Engine<D> {
                 let value = self.change_schedule(change)?;
                 self.outbox.push(Outgoing::Done(answer, value));
             }
+            Request::Bulk { change, answer } => {
+                let value = self.change_bulk(change)?;
+                self.outbox.push(Outgoing::Bulk(answer, Box::new(value)));
+            }
             Request::Webhook { change, answer } => {
                 let value = self.change_webhook(change);
                 self.outbox.push(Outgoing::Done(answer, value));

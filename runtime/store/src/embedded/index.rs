@@ -1,10 +1,10 @@
 //! The index entries of a job: a pure function of its record. A move writes the difference, so a job is never in two
 //! places and never in none.
 
-use windlass_core::{BodyKind, BodyRef, Job, State};
+use windlass_core::{BodyKind, BodyRef, Job, JobId, State};
 
 use super::disk::Space;
-use super::keys::{self, TimerFor};
+use super::keys::{self, Mark, TimerFor};
 use super::ready::Place;
 use super::record::FORMAT;
 
@@ -43,6 +43,42 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
         }
     }
     out
+}
+
+/// The entries that a job has from its creation to its removal, with their value. Only a move to another queue changes one.
+pub fn lasting(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
+    let birth = keys::birth(job);
+    let mut value = vec![FORMAT];
+    if birth != job.id.to_bytes() {
+        // The id cannot be read off the key.
+        value.extend(job.id.to_bytes());
+    }
+    let mut out = vec![((Space::Born, keys::born(queue, &birth)), value.clone())];
+    out.extend(marks_of(job).map(|mark| {
+        let mut key = keys::marks(mark);
+        key.extend(birth);
+        ((Space::Marks, key), value.clone())
+    }));
+    out
+}
+
+/// All that a job can be found by, besides its queue.
+pub fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
+    let tags = job.tags.iter().map(|(name, value)| Mark::Tag(name, value));
+    let scope = job.scope.as_deref().map(Mark::Scope);
+    let batch = job.batch_id.as_deref().map(Mark::Batch);
+    let parent = job.parent.map(Mark::Parent);
+    let unique = job.unique.as_ref().map(|unique| Mark::Unique(&unique.key));
+    let chain = job.ties.as_ref().and_then(|ties| ties.chain).map(|place| Mark::Chain(place.first));
+    tags.chain(scope).chain(batch).chain(parent).chain(unique).chain(chain)
+}
+
+/// The job that a lasting entry names.
+pub fn named_by(key: &[u8], value: &[u8]) -> Option<JobId> {
+    match value.split_first() {
+        Some((_, id)) if !id.is_empty() => id.try_into().ok().map(JobId::from_bytes),
+        _ => keys::last_job(key),
+    }
 }
 
 pub fn lane_of(job: &Job, queue: u32) -> Vec<u8> {

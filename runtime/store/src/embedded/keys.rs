@@ -1,7 +1,7 @@
 //! How keys are built. Numbers are big-endian, so that key order is number order; texts end in a zero byte, which no
 //! text may contain.
 
-use windlass_core::{Blob, BodyKind, JobId, LockKey, Priority, State, Time};
+use windlass_core::{Blob, BodyKind, BulkId, Job, JobId, LockKey, Priority, State, Time};
 
 pub fn job(id: JobId) -> Vec<u8> {
     id.to_bytes().to_vec()
@@ -155,6 +155,73 @@ pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
     key.extend(id.to_bytes());
     key.push(kind as u8);
     key
+}
+
+/// Where a job stands in order of creation: the moment it was made, then the random part of its id. For most jobs these
+/// are the bytes of the id itself; the id of a child holds its parent's time.
+pub type Birth = [u8; 16];
+
+pub fn birth(job: &Job) -> Birth {
+    let mut birth = job.id.to_bytes();
+    birth[..6].copy_from_slice(&job.created_at.millis().to_be_bytes()[2..]);
+    birth
+}
+
+/// The first birth of a moment.
+pub fn births_from(at: Time) -> Birth {
+    JobId::new(Time(at.millis().min((1 << 48) - 1)), 0).to_bytes()
+}
+
+pub fn born(queue: u32, birth: &Birth) -> Vec<u8> {
+    let mut key = Vec::with_capacity(20);
+    key.extend(queue.to_be_bytes());
+    key.extend(birth);
+    key
+}
+
+/// Something a job carries all its life and can be found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark<'a> {
+    Tag(&'a str, &'a str),
+    Scope(&'a str),
+    Batch(&'a str),
+    Parent(JobId),
+    Unique(&'a str),
+    /// By the first job of the chain.
+    Chain(JobId),
+}
+
+/// All jobs with this mark. No mark's prefix is another's: texts come with their length.
+pub fn marks(mark: Mark<'_>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(48);
+    let mut text = |kind: u8, parts: &[&[u8]]| {
+        key.push(kind);
+        for part in parts {
+            key.extend((part.len() as u16).to_be_bytes());
+            key.extend(*part);
+        }
+    };
+    match mark {
+        Mark::Tag(name, value) => text(0, &[name.as_bytes(), value.as_bytes()]),
+        Mark::Scope(scope) => text(1, &[scope.as_bytes()]),
+        Mark::Batch(batch) => text(2, &[batch.as_bytes()]),
+        Mark::Parent(parent) => text(3, &[&parent.to_bytes()]),
+        Mark::Unique(unique) => text(4, &[unique.as_bytes()]),
+        Mark::Chain(first) => text(5, &[&first.to_bytes()]),
+    }
+    key
+}
+
+/// The list of jobs of a bulk operation is held like a body, of a kind of its own.
+pub fn blob_of_bulk(blob: &Blob, id: BulkId) -> Vec<u8> {
+    let mut key = blob.sha256.to_vec();
+    key.extend(id.to_bytes());
+    key.push(u8::MAX);
+    key
+}
+
+pub fn bulk(id: BulkId) -> Vec<u8> {
+    id.to_bytes().to_vec()
 }
 
 /// All who wait for a job.

@@ -2,8 +2,9 @@
 
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
+use windlass_core::{Bulk, Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time};
 
+use super::bulk::BulkChange;
 use crate::{Assignment, BatchMade, Claim, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 pub type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -82,6 +83,10 @@ pub enum Request {
         change: ScheduleChange,
         answer: Answer<()>,
     },
+    Bulk {
+        change: BulkChange,
+        answer: Answer<Bulk>,
+    },
     Webhook {
         change: WebhookChange,
         answer: Answer<()>,
@@ -103,6 +108,7 @@ impl Request {
             Request::Enqueue { jobs, .. } | Request::MakeBatch { jobs, .. } => jobs.iter().map(inline).sum(),
             Request::Ask { children, .. } => 256 + children.iter().map(inline).sum::<usize>(),
             Request::AskEach { asks, .. } => asks.len() * 256,
+            Request::Bulk { change: BulkChange::Step { jobs, .. }, .. } => jobs.len() * 256,
             Request::Log { lines, .. } => lines.iter().map(|line| line.text.len() + 16).sum(),
             _ => 256,
         }
@@ -113,6 +119,7 @@ impl Request {
         match self {
             Request::Enqueue { jobs, .. } | Request::MakeBatch { jobs, .. } => jobs.len(),
             Request::AskEach { asks, .. } => asks.len(),
+            Request::Bulk { change: BulkChange::Step { jobs, .. }, .. } => jobs.len(),
             _ => 1,
         }
     }
@@ -132,6 +139,7 @@ impl Request {
             Request::Secret { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
                 drop(answer.send(Err(error)))
             }
+            Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
         }
@@ -149,6 +157,7 @@ pub enum Outgoing {
     Settings(Answer<Settings>, Box<Result<Settings, Error>>),
     Count(Answer<u64>, Result<u64, Error>),
     Done(Answer<()>, Result<(), Error>),
+    Bulk(Answer<Bulk>, Box<Result<Bulk, Error>>),
     Plugin(Answer<Option<Plugin>>, Box<Result<Option<Plugin>, Error>>),
     Closed(oneshot::Sender<()>),
 }
@@ -170,6 +179,7 @@ impl Outgoing {
             Outgoing::Settings(answer, value) => drop(answer.send(*value)),
             Outgoing::Count(answer, value) => drop(answer.send(value)),
             Outgoing::Done(answer, value) => drop(answer.send(value)),
+            Outgoing::Bulk(answer, value) => drop(answer.send(*value)),
             Outgoing::Plugin(answer, value) => drop(answer.send(*value)),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }
@@ -188,6 +198,7 @@ impl Outgoing {
             Outgoing::Settings(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Count(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Done(answer, _) => drop(answer.send(Err(error))),
+            Outgoing::Bulk(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Plugin(answer, _) => drop(answer.send(Err(error))),
             Outgoing::Closed(answer) => drop(answer.send(())),
         }

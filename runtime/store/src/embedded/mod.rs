@@ -5,6 +5,7 @@
 
 mod apply;
 mod blobs;
+pub mod bulk;
 mod cache;
 mod commit;
 pub mod disk;
@@ -26,6 +27,7 @@ mod read_flow;
 pub mod ready;
 pub mod record;
 pub mod recover;
+mod search;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
@@ -45,7 +47,7 @@ use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
-    Blob, Body, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
+    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
 };
 
 use self::blobs::Blobs;
@@ -73,6 +75,10 @@ struct Inner {
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pulse: Arc<worker::Pulse>,
+    desk: search::Desk,
+    /// Wakes the driver of bulk operations.
+    bell: std::sync::mpsc::Sender<()>,
+    bulk_hub: broadcast::Sender<Bulk>,
     /// Ends with the store: the keeper thread watches it.
     _alive: Arc<()>,
 }

@@ -5,7 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock, mpsc::sync_channel};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex, RwLock};
 
 use tokio::sync::{broadcast, mpsc};
 
@@ -17,7 +18,7 @@ use super::keeper::Keeper;
 use super::recover::Alive;
 use super::witness::Witness;
 use super::worker::{Acknowledged, Pulse, Worker};
-use super::{Embedded, Inner, record, store_dir};
+use super::{Embedded, Inner, bulk, record, store_dir};
 use crate::{Clock, OpenError, Options, limits};
 
 /// The layout of the data folder as a whole.
@@ -57,6 +58,7 @@ impl Embedded {
             Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed).map_err(unreadable)?;
         engine.group(Vec::new(), clock.now()).map_err(unreadable)?;
 
+        let (bell, bell_receiver) = channel();
         let life = Arc::new(());
         let keeper = Keeper {
             pulse: pulse.clone(),
@@ -94,9 +96,14 @@ impl Embedded {
             tickets: AtomicU64::new(0),
             clock,
             pulse,
+            desk: Default::default(),
+            bell,
+            bulk_hub: broadcast::channel(limits::BULK_NEWS).0,
             _alive: life,
         };
-        Ok(Embedded { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        bulk::start(&inner, bell_receiver).map_err(folder)?;
+        Ok(Embedded { inner })
     }
 }
 

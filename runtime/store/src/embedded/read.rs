@@ -26,7 +26,7 @@ impl From<DiskError> for Error {
 }
 
 impl Embedded {
-    fn disk(&self) -> Result<FjallDisk, Error> {
+    pub(super) fn disk(&self) -> Result<FjallDisk, Error> {
         let shared = self.inner.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened".into() })
     }
@@ -226,7 +226,7 @@ impl Embedded {
     }
 }
 
-fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
+pub(super) fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
     let mut rows = Vec::new();
     let mut failed = None;
     disk.each(space, &[], &mut |_, value| match record::decode(space, value) {

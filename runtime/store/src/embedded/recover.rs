@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
+use windlass_core::{Bulk, Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -62,6 +62,7 @@ impl<D: Disk> Engine<D> {
             .into_iter()
             .map(|schedule| (schedule.name.clone(), schedule))
             .collect();
+        let bulks = read_all::<Bulk>(&disk, Space::Bulks)?.into_iter().map(|bulk| (bulk.id, bulk)).collect();
         let webhooks: BTreeMap<String, Webhook> =
             read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
@@ -95,6 +96,7 @@ impl<D: Disk> Engine<D> {
             schedules,
             webhooks,
             sweeps: Sweeps::default(),
+            bulks,
             flows: Flows::default(),
             events: Vec::new(),
             shown: 0,

@@ -3,6 +3,7 @@
 mod access;
 mod api;
 mod bad_input;
+mod bulk;
 mod command;
 mod crash;
 mod docs;
@@ -15,6 +16,7 @@ mod plugins;
 mod run;
 mod running;
 mod schedules;
+mod search;
 mod secrets;
 mod start_and_stop;
 mod swaps;

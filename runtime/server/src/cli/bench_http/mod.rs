@@ -1,10 +1,11 @@
 //! `windlass bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
 //!
 //! The server, the echo and the load are processes of their own: this program, started again. By turns, so that what else the
-//! machine does meets both. Reading order: `load` (the second process), `peer` (the echo).
+//! machine does meets both. Reading order: `load` (the second process), `peer` (the echo), `search`.
 
 pub mod load;
 pub mod peer;
+mod search;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
         None => say(&format!("{} is not there; `make plugins` builds it", setting.guest.display())),
     }
     figures.push(watchers(setting, span, rounds)?);
+    figures.extend(search::measure(setting, span, rounds)?);
     Ok(figures)
 }
 

@@ -7,7 +7,7 @@ mod time;
 mod words;
 
 pub use body::Shown;
-pub use schema::{JobIdText, NameText, StateWord};
+pub use schema::{BulkIdText, JobIdText, NameText, StateWord};
 pub use span::{Span, Text};
 pub use time::{Moment, Rfc3339};
 pub(super) use words::words;

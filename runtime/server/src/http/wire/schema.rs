@@ -32,6 +32,9 @@ pub struct NameText;
 /// The id of a job; only described, never made.
 pub struct JobIdText;
 
+/// The id of a bulk operation; only described, never made.
+pub struct BulkIdText;
+
 /// Where a job stands; only described, never made.
 pub struct StateWord;
 
@@ -63,6 +66,13 @@ described! {
             .pattern(Some("^job_[0-9A-Za-z]{26}$"))
             .description(Some("The id of a job. Ids sort by the time of their making."))
             .examples(["job_01J9Z3N5W7C4V8K2M6QXT0B1RD"])
+            .build()
+    );
+    BulkIdText as "BulkId" = Schema::Object(
+        text()
+            .pattern(Some("^bulk_[0-9A-Za-z]{26}$"))
+            .description(Some("The id of a bulk operation."))
+            .examples(["bulk_01J9Z3N5W7C4V8K2M6QXT0B1RD"])
             .build()
     );
     StateWord as "State" = Schema::Object(

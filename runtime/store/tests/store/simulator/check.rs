@@ -109,16 +109,18 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 fn implied(stored: &Stored) -> BTreeMap<Space, Rows> {
     let mut implied: BTreeMap<Space, Rows> = BTreeMap::new();
     for job in stored.jobs.values() {
-        for ((space, key), value) in index::entries(job, stored.queue_of(job)) {
+        let queue = stored.queue_of(job);
+        for ((space, key), value) in index::entries(job, queue).into_iter().chain(index::lasting(job, queue)) {
             implied.entry(space).or_default().insert(key, value);
         }
     }
     implied
 }
 
-/// `Ready` or `States`, never both and never neither; what runs here; and which job holds which blob.
+/// `Ready` or `States`, never both and never neither; what runs here; which job holds which blob; and all
+/// that searches go by.
 fn places(disk: &SimDisk, implied: &BTreeMap<Space, Rows>) {
-    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs] {
+    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs, Space::Born, Space::Marks] {
         let found = disk.all(space);
         let found: Vec<(&[u8], &[u8])> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let expected = implied.get(&space);

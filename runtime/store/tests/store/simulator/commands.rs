@@ -28,13 +28,13 @@ pub enum Asked {
     MakeBatch { jobs: Vec<NewJob>, answer: Receiver<BatchMade> },
     Seal { batch: String, answer: Receiver<Batch> },
     Claim { claim: Claim, deadline: Time, answer: Receiver<Vec<Assignment>> },
-    Ask { job: JobId, command: Command, children: Vec<NewJob>, answer: Receiver<Reply> },
+    Ask { job: JobId, command: Box<Command>, children: Vec<NewJob>, answer: Receiver<Reply> },
     Each { asks: Vec<(JobId, Command)>, answer: Receiver<Vec<Result<Reply, Error>>> },
     Log,
     Configure { queue: QueueName, settings: Box<Settings>, answer: Receiver<Settings> },
     Clear { queue: QueueName, answer: Receiver<u64> },
     RemoveQueue { queue: QueueName, answer: Receiver<u64> },
-    Plugin { name: Name, command: PluginCommand, answer: Receiver<Option<Plugin>> },
+    Plugin { name: Name, command: Box<PluginCommand>, answer: Receiver<Option<Plugin>> },
     Schedule { change: ScheduleChange, answer: Receiver<()> },
 }
 
@@ -180,6 +180,7 @@ impl World {
             scope,
             limit_key: rng.maybe(50, |rng| (*rng.pick(&KEYS).expect("there are keys")).to_owned()),
             target_worker: rng.maybe(12, |rng| (*rng.pick(&WORKERS).expect("there are workers")).to_owned()),
+            tags: rng.maybe(20, |rng| vec![("team".to_owned(), rng.below(3).to_string())]).unwrap_or_default(),
             created_by: Some(label),
             batch_id: rng.maybe(20, |rng| rng.pick(&batches).cloned()).flatten(),
             depends_on: (0..if rng.chance(25) { 1 + rng.below(3) } else { 0 })
@@ -332,7 +333,7 @@ impl World {
     fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
         let (sender, answer) = oneshot::channel();
         let request = Request::Ask { job, command: command.clone(), children: children.clone(), answer: sender };
-        (request, Asked::Ask { job, command, children, answer })
+        (request, Asked::Ask { job, command: Box::new(command), children, answer })
     }
 
     fn log(&mut self) -> (Request, Asked) {
@@ -385,7 +386,8 @@ impl World {
         let name: Name = self.rng.pick(&PLUGINS).expect("there are plugins").parse().expect("a name");
         let command = self.some_change();
         let (sender, answer) = oneshot::channel();
-        let request = Request::Plugin { name: name.clone(), command: Box::new(command.clone()), answer: sender };
+        let command = Box::new(command);
+        let request = Request::Plugin { name: name.clone(), command: command.clone(), answer: sender };
         (request, Asked::Plugin { name, command, answer })
     }
 

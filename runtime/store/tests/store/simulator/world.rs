@@ -218,7 +218,7 @@ impl World {
                 Asked::Claim { claim, .. } => causes.claims.push(claim.clone()),
                 Asked::Ask { job, command, children, .. } => {
                     self.expect_jobs(children);
-                    causes.commands.push((*job, command.clone()));
+                    causes.commands.push((*job, command.as_ref().clone()));
                 }
                 Asked::Each { asks, .. } => causes.commands.extend(asks.iter().cloned()),
                 Asked::Clear { queue, .. } | Asked::RemoveQueue { queue, .. } => {

@@ -1,0 +1,254 @@
+//! One action on many jobs: what it comes to for each of them, and how far it is. The list of jobs is fixed when it is
+//! asked for and lies in a file of its own; the store works through it and writes each step with the changes it made, so
+//! that a crash neither loses nor repeats any.
+
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use crate::{Blob, Command, Job, Priority, QueueName, Refusal, Reply, State, Time, bounds};
+
+/// An operation's identity: a ULID, written as `bulk_` and 26 characters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BulkId(pub u128);
+
+const PREFIX: &str = "bulk_";
+
+impl BulkId {
+    pub fn new(now: Time, random: u128) -> BulkId {
+        BulkId(Ulid::from_parts(now.millis(), random).0)
+    }
+
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl fmt::Display for BulkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", Ulid(self.0))
+    }
+}
+
+impl fmt::Debug for BulkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for BulkId {
+    type Err = Refusal;
+    fn from_str(text: &str) -> Result<BulkId, Refusal> {
+        let ulid = text.strip_prefix(PREFIX).and_then(|rest| Ulid::from_string(rest).ok());
+        ulid.map(|ulid| BulkId(ulid.0)).ok_or_else(|| Refusal::invalid("id", "it is `bulk_` and 26 characters"))
+    }
+}
+
+/// What is done to each of the jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    Retry,
+    Requeue,
+    Cancel { reason: String },
+    Move { queue: QueueName },
+    ChangePriority { priority: Priority },
+    Hold { reason: String },
+    Approve,
+    Reject { reason: String },
+    Delete,
+}
+
+impl Action {
+    pub const WORDS: [&'static str; 9] =
+        ["retry", "requeue", "cancel", "move", "change_priority", "hold", "approve", "reject", "delete"];
+
+    pub fn word(&self) -> &'static str {
+        match self {
+            Action::Retry => "retry",
+            Action::Requeue => "requeue",
+            Action::Cancel { .. } => "cancel",
+            Action::Move { .. } => "move",
+            Action::ChangePriority { .. } => "change_priority",
+            Action::Hold { .. } => "hold",
+            Action::Approve => "approve",
+            Action::Reject { .. } => "reject",
+            Action::Delete => "delete",
+        }
+    }
+
+    /// What is asked of one job.
+    pub fn command(&self) -> Command {
+        match self {
+            Action::Retry => Command::Retry,
+            Action::Requeue => Command::Requeue,
+            Action::Cancel { reason } => Command::Cancel { reason: reason.clone() },
+            Action::Move { queue } => Command::Move { queue: queue.clone(), reset_attempts: false, priority: None },
+            Action::ChangePriority { priority } => Command::Reprioritise { priority: *priority },
+            Action::Hold { reason } => Command::Hold { reason: reason.clone() },
+            Action::Approve => Command::Approve,
+            Action::Reject { reason } => Command::Reject { reason: reason.clone() },
+            Action::Delete => Command::Delete,
+        }
+    }
+}
+
+/// What must still be true of a job when its turn comes: it was chosen by a filter, and may have moved on since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    pub queue: Option<QueueName>,
+    /// Empty: any.
+    pub states: Vec<State>,
+}
+
+impl Guard {
+    pub fn admits(&self, job: &Job) -> bool {
+        self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && (self.states.is_empty() || self.states.contains(&job.state))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BulkStatus {
+    /// Its turn has not come: they run one after the other.
+    Queued,
+    Running,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl BulkStatus {
+    pub fn is_over(self) -> bool {
+        matches!(self, BulkStatus::Completed | BulkStatus::Failed | BulkStatus::Cancelled)
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            BulkStatus::Queued => "queued",
+            BulkStatus::Running => "running",
+            BulkStatus::Completed => "completed",
+            BulkStatus::Failed => "failed",
+            BulkStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// An operation as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bulk {
+    pub id: BulkId,
+    pub action: Action,
+    pub guard: Guard,
+    /// The ids, 16 bytes each, in the order they are gone through.
+    pub jobs: Blob,
+    pub status: BulkStatus,
+    pub total: u64,
+    /// How many of the list have been gone through.
+    pub processed: u64,
+    /// How many of those the action was carried out on.
+    pub affected: u64,
+    /// How many could not be, though they were in a state for it.
+    pub errors: u64,
+    /// Why it failed, or the first of the errors.
+    pub error: Option<String>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub finished_at: Option<Time>,
+}
+
+impl Bulk {
+    pub fn new(id: BulkId, action: Action, guard: Guard, jobs: Blob, now: Time) -> Bulk {
+        Bulk {
+            id,
+            action,
+            guard,
+            jobs,
+            status: BulkStatus::Queued,
+            total: jobs.len / 16,
+            processed: 0,
+            affected: 0,
+            errors: 0,
+            error: None,
+            created_at: now,
+            updated_at: now,
+            finished_at: None,
+        }
+    }
+
+    /// Counts what came of the action on one job. A job that is gone, or in a state in which this cannot be done, is passed
+    /// over; it is no error.
+    pub fn count(&mut self, came: Result<Reply, Refusal>) {
+        self.processed += 1;
+        match came {
+            Ok(Reply::Unchanged) => {}
+            Ok(_) => self.affected += 1,
+            Err(Refusal::NotFound { .. } | Refusal::WrongState { .. } | Refusal::NotActive { .. }) => {}
+            Err(refusal) => self.count_error(refusal.to_string()),
+        }
+    }
+
+    /// One that is no longer what it was chosen for.
+    pub fn pass_over(&mut self) {
+        self.processed += 1;
+    }
+
+    fn count_error(&mut self, mut why: String) {
+        self.errors += 1;
+        if why.len() > bounds::REASON_BYTES {
+            let cut = (0..=bounds::REASON_BYTES).rev().find(|at| why.is_char_boundary(*at)).unwrap_or(0);
+            why.truncate(cut);
+        }
+        self.error.get_or_insert(why);
+    }
+
+    /// A step has been made.
+    pub fn step(&mut self, now: Time) {
+        self.updated_at = now;
+        self.status = BulkStatus::Running;
+        if self.processed >= self.total {
+            self.end(BulkStatus::Completed, now);
+        }
+    }
+
+    pub fn end(&mut self, status: BulkStatus, now: Time) {
+        self.status = status;
+        self.updated_at = now;
+        self.finished_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobId;
+
+    fn bulk(jobs: u64) -> Bulk {
+        let blob = Blob { sha256: [0; 32], len: jobs * 16 };
+        Bulk::new(BulkId::new(Time(5), 1), Action::Retry, Guard::default(), blob, Time(5))
+    }
+
+    #[test]
+    fn jobs_in_other_states_are_passed_over_and_conflicts_are_errors() {
+        let mut bulk = bulk(4);
+        let id = JobId::new(Time(1), 1);
+        bulk.count(Ok(Reply::Now { state: State::Pending, next_attempt_at: None, runs_left: 1 }));
+        bulk.count(Err(Refusal::WrongState { action: "retry", id, state: State::Active, allowed: "dead" }));
+        bulk.count(Err(Refusal::not_found("job", id)));
+        bulk.step(Time(6));
+        assert_eq!((bulk.status, bulk.finished_at), (BulkStatus::Running, None));
+        bulk.count(Err(Refusal::Locked { action: "retry", id, holder: id }));
+        bulk.step(Time(7));
+        assert_eq!((bulk.processed, bulk.affected, bulk.errors), (4, 1, 1));
+        assert!(bulk.error.as_deref().is_some_and(|error| error.contains("unique key")), "{:?}", bulk.error);
+        assert_eq!((bulk.status, bulk.finished_at), (BulkStatus::Completed, Some(Time(7))));
+    }
+
+    #[test]
+    fn an_id_survives_its_text_form() {
+        let id = BulkId::new(Time(1_763_000_000_000), 42);
+        assert_eq!(id.to_string().parse::<BulkId>().expect("its own text"), id);
+        assert!("job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5".parse::<BulkId>().is_err());
+    }
+}

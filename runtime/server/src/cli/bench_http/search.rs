@@ -1,0 +1,119 @@
+//! Searches among very many jobs: how long they take, and what enqueueing loses meanwhile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use windlass_store::bench::{Figure, Goal};
+
+use super::load::{self, Shape};
+use super::{BATCH, Folder, Process, Setting, batch_body, median, say};
+
+/// The goals are for so many; with fewer, what reads every job is counted up.
+const MILLION: usize = 1_000_000;
+
+pub fn measure(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
+    let jobs = if setting.quick { MILLION / 10 } else { MILLION };
+    let folder = Folder::new(setting, "search")?;
+    let server = Process::serve(&folder.0)?;
+    fill(&server.url, jobs)?;
+    let mut indexed = Vec::new();
+    let times = if setting.quick { 20 } else { 100 };
+    for round in 0..times {
+        for request in [
+            json!({"tags": {"shard": (round % 10 * 7).to_string()}}),
+            json!({"queue": "search", "state": ["pending"]}),
+            json!({"scope": format!("user:{}", round * 11)}),
+            json!({"state": ["pending", "dead"], "order": "asc"}),
+        ] {
+            indexed.push(search(&server.url, &request)? * 1e3);
+        }
+    }
+    let indexed = median(indexed);
+    let scale = MILLION as f64 / jobs as f64;
+    let whole = |request: &Value| -> anyhow::Result<f64> {
+        let times: anyhow::Result<Vec<f64>> = (0..3).map(|_| search(&server.url, request)).collect();
+        Ok(median(times?) * scale)
+    };
+    let text = whole(&json!({"payload_contains": "user-4321\""}))?;
+    let jq = whole(&json!({"payload_jq": ".amount > 998"}))?;
+    let priority = whole(&json!({"sort": "priority"}))?;
+    say(&format!(
+        "{jobs} jobs: by an index {indexed:.1} ms; of a million: a text {text:.2} s, jq {jq:.2} s, sorted by priority {priority:.2} s"
+    ));
+    let (alone, beside) = enqueueing(&server.url, span, rounds)?;
+    let figure =
+        |name, value, unit, most| Figure { name, value, unit, limit: None, ratio: value, goal: Goal::AtMost(most) };
+    Ok(vec![
+        figure("search_indexed", indexed, "ms", 10.0),
+        figure("search_payload", text, "s", 2.0),
+        figure("search_jq", jq, "s", 2.0),
+        Figure {
+            name: "search_beside_enqueue",
+            value: beside,
+            unit: "jobs/s",
+            limit: Some(alone),
+            ratio: beside / alone,
+            goal: Goal::AtLeast(0.8),
+        },
+    ])
+}
+
+/// Jobs of which each can be told from the others.
+fn fill(url: &str, jobs: usize) -> anyhow::Result<()> {
+    let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+    let padding = "x".repeat(140);
+    for first in (0..jobs).step_by(BATCH) {
+        let job = |n: usize| {
+            json!({
+                "queue": "search",
+                "payload": {"user": format!("user-{n}"), "amount": n % 1_000, "text": padding},
+                "tags": {"shard": (n % 1_000).to_string()},
+                "scope": format!("user:{}", n % 5_000),
+            })
+        };
+        let batch: Vec<Value> = (first..first + BATCH).map(job).collect();
+        agent.post(format!("{url}/api/v1/enqueue/batch")).send_json(json!({ "jobs": batch }))?;
+    }
+    Ok(())
+}
+
+/// Seconds until the answer was read.
+fn search(url: &str, request: &Value) -> anyhow::Result<f64> {
+    let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+    let began = Instant::now();
+    let mut answer = agent.post(format!("{url}/api/v1/jobs/search")).send_json(request)?;
+    let answer: Value = answer.body_mut().with_config().limit(64 * 1024 * 1024).read_json()?;
+    let took = began.elapsed().as_secs_f64();
+    answer["total"].as_u64().with_context(|| format!("no total for {request}"))?;
+    Ok(took)
+}
+
+/// Jobs a second in batches, without and with somebody who searches all payloads again and again.
+fn enqueueing(url: &str, span: f64, rounds: usize) -> anyhow::Result<(f64, f64)> {
+    let shape = Shape::post(url, "/api/v1/enqueue/batch", &batch_body(), 4, span);
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for round in 0..=rounds {
+        let without = load::spawn(&shape)? * BATCH as f64;
+        let stop = AtomicBool::new(false);
+        let with = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    if search(url, &json!({"payload_contains": "no such text"})).is_err() {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            });
+            let rate = load::spawn(&shape);
+            stop.store(true, Ordering::Relaxed);
+            rate
+        })? * BATCH as f64;
+        say(&format!("{without:.0} jobs/s alone, {with:.0} jobs/s beside a search"));
+        if round > 0 {
+            alone.push(without);
+            beside.push(with);
+        }
+    }
+    Ok((median(alone), median(beside)))
+}

@@ -1,0 +1,187 @@
+//! Filters on payloads in the jq language, run where they can do no harm: in child processes of this same program, without
+//! an environment, with little memory, at the lowest priority, and killed when they take too long. Nothing that a filter
+//! does, be it to loop for ever, to recurse without end or to eat all memory, reaches the server.
+//!
+//! Reading order: `mod` (the server's side), `wire` (what goes between the two), `child` (the other side), `needles` (what
+//! can be told of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is [`child::run`].
+
+pub mod child;
+mod needles;
+mod wire;
+
+use std::fmt;
+use std::io::{BufReader, BufWriter};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use windlass_store::search::{Sieve, SieveError, Sift};
+
+use crate::limits;
+
+/// A filter that has been checked.
+pub struct Jq {
+    filter: String,
+    needles: Vec<Vec<u8>>,
+    /// The child that checked it: the first thread takes it.
+    first: Mutex<Option<Process>>,
+    watched: Arc<Watched>,
+    /// So many children there may be, and no more.
+    _turn: SemaphorePermit<'static>,
+}
+
+/// Filters that are at work.
+static TURNS: Semaphore = Semaphore::const_new(limits::JQ_FILTERS);
+
+impl fmt::Debug for Jq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Jq").field(&self.filter).finish()
+    }
+}
+
+impl Jq {
+    /// Checks a filter when its turn has come. It waits for a child process, on a thread that may wait.
+    pub async fn checked(filter: String) -> Result<Jq, SieveError> {
+        let stopping = || SieveError("the server is stopping".into());
+        let turn = TURNS.acquire().await.map_err(|_| stopping())?;
+        tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|_| stopping())?
+    }
+
+    fn new(filter: &str, turn: SemaphorePermit<'static>) -> Result<Jq, SieveError> {
+        let watched = Arc::new(Watched::default());
+        watch(Arc::downgrade(&watched));
+        let (process, needles) = Process::start(filter, &watched)?;
+        Ok(Jq { filter: filter.to_owned(), needles, first: Mutex::new(Some(process)), watched, _turn: turn })
+    }
+}
+
+impl Sieve for Jq {
+    fn needles(&self) -> &[Vec<u8>] {
+        &self.needles
+    }
+
+    fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
+        if let Some(process) = lock(&self.first).take() {
+            return Ok(Box::new(process));
+        }
+        Process::start(&self.filter, &self.watched).map(|(process, _)| Box::new(process) as Box<dyn Sift>)
+    }
+}
+
+/// The children of one filter.
+#[derive(Default)]
+struct Watched(Mutex<Vec<Arc<Watch>>>);
+
+/// One child, as its watcher sees it.
+struct Watch {
+    child: Mutex<Child>,
+    /// Since when it works on something.
+    busy: Mutex<Option<Instant>>,
+    late: std::sync::atomic::AtomicBool,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        for watch in lock(&self.0).iter() {
+            watch.end();
+        }
+    }
+}
+
+impl Watch {
+    fn end(&self) {
+        let mut child = lock(&self.child);
+        // It may have ended by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Ends children that take too long, until nobody wants them any more.
+fn watch(watched: Weak<Watched>) {
+    std::thread::spawn(move || {
+        while let Some(watched) = watched.upgrade() {
+            for watch in lock(&watched.0).iter() {
+                if lock(&watch.busy).is_some_and(|since| since.elapsed() > limits::JQ_TIME) {
+                    watch.late.store(true, std::sync::atomic::Ordering::Relaxed);
+                    watch.end();
+                }
+            }
+            drop(watched);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+/// A child process that holds the filter.
+struct Process {
+    watch: Arc<Watch>,
+    input: BufWriter<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(filter: &str, watched: &Watched) -> Result<(Process, Vec<Vec<u8>>), SieveError> {
+        let broken = |error: std::io::Error| SieveError(format!("jq cannot be run here: {error}"));
+        // The file may have been replaced since we started; the running program is still itself.
+        let program = std::path::Path::new("/proc/self/exe");
+        let program = if program.exists() { program.to_owned() } else { std::env::current_exe().map_err(broken)? };
+        let mut child = Command::new(program)
+            .arg("jq-child")
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(broken)?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(SieveError("jq cannot be run here: it has no pipes".into()));
+        };
+        let busy = Mutex::new(None);
+        let watch = Arc::new(Watch { child: Mutex::new(child), busy, late: Default::default() });
+        lock(&watched.0).push(watch.clone());
+        let mut process = Process { watch, input: BufWriter::new(input), output: BufReader::new(output) };
+        let checked = process.ask(|input| wire::write_filter(input, filter), wire::read_checked)?;
+        let needles = checked.map_err(SieveError)?;
+        Ok((process, needles))
+    }
+
+    /// Sends something and waits for the answer, while the watcher looks at the time.
+    fn ask<T>(
+        &mut self,
+        send: impl FnOnce(&mut BufWriter<ChildStdin>) -> std::io::Result<()>,
+        receive: impl FnOnce(&mut BufReader<ChildStdout>) -> std::io::Result<T>,
+    ) -> Result<T, SieveError> {
+        *lock(&self.watch.busy) = Some(Instant::now());
+        let came = send(&mut self.input).and_then(|()| receive(&mut self.output));
+        *lock(&self.watch.busy) = None;
+        came.map_err(|_| self.why_it_ended())
+    }
+
+    fn why_it_ended(&self) -> SieveError {
+        if self.watch.late.load(std::sync::atomic::Ordering::Relaxed) {
+            let most = limits::JQ_TIME.as_secs();
+            return SieveError(format!("the filter took longer than {most} s on a few payloads, and was stopped"));
+        }
+        SieveError("the filter needs more memory or goes deeper than it may, and was stopped".into())
+    }
+}
+
+impl Sift for Process {
+    fn sift(&mut self, payloads: &[Bytes]) -> Result<Vec<bool>, SieveError> {
+        self.ask(|input| wire::write_payloads(input, payloads), |output| wire::read_passes(output, payloads.len()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.watch.end();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,267 @@
+//! What passes a filter, and the best of it: a bounded heap, whatever the number of jobs.
+
+use std::collections::BinaryHeap;
+
+use bytes::Bytes;
+use memchr::memchr;
+use memchr::memmem::Finder;
+use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId};
+
+use super::plan::Stop;
+use super::source::Source;
+use super::{Failed, Task};
+use crate::embedded::disk::{DiskError, Space};
+use crate::embedded::fjall_disk::View;
+use crate::embedded::{keys, record};
+use crate::limits;
+use crate::search::{Place, Search, Sift};
+
+/// What is kept of what passes.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// The first few after the cursor, and how many there are in all.
+    Page { most: usize },
+    /// Every id, up to a bound.
+    Ids { most: usize },
+}
+
+/// The best so far.
+pub struct Top {
+    wanted: Wanted,
+    after: Option<Place>,
+    /// The worst of the best is on top.
+    heap: BinaryHeap<Place>,
+    pub ids: Vec<JobId>,
+    pub count: u64,
+}
+
+impl Top {
+    pub fn new(wanted: Wanted, search: &Search) -> Top {
+        let after = search.after.map(|cursor| cursor.place);
+        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0 }
+    }
+
+    pub fn add(&mut self, place: Place, id: JobId) -> Result<(), Failed> {
+        self.count += 1;
+        match self.wanted {
+            Wanted::Ids { most } => {
+                if self.ids.len() >= most {
+                    return Err(Failed::TooMany);
+                }
+                self.ids.push(id);
+            }
+            Wanted::Page { most } => self.keep(place, most),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, place: Place, most: usize) {
+        if self.after.is_some_and(|after| place <= after) {
+            return;
+        }
+        if self.heap.len() < most {
+            self.heap.push(place);
+        } else if let Some(mut worst) = self.heap.peek_mut().filter(|worst| place < **worst) {
+            *worst = place;
+        }
+    }
+
+    /// The worst that still has a place, once all places are taken.
+    pub fn worst(&self) -> Option<&Place> {
+        match self.wanted {
+            Wanted::Page { most } if self.heap.len() >= most => self.heap.peek(),
+            _ => None,
+        }
+    }
+
+    /// Takes in what another thread found.
+    pub fn merge(&mut self, other: Top) -> Result<(), Failed> {
+        self.count += other.count;
+        match self.wanted {
+            Wanted::Page { most } => other.heap.into_iter().for_each(|place| self.keep(place, most)),
+            Wanted::Ids { most } => {
+                if self.ids.len() + other.ids.len() > most {
+                    return Err(Failed::TooMany);
+                }
+                self.ids.extend(other.ids);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn into_sorted(self) -> Vec<Place> {
+        self.heap.into_sorted_vec()
+    }
+}
+
+/// One thread's part in a search.
+pub struct Judge<'a> {
+    pub view: &'a View,
+    pub task: &'a Task,
+    pub top: Top,
+    finder: Option<Finder<'a>>,
+    /// What a payload must hold for the sieve to let it pass.
+    needles: Vec<Finder<'a>>,
+    errors: Option<Finder<'a>>,
+    sift: Option<Box<dyn Sift>>,
+    /// Those that wait for the sieve, with their payloads.
+    waiting: Vec<(Place, JobId)>,
+    payloads: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(view: &'a View, task: &'a Task, wanted: Wanted) -> Result<Judge<'a>, Failed> {
+        let search = &task.search;
+        let sieve = search.sieve.as_deref();
+        Ok(Judge {
+            view,
+            task,
+            top: Top::new(wanted, search),
+            finder: search.filter.payload_finder(),
+            needles: sieve.map_or(&[][..], |sieve| sieve.needles()).iter().map(Finder::new).collect(),
+            errors: search.filter.error_contains.as_deref().map(Finder::new),
+            sift: sieve.map(|sieve| sieve.thread()).transpose()?,
+            waiting: Vec::new(),
+            payloads: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Whether anything but the record decides.
+    pub fn reads_payloads(&self) -> bool {
+        self.finder.is_some() || self.sift.is_some()
+    }
+
+    /// The cheap part of the payload's test.
+    pub fn may_pass(&self, payload: &[u8]) -> bool {
+        self.finder.as_ref().is_none_or(|finder| finder.find(payload).is_some())
+            && self.needles.iter().all(|needle| needle.find(payload).is_some() || memchr(b'\\', payload).is_some())
+    }
+
+    /// Goes through all that a source names. False when it gave up, as the stop says.
+    pub fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
+        for (seen, entry) in source.entries(self.view, &self.task.search)?.enumerate() {
+            let entry = entry?;
+            if let Some(stop) = &stop {
+                if stop.is_reached(&self.top, entry.at, &self.task.search) {
+                    return Ok(true);
+                }
+                if seen >= stop.rows {
+                    return Ok(false);
+                }
+            }
+            if seen.is_multiple_of(256) {
+                self.task.check_time()?;
+            }
+            self.look_at(entry.id)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads a job and judges it.
+    pub fn look_at(&mut self, id: JobId) -> Result<(), Failed> {
+        let Some(bytes) = self.view.get(Space::Jobs, &keys::job(id))? else { return Ok(()) };
+        let job: Job = record::decode(Space::Jobs, &bytes)?;
+        self.judge(&job, None)
+    }
+
+    /// Judges a job by its record first, then its errors, then its payload, which may have been read before.
+    pub fn judge(&mut self, job: &Job, payload: Option<Bytes>) -> Result<(), Failed> {
+        if !self.task.search.filter.admits(job) || !self.errors_pass(job)? {
+            return Ok(());
+        }
+        let place = Place::of(job, self.task.search.sort, self.task.search.order);
+        if !self.reads_payloads() {
+            return self.top.add(place, job.id);
+        }
+        let payload = match payload {
+            Some(payload) => payload,
+            None => match self.payload(job)? {
+                Some(payload) => payload,
+                None => return Ok(()),
+            },
+        };
+        if !self.may_pass(&payload) {
+            return Ok(());
+        }
+        if self.sift.is_none() {
+            return self.top.add(place, job.id);
+        }
+        self.bytes += payload.len();
+        self.waiting.push((place, job.id));
+        self.payloads.push(payload);
+        if self.waiting.len() >= limits::SIEVE_ROWS || self.bytes >= limits::SIEVE_BYTES {
+            self.sift()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the sieve decide about those that wait for it.
+    fn sift(&mut self) -> Result<(), Failed> {
+        let Some(sift) = self.sift.as_mut().filter(|_| !self.waiting.is_empty()) else { return Ok(()) };
+        self.task.check_time()?;
+        let passes = sift.sift(&self.payloads)?;
+        self.payloads.clear();
+        self.bytes = 0;
+        for ((place, id), passes) in self.waiting.drain(..).zip(passes) {
+            if passes {
+                self.top.add(place, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<Top, Failed> {
+        self.sift()?;
+        Ok(self.top)
+    }
+
+    fn errors_pass(&self, job: &Job) -> Result<bool, Failed> {
+        let Some(finder) = &self.errors else { return Ok(true) };
+        if job.last_error.as_ref().is_some_and(|error| finder.find(error.as_bytes()).is_some()) {
+            return Ok(true);
+        }
+        for pair in self.view.under(Space::Errors, &keys::job(job.id)) {
+            let (_, value) = pair?;
+            // A text lies in its record byte for byte, so most need not be read as one.
+            if finder.find(&value).is_none() {
+                continue;
+            }
+            let error: AttemptError = record::decode(Space::Errors, &value)?;
+            let backtrace = error.backtrace.as_ref().is_some_and(|text| finder.find(text.as_bytes()).is_some());
+            if backtrace || finder.find(error.error.as_bytes()).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn payload(&self, job: &Job) -> Result<Option<Bytes>, Failed> {
+        match job.payload {
+            BodyRef::None => Ok(None),
+            BodyRef::Inline { .. } => Ok(inline_payload(self.view, job)?),
+            BodyRef::Blob(blob) => {
+                let bytes = self.task.blobs.get(&blob);
+                bytes.map(Some).map_err(|error| Failed::Disk(DiskError::Io(error.to_string())))
+            }
+        }
+    }
+}
+
+/// The payload, where it lies in the database.
+pub fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError> {
+    if !matches!(job.payload, BodyRef::Inline { .. }) {
+        return Ok(None);
+    }
+    match view.get(Space::Bodies, &keys::body(job.id, BodyKind::Payload))? {
+        Some(value) => Ok(Some(unwrapped(value)?)),
+        None => Ok(None),
+    }
+}
+
+/// The bytes behind their format version, not copied.
+pub fn unwrapped(value: crate::embedded::disk::Value) -> Result<Bytes, DiskError> {
+    record::unwrap(Space::Bodies, &value)?;
+    Ok(Bytes::from_owner(value).slice(1..))
+}
