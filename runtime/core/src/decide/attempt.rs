@@ -285,7 +285,8 @@ pub(super) fn wait(
     if let Some(checkpoint) = checkpoint {
         take_checkpoint(&mut draft, job, checkpoint, case.now);
     }
-    if let Some(stop) = run.stop {
+    // To wait is to make room: a version that takes over finds the job when its children have ended.
+    if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
     let ties: &mut Ties = job.ties.get_or_insert_default();

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Desk, beat, cancel, complete, fail, hand_back, here, plain, queue, watch};
+use crate::flow::OnFailure;
 use crate::manifest::{Manifest, Retry as ManifestRetry};
 use crate::{
     AfterStop, Blob, Body, Checkpoint, Command, Effect, EventKind, Happening, NewCanary, Plugin, PluginCommand,
@@ -93,7 +94,8 @@ fn a_swap_that_waits_too_long_stops_the_attempt_and_charges_nobody() {
 #[test]
 fn what_ends_by_itself_during_a_swap_ends_as_it_would() {
     type Making = fn(Word) -> Command;
-    let table: [(Making, State); 3] = [
+    let table: [(Making, State); 4] = [
+        (|word| Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None }, State::Blocked),
         (complete, State::Completed),
         (|word| fail(word, Retry::Never), State::Dead),
         (|word| fail(word, Retry::Backoff), State::Retrying),
