@@ -122,6 +122,8 @@ pub const WATCHER_LAG: usize = 4_096;
 /// The same for those who watch one job; and how many watched jobs there are before the unwatched are looked for.
 pub const JOB_LAG: usize = 512;
 pub const WATCHED_JOBS: usize = 1_024;
+/// Events handed on before watchers get a turn, when there is much to make up for.
+pub const TOLD_AT_ONCE: usize = 64;
 /// Events read from the disk at once.
 pub const EVENT_PAGE: usize = 1_000;
 /// Events of one job that a late watcher gets.

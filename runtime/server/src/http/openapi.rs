@@ -133,6 +133,9 @@ fn finish(document: &mut Value) {
         "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
     });
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.values_mut().for_each(loosen);
+    }
     let Some(paths) = document["paths"].as_object_mut() else { return };
     let mut ids = BTreeSet::new();
     for (path, item) in paths {
@@ -147,6 +150,18 @@ fn finish(document: &mut Value) {
                 operation.insert("operationId".to_owned(), Value::from(id.clone()));
             }
             ids.insert(id);
+        }
+    }
+}
+
+/// A part of an object that may be missing as a whole is not null then: its fields are simply not there.
+fn loosen(schema: &mut Value) {
+    let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) else { return };
+    for part in parts {
+        let Some(forms) = part.get("oneOf").and_then(Value::as_array) else { continue };
+        if forms.iter().any(|form| form["type"] == "null") {
+            let forms: Vec<Value> = forms.iter().filter(|form| form["type"] != "null").cloned().collect();
+            *part = json!({ "anyOf": forms.into_iter().chain([json!({ "type": "object" })]).collect::<Vec<_>>() });
         }
     }
 }

@@ -145,9 +145,13 @@ impl Hub {
             match self.inner.store.events_after(last, limits::EVENT_PAGE).await {
                 Ok(page) if page.is_empty() => return last,
                 Ok(page) => {
-                    for record in page {
+                    for (count, record) in page.into_iter().enumerate() {
                         last = record.seq;
                         self.tell(Arc::new(record));
+                        // A page told at one go would leave quick watchers behind who share this thread.
+                        if count % limits::TOLD_AT_ONCE == 0 {
+                            tokio::task::yield_now().await;
+                        }
                     }
                 }
                 Err(error) => {
