@@ -54,8 +54,7 @@ fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {
             until: Until::End,
             period: secs(3600),
         }),
-        // Children of old parents carry an old time in their id.
-        id: parent.filter(|_| rng.chance(70)).map(|parent| JobId::child(parent, made.len() as u32)),
+        // A child's id carries its parent's time, which may be long ago.
         parent,
         limit_key: rng.maybe(30, word),
         hold_reason: rng.maybe(8, |_| "look".to_owned()),
