@@ -48,7 +48,8 @@ impl Family {
                 self.open += 1;
             }
             Some(state) if state.is_ended() => {
-                *self.ended(state) -= 1;
+                let ended = self.ended(state);
+                *ended = ended.saturating_sub(1);
                 self.open += 1;
             }
             Some(_) => {}
@@ -59,11 +60,11 @@ impl Family {
             (None, _) => Some(State::Cancelled),
         };
         if let Some(state) = ended {
-            self.open -= 1;
+            self.open = self.open.saturating_sub(1);
             *self.ended(state) += 1;
         }
         if is.is_none() {
-            self.kept_by -= 1;
+            self.kept_by = self.kept_by.saturating_sub(1);
         }
     }
 
