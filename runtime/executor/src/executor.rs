@@ -8,23 +8,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{self, Runtime};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 
 use crate::attempt::{Attempt, CancelReason};
 use crate::cache::Cache;
 use crate::compile::Compiler;
+use crate::elders::{Grown, Young};
 use crate::ended::{Ended, Outcome, Retry, Usage};
 use crate::error::{Error, Rejected};
 use crate::gate::Gate;
 use crate::host::Host;
 use crate::kept::Kept;
 use crate::limits;
+use crate::meter::CpuMeter;
 use crate::outbound::Network;
 use crate::plugin::Plugin;
 use crate::run::{self, Floor};
 use crate::stop::Dead;
-use crate::threads::lower_priority;
+use crate::threads::{leave_to_all_others, lower_priority};
 use crate::ticker::Ticker;
 
 /// How the executor is set up.
@@ -85,10 +87,16 @@ pub struct Executor {
 struct Inner {
     floor: Floor,
     compiler: Compiler,
-    /// Always there until `drop` takes it.
-    guests: Option<Runtime>,
+    /// Always there until `drop` takes them.
+    guests: Option<Guests>,
     /// Dropped after the guests' runtime has been told to end: it ticks the last ones off their threads.
     _ticker: Ticker,
+}
+
+/// The guests' threads. They share none with HTTP: beside four computing guests that took an answer from 0.1 ms to 600 ms.
+struct Guests {
+    young: Runtime,
+    elders: Runtime,
 }
 
 impl Executor {
@@ -99,7 +107,10 @@ impl Executor {
             None => None,
         };
         let compiler = Compiler::new(&engine, cache, &config)?;
-        let guests = guests(config.guest_threads.max(1)).map_err(Error::Thread)?;
+        let threads = config.guest_threads.max(1);
+        let young = guests(threads, "windlass-guest", lower_priority).map_err(Error::Thread)?;
+        let elders = guests(threads, "windlass-elder", leave_to_all_others).map_err(Error::Thread)?;
+        let guests = Guests { young, elders };
         let ticker = Ticker::start(engine.clone())?;
         let network = Network::new(&config.trusted).map_err(Error::Trust)?;
         let (beat, gate, kept) = (ticker.beat(), Gate::new(config.places), Kept::default());
@@ -115,12 +126,17 @@ impl Executor {
     /// Runs one attempt to its end, on the guests' own threads, in a fresh instance unless the attempt allows another. To drop the future is to stop the attempt
     /// dead and not be told how it ended.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
-        let running = run::run(self.inner.floor.clone(), plugin.clone(), attempt, host);
+        let cpu = Arc::new(CpuMeter::default());
+        let running = run::run(self.inner.floor.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
         let Some(guests) = &self.inner.guests else {
             return run::never_started(Dead::Cancelled(CancelReason::Shutdown));
         };
-        let mut task = StopOnDrop(guests.spawn(running));
-        match (&mut task.0).await {
+        let ended = match finished(guests.young.spawn(Young::new(running, cpu))).await {
+            Ok(Grown::Ended(ended)) => Ok(ended),
+            Ok(Grown::Elder(running)) => finished(guests.elders.spawn(running)).await,
+            Err(error) => Err(error),
+        };
+        match ended {
             Ok(ended) => ended,
             Err(error) if error.is_cancelled() => run::never_started(Dead::Cancelled(CancelReason::Shutdown)),
             Err(error) => crashed(&error.to_string()),
@@ -133,14 +149,21 @@ impl Drop for Inner {
         self.floor.kept.clear();
         if let Some(guests) = self.guests.take() {
             // Not the usual drop, which waits for every task and may not happen inside another runtime.
-            guests.shutdown_background();
+            guests.young.shutdown_background();
+            guests.elders.shutdown_background();
         }
     }
 }
 
-struct StopOnDrop(JoinHandle<Ended>);
+/// The end of a task, which is stopped when nobody waits for it any more.
+async fn finished<T>(task: JoinHandle<T>) -> Result<T, JoinError> {
+    let mut task = StopOnDrop(task);
+    (&mut task.0).await
+}
 
-impl Drop for StopOnDrop {
+struct StopOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for StopOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -159,13 +182,12 @@ fn crashed(reason: &str) -> Ended {
     }
 }
 
-/// Guests never share a runtime with HTTP: beside four computing guests that took an answer from 0.1 ms to 600 ms. The
-/// intervals of one make a worker look for timers and new tasks after every poll, since each poll may last a whole tick.
-fn guests(threads: usize) -> std::io::Result<Runtime> {
+/// The intervals of one make a worker look for timers and new tasks after every poll, since each poll may last a whole tick.
+fn guests(threads: usize, name: &str, on_start: fn()) -> std::io::Result<Runtime> {
     runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .thread_name("windlass-guest")
-        .on_thread_start(lower_priority)
+        .thread_name(name)
+        .on_thread_start(on_start)
         .event_interval(1)
         .global_queue_interval(1)
         .enable_all()

@@ -21,6 +21,7 @@ mod compile;
 mod complexity;
 mod componentize;
 
+mod elders;
 mod gate;
 mod kept;
 mod run;

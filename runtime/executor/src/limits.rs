@@ -91,6 +91,9 @@ impl Limits {
     }
 }
 
+/// Processor time after which an attempt goes on among those that compute for long. A handler in Python starts within it.
+pub const YOUNG: Duration = Duration::from_millis(20);
+
 /// How long an attempt may go on after its time is used up, to save a last checkpoint.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 

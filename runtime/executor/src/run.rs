@@ -40,8 +40,14 @@ pub(crate) struct Floor {
 
 type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
 
-/// Runs one attempt to its end.
-pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
+/// Runs one attempt to its end. `cpu` counts what it uses, for whoever decides where it is polled.
+pub(crate) async fn run(
+    floor: Floor,
+    plugin: Plugin,
+    attempt: Attempt,
+    host: Arc<dyn Host>,
+    cpu: Arc<CpuMeter>,
+) -> Ended {
     let memory = attempt.limits.memory_bytes;
     let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
     let waiting = Life::begin(Instant::now());
@@ -57,7 +63,6 @@ pub(crate) async fn run(floor: Floor, plugin: Plugin, attempt: Attempt, host: Ar
     let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
     let stop = Stop::new(attempt.cancel.clone(), time_up);
     let life = Arc::new(Life::begin(began));
-    let cpu = Arc::new(CpuMeter::default());
     let job = job(&attempt);
     let stall_timeout = attempt.limits.stall_timeout;
     let parts = Parts {

@@ -15,6 +15,28 @@ pub(crate) fn lower_priority() {
     }
 }
 
+/// Puts the calling thread behind even those: whoever else wakes up takes the processor from it at once. Between two threads of
+/// any other priority the one that computes keeps it until its slice of some milliseconds is used up.
+pub(crate) fn leave_to_all_others() {
+    lower_priority();
+    #[cfg(target_os = "linux")]
+    if let Err(error) = idle_policy() {
+        tracing::debug!(%error, "cannot give a thread the idle policy");
+    }
+}
+
+/// No crate that we have offers this call.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn idle_policy() -> std::io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: 0 names the calling thread, and `param` lives through the call, which only reads it.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// The processor time that the calling thread has used so far.
 pub(crate) fn cpu_clock() -> Duration {
     read(ClockId::ThreadCPUTime)

@@ -37,9 +37,9 @@ async fn a_trap_right_after_a_checkpoint_keeps_it_and_its_children() {
 async fn a_slow_disk_is_not_the_silence_of_the_guest() {
     let guest = compiled(hostile("spawn-bomb")).await;
     let host = Arc::new(Recorder::default());
-    *host.disk.lock().expect("no panic") = Duration::from_millis(300);
+    *host.disk.lock().expect("no panic") = Duration::from_secs(3);
     let running = start_with(&guest, "{}", Arc::clone(&host), |attempt| {
-        attempt.limits.stall_timeout = Some(Duration::from_millis(60));
+        attempt.limits.stall_timeout = Some(Duration::from_millis(1_500));
         attempt.limits.children = 3;
     });
     let ended = running.ended().await;
