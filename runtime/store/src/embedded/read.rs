@@ -11,7 +11,7 @@ use windlass_core::{
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
-use super::fjall_disk::FjallDisk;
+use super::fjall_disk::{FjallDisk, View};
 use super::ready::Place;
 use super::{Embedded, keys, on_a_thread_of_its_own, record, stream};
 use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow};
@@ -40,11 +40,9 @@ impl Embedded {
         on_a_thread_of_its_own(move || read(&disk).map_err(Error::from)).await
     }
 
+    /// Read from a view: outside one a commit shows itself part by part, and a record could name a body that is not there yet.
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
-        match self.disk()?.get(Space::Jobs, &keys::job(id))? {
-            Some(bytes) => Ok(Some(record::decode(Space::Jobs, &bytes)?)),
-            None => Ok(None),
-        }
+        job_in(&self.disk()?.view(), id)
     }
 
     pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
@@ -56,11 +54,12 @@ impl Embedded {
     }
 
     async fn inline_body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
-        if let Some(bytes) = self.disk()?.get(Space::Bodies, &keys::body(job.id, kind))? {
+        let view = self.disk()?.view();
+        if let Some(bytes) = view.get(Space::Bodies, &keys::body(job.id, kind))? {
             return Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?)));
         }
         // Gone since the record was read, or lost?
-        match self.job(job.id).await? {
+        match job_in(&view, job.id)? {
             Some(now) if now.body(kind) == job.body(kind) => {
                 Err(Error::Damaged { what: format!("the {kind:?} of job {} is not there", job.id) })
             }
@@ -223,6 +222,13 @@ impl Embedded {
             None => Meta::default(),
         };
         Ok(EventBounds { from: meta.events_from, reserved: meta.events_reserved })
+    }
+}
+
+fn job_in(view: &View, id: JobId) -> Result<Option<Job>, Error> {
+    match view.get(Space::Jobs, &keys::job(id))? {
+        Some(bytes) => Ok(Some(record::decode(Space::Jobs, &bytes)?)),
+        None => Ok(None),
     }
 }
 

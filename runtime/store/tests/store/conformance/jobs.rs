@@ -262,3 +262,26 @@ async fn a_queue_is_removed_with_its_jobs_but_not_under_running_ones() {
     let fresh = house.put(job("mail")).await;
     assert_eq!(house.claim("mail").await.expect("a new queue of that name").job.id, fresh);
 }
+
+/// A commit reaches the parts of the database one after the other; whoever reads meanwhile must not see half of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_job_that_is_seen_completed_has_its_result() {
+    let house = House::new();
+    for _ in 0..300 {
+        let id = house.put(job("mail")).await;
+        let claimed = house.claim("mail").await.expect("it waits");
+        let store = house.store.clone();
+        let reader = tokio::spawn(async move {
+            loop {
+                let seen = store.job(id).await.expect("reads").expect("is there");
+                let result = store.body(&seen, BodyKind::Result).await.expect("a result that is named is there");
+                if seen.is_ended() {
+                    return result;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        house.store.ask(id, done_with(&claimed, "\"ok\""), Vec::new()).await.expect("completed");
+        assert_eq!(reader.await.expect("no panic").as_deref(), Some(&b"\"ok\""[..]));
+    }
+}
