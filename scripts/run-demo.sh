@@ -20,7 +20,7 @@ START_TIMEOUT_S=60
 say "building the server (the first time this takes several minutes)"
 # As `make test` builds it: another choice of packages means other features, and wasmtime built twice.
 cargo build --workspace --all-targets
-plugins/build.sh
+plugins/build.sh digest
 
 # A wildcard address is no place to connect to; the loopback behind it is.
 port=${LISTEN##*:}
