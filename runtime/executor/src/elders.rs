@@ -59,7 +59,7 @@ mod tests {
         let mut rounds = 0;
         let meter = Arc::clone(&cpu);
         let attempt = std::future::poll_fn(move |context| {
-            meter.charge(|| (0..100_000u64).for_each(|n| _ = black_box(n)));
+            meter.charge(|| (0..5_000u64).for_each(|n| _ = black_box(n)));
             rounds += 1;
             context.waker().wake_by_ref();
             if meter.used() > YOUNG * 2 { Poll::Ready(rounds) } else { Poll::Pending }
