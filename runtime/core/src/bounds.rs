@@ -26,6 +26,17 @@ pub const CHAIN_BYTES: usize = 64 * 1024;
 /// What the callback of a batch may be given.
 pub const CALLBACK_BYTES: usize = 64 * 1024;
 
+/// The last round of a queue: a child of a job in it is refused.
+pub const ROUNDS: u32 = 100_000;
+/// Records, and marks, that come with one result or checkpoint.
+pub const NOTES: usize = 256;
+pub const NOTES_BYTES: usize = 1024 * 1024;
+pub const RECORD_KEY_BYTES: usize = 1024;
+pub const RECORD_BYTES: usize = 64 * 1024;
+pub const MARK_BYTES: usize = 256;
+/// Records one job may write: they go with it, in one commit.
+pub const RECORDS_OF_A_JOB: usize = 10_000;
+
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
 pub const TIMELINE: usize = 64;
 /// How many attempt errors are kept for a job.

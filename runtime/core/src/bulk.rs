@@ -50,23 +50,36 @@ impl FromStr for BulkId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Retry,
+    /// From the start, with all that is below it made anew.
+    Rebuild,
     Requeue,
-    Cancel { reason: String },
-    Move { queue: QueueName },
-    ChangePriority { priority: Priority },
-    Hold { reason: String },
+    Cancel {
+        reason: String,
+    },
+    Move {
+        queue: QueueName,
+    },
+    ChangePriority {
+        priority: Priority,
+    },
+    Hold {
+        reason: String,
+    },
     Approve,
-    Reject { reason: String },
+    Reject {
+        reason: String,
+    },
     Delete,
 }
 
 impl Action {
-    pub const WORDS: [&'static str; 9] =
-        ["retry", "requeue", "cancel", "move", "change_priority", "hold", "approve", "reject", "delete"];
+    pub const WORDS: [&'static str; 10] =
+        ["retry", "rebuild", "requeue", "cancel", "move", "change_priority", "hold", "approve", "reject", "delete"];
 
     pub fn word(&self) -> &'static str {
         match self {
             Action::Retry => "retry",
+            Action::Rebuild => "rebuild",
             Action::Requeue => "requeue",
             Action::Cancel { .. } => "cancel",
             Action::Move { .. } => "move",
@@ -82,6 +95,7 @@ impl Action {
     pub fn command(&self) -> Command {
         match self {
             Action::Retry => Command::Retry,
+            Action::Rebuild => Command::Rebuild,
             Action::Requeue => Command::Requeue,
             Action::Cancel { reason } => Command::Cancel { reason: reason.clone() },
             Action::Move { queue } => Command::Move { queue: queue.clone(), reset_attempts: false, priority: None },

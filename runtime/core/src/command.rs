@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::flow::{Chain, OnFailure};
+use crate::flow::{Chain, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, Plugin, Priority,
-    Progress, Queue, Runner, Spent, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, NewMark, NewRecord,
+    Notes, Plugin, Priority, Progress, Queue, Runner, Spent, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
@@ -22,6 +22,7 @@ pub enum Command {
         usage: Usage,
         /// What else was said; nothing by most.
         closing: Option<Box<Closing>>,
+        notes: Option<Box<Notes>>,
     },
     Fail {
         word: Word,
@@ -34,6 +35,7 @@ pub enum Command {
         word: Word,
         on_child_failure: OnFailure,
         checkpoint: Option<Checkpoint>,
+        notes: Option<Box<Notes>>,
     },
     /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
     HandBack {
@@ -51,12 +53,16 @@ pub enum Command {
         progress: Option<Progress>,
         checkpoint: Option<Checkpoint>,
         spent: Option<Box<Spent>>,
+        /// Only with a checkpoint.
+        notes: Option<Box<Notes>>,
     },
 
     Cancel {
         reason: String,
     },
     Retry,
+    /// From the start, and all that is below it is removed first, so that it is made anew and nothing is doubled.
+    Rebuild,
     Requeue,
     Move {
         queue: crate::QueueName,
@@ -89,6 +95,12 @@ pub enum Command {
         dependency: JobId,
         state: State,
     },
+    /// Its round may run.
+    RoundStarted,
+    /// An ancestor is rebuilt: all that is below it goes, then the job.
+    Clear,
+    /// Nothing is left below it.
+    Cleared,
     /// All its children have ended.
     Joined,
     /// A child has failed, and its policy is to fail with it.
@@ -145,6 +157,10 @@ pub struct Facts<'a> {
     pub children: u32,
     /// For an enqueue: the jobs it depends on, and where they stand.
     pub dependencies: Vec<(JobId, State)>,
+    /// Of its queue, when that has rounds.
+    pub rounds: Option<RoundFacts>,
+    /// For a move: those of the queue where it goes.
+    pub target_rounds: Option<RoundFacts>,
 }
 
 /// What a command comes to: all of it is committed, or nothing.
@@ -161,6 +177,16 @@ pub enum Change {
     Job(Box<Job>),
     /// The job and all that belongs to it.
     Remove(JobId),
+    /// The same, of one that will be made anew: no number remembers it.
+    Forget(JobId),
+    /// A record under the job's own queue.
+    Record {
+        job: JobId,
+        record: NewRecord,
+    },
+    Mark(NewMark),
+    /// All records of the job go.
+    DropRecords(JobId),
     Body {
         job: JobId,
         kind: BodyKind,

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::RoundEvent;
 use crate::{JobId, PluginEvent, Progress, QueueName, Reason, Time};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
-    /// `JobId::NONE`, and the plugin's own name for the queue, when it is about a plugin.
+    /// `JobId::NONE` when it is about a round of the queue, or about a plugin, whose own name is then the queue's.
     pub job: JobId,
     pub queue: QueueName,
     pub scope: Option<String>,
@@ -17,9 +18,11 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
     Enqueued,
-    /// It waits for so many other jobs.
+    /// It waits: for so many other jobs, for its round, or for all below it to be cleared.
     Blocked {
         waits_for: u32,
+        /// The round it waits for, when it waits for nothing else.
+        round: Option<u32>,
     },
     /// It waits for nobody any more, only for its time.
     Scheduled {
@@ -70,11 +73,13 @@ pub enum EventKind {
     Deleted,
     /// Something happened to a plugin.
     Plugin(PluginEvent),
+    /// A round of the queue has started or ended.
+    Round(RoundEvent),
 }
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 28] = [
+    pub const WORDS: [&'static str; 30] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -103,6 +108,8 @@ impl EventKind {
         "plugin.rolled_back",
         "plugin.version_removed",
         "plugin.removed",
+        "round.started",
+        "round.ended",
     ];
 
     /// The name in the stream.
@@ -127,6 +134,7 @@ impl EventKind {
             EventKind::Moved { .. } => "moved",
             EventKind::Deleted => "deleted",
             EventKind::Plugin(event) => event.happening.word(),
+            EventKind::Round(event) => event.word(),
         }
     }
 }

@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Chain, Dependency, OnFailure, Ties};
+use crate::flow::{Chain, Clearing, Dependency, OnFailure, Ties};
 use crate::{
     Agent, Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Spending, StepStatus, Time,
     Token, Unique, bounds,
 };
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
-/// waits for approval, `blocked` for other jobs.
+/// waits for approval, `blocked` for other jobs or its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum State {
     Scheduled,
@@ -74,6 +74,8 @@ pub struct Job {
     pub target_worker: Option<String>,
     pub unique: Option<Unique>,
     pub parent: Option<JobId>,
+    /// Its level, in a queue that runs level by level.
+    pub round: Option<u32>,
     pub batch_id: Option<String>,
     /// The schedule that made it.
     pub schedule: Option<String>,
@@ -134,6 +136,8 @@ pub struct Job {
     pub ended_by: Option<Token>,
     /// How many children it has spawned for good: the next ordinal.
     pub children: u32,
+    /// How many records it has written since it was enqueued or rebuilt.
+    pub records: u32,
     /// What it has to do with other jobs, besides its parent and its batch.
     pub ties: Option<Box<Ties>>,
     pub timeline: Timeline,
@@ -157,6 +161,17 @@ impl Job {
     /// How many children others have put under it.
     pub fn adopted(&self) -> u32 {
         self.ties.as_ref().map_or(0, |ties| ties.adopted)
+    }
+
+    /// What becomes of it once all below it is gone, when that is under way.
+    pub fn clearing(&self) -> Option<Clearing> {
+        self.ties.as_ref().and_then(|ties| ties.clearing)
+    }
+
+    /// The round that it waits for, when it waits for nothing else.
+    pub fn waits_for_round(&self) -> Option<u32> {
+        let tied = |ties: &Ties| ties.waits_for > 0 || ties.waits_for_children.is_some() || ties.clearing.is_some();
+        self.round.filter(|_| self.state == State::Blocked && !self.ties.as_deref().is_some_and(tied))
     }
 
     /// Where one of its bodies is.
@@ -244,6 +259,8 @@ pub enum AfterStop {
     },
     Expire,
     Delete,
+    /// All that is below it goes first, then the job: it is below one that is rebuilt.
+    Clear,
 }
 
 /// What a handler says of how far it is.

@@ -24,6 +24,7 @@ mod plugin;
 mod policy;
 pub mod quantity;
 mod queue;
+mod record;
 mod refusal;
 pub mod retry;
 pub mod schedule;
@@ -48,6 +49,7 @@ pub use plugin::{
 };
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
 pub use queue::{Counts, Histogram, Keep, Queue, Retention, Settings};
+pub use record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use refusal::Refusal;
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, Until, Within};

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::Gate;
 use crate::limits::Rate;
 use crate::{PolicyChoice, QueueName, Refusal, State, Time, bounds};
 
@@ -32,6 +33,10 @@ pub struct Settings {
     /// After each such span of waiting a job counts as one priority more urgent. Absent: strict.
     pub ageing: Option<Duration>,
     pub retention: Retention,
+    /// It runs level by level: a round starts when all jobs of those before it have ended.
+    pub rounds: bool,
+    /// How far it stays behind another queue with rounds.
+    pub gate: Option<Gate>,
 }
 
 /// How long and how many ended jobs are kept. `None` takes the default; a count of `None` means no bound.
@@ -104,6 +109,11 @@ impl Histogram {
 impl Counts {
     pub fn of(&self, state: State) -> u64 {
         self.now[state as usize]
+    }
+
+    /// Jobs that have not ended.
+    pub fn open(&self) -> u64 {
+        State::ALL.into_iter().filter(|state| !state.is_ended()).map(|state| self.of(state)).sum()
     }
 
     pub fn leave(&mut self, state: State) {

@@ -15,6 +15,6 @@ mod store;
 pub use error::{Error, OpenError};
 pub use request::{
     Assignment, BatchMade, By, Claim, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
+    QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, WebhookChange,
 };
 pub use store::{Clock, Durability, Options, Store};

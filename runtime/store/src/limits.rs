@@ -66,6 +66,8 @@ pub const SIEVE_BYTES: usize = 1024 * 1024;
 pub const BULK_JOBS: usize = 5_000_000;
 /// Jobs of a bulk operation in one group commit.
 pub const BULK_STEP: usize = 256;
+/// Bytes of values in one page of records, and one value more.
+pub const RECORDS_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Bulk operations that are over and still known.
 pub const BULKS_KEPT: usize = 1_000;
 /// Words on bulk operations that a watcher may fall behind.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass_core::flow::{Course, Round};
 use windlass_core::schedule::Schedule;
 use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
 
@@ -65,6 +66,33 @@ pub struct QueueView {
     /// The plugin that serves it; `None`: external workers fetch from it.
     pub served_by: Option<String>,
     pub oldest_pending_at: Option<Time>,
+    /// Where it is, when it runs level by level.
+    pub rounds: Option<RoundsView>,
+}
+
+/// Where a queue with rounds is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundsView {
+    pub course: Course,
+    /// What its round waits for, in words.
+    pub waits_for: Option<String>,
+}
+
+/// The numbers of one round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundRow {
+    pub number: u32,
+    pub round: Round,
+}
+
+/// Which jobs of a queue are taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepFor {
+    /// The dead ones.
+    pub failed: bool,
+    /// Those whose records are marked.
+    pub marked: bool,
+    pub cancelled: bool,
 }
 
 /// An event with its place in the stream.

@@ -12,14 +12,14 @@ use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Action, AttemptError, Body, BodyKind, Bulk, BulkId, Command, Effect, Guard, Job, JobId, Name, NewJob, Plugin,
-    PluginCommand, QueueName, Reply, Settings, Time, Webhook,
+    PluginCommand, QueueName, Record, Reply, Settings, Time, Webhook,
 };
 
 use crate::embedded::{Embedded, Tally};
 use crate::search::{Page, Search};
 use crate::{
     Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    OpenError, QueueView, Running, ScheduleChange, SecretChange, SecretRow, WebhookChange,
+    OpenError, QueueView, RoundRow, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, WebhookChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -224,6 +224,40 @@ impl Store {
     pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
         match self {
             Store::Embedded(embedded) => embedded.start_bulk(action, guard, jobs).await,
+        }
+    }
+
+    /// Takes up again the jobs of a queue that failed or whose records are marked: each is rebuilt with all that is below it.
+    pub async fn sweep(&self, queue: QueueName, wanted: SweepFor) -> Result<Bulk, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.sweep(queue, wanted).await,
+        }
+    }
+
+    /// The rounds of a queue from number `from` on, at most `limit`.
+    pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.rounds(queue, from, limit).await,
+        }
+    }
+
+    /// What a handler has noted under this key of this queue.
+    pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.record(queue, key).await,
+        }
+    }
+
+    /// A page of the records of a queue, by their keys, from the key `from` on; and the key that the next page begins with.
+    pub async fn records(
+        &self,
+        queue: QueueName,
+        from: String,
+        limit: usize,
+        marked_only: bool,
+    ) -> Result<(Vec<Record>, Option<String>), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.records(queue, from, limit, marked_only).await,
         }
     }
 

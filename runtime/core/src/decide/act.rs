@@ -1,7 +1,8 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
 use super::attempt::{stay, wrong_state};
-use super::{Case, Draft, Known, bounded, end, make_ready, remove};
+use super::{Case, Draft, Known, bounded, end, held_back, make_ready, rebuild, remove};
+use crate::flow::{Clearing, RoundFacts};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
     Stop, Time, bounds,
@@ -9,6 +10,10 @@ use crate::{
 
 pub(super) fn cancel(case: Case, mut known: Known<'_>, reason: String) -> Result<Decision, Refusal> {
     let reason = bounded(reason, bounds::REASON_BYTES);
+    if known.job.clearing() == Some(Clearing::Remove) {
+        // It goes anyway, and whoever waits for that must not wait for ever.
+        return Ok(Draft::unchanged(Reply::Stopping));
+    }
     match known.job.state {
         State::Scheduled | State::Pending | State::Retrying | State::Held | State::Blocked => {
             let mut draft = Draft::new();
@@ -85,7 +90,8 @@ pub(super) fn retry(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
     job.failures = 0;
     job.crashes = 0;
     job.granted = 0;
-    revive(&mut draft, job, case.now, "retried by hand");
+    reset(job, known.facts.rounds);
+    make_ready(&mut draft, job, known.facts.rounds, case.now, "retried by hand");
     Ok(draft.now(known.job))
 }
 
@@ -100,11 +106,14 @@ pub(super) fn requeue(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     // At least one run more, however it came to be dead.
     job.granted = (job.failures + 1).saturating_sub(job.policy.max_retries.max(1));
     job.crashes = 0;
-    revive(&mut draft, job, case.now, "requeued by hand");
+    reset(job, known.facts.rounds);
+    make_ready(&mut draft, job, known.facts.rounds, case.now, "requeued by hand");
     Ok(draft.now(known.job))
 }
 
-fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
+/// An ended job forgets how it ended. Whether it has a round goes by what its queue is now.
+pub(super) fn reset(job: &mut Job, rounds: Option<RoundFacts>) {
+    job.round = rounds.map(|_| job.round.unwrap_or(0));
     job.expire_at = None;
     job.first_started_at = None;
     job.completed_at = None;
@@ -124,11 +133,15 @@ fn revive(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
         agent.iteration = 0;
         agent.continued_by = None;
     }
-    make_ready(draft, job, now, reason);
 }
 
 /// A job that comes back to life needs its unique key again.
-fn take_lock_again(draft: &mut Draft, known: &Known<'_>, action: &'static str, now: Time) -> Result<(), Refusal> {
+pub(super) fn take_lock_again(
+    draft: &mut Draft,
+    known: &Known<'_>,
+    action: &'static str,
+    now: Time,
+) -> Result<(), Refusal> {
     let job = &known.job;
     let (Some(key), Some(unique)) = (job.lock_key(), &job.unique) else {
         return Ok(());
@@ -151,6 +164,10 @@ pub(super) fn move_to(
 ) -> Result<Decision, Refusal> {
     if known.job.state == State::Active {
         return Err(wrong_state("move", &known.job, "waiting and ended"));
+    }
+    let waits = known.job.ties.as_ref().is_some_and(|ties| ties.waits_for_children.is_some());
+    if waits && known.facts.target_rounds.is_some() {
+        return Err(Refusal::invalid("queue", "a job that waits for its children cannot go to a queue with rounds"));
     }
     let mut draft = Draft::new();
     let job = &mut known.job;
@@ -176,9 +193,16 @@ pub(super) fn move_to(
         job.granted = 0;
     }
     job.priority = priority.unwrap_or(job.priority);
-    let state = job.state;
-    job.enter(state, case.now, format!("moved from {from}"));
+    let waited = job.waits_for_round().is_some();
+    let rounds = known.facts.target_rounds;
+    job.round = rounds.map(|_| job.round.unwrap_or(0));
+    let reason = format!("moved from {from}");
     draft.event(job, case.now, EventKind::Moved { from });
+    match (job.state, held_back(job, rounds)) {
+        (State::Pending, Some(_)) => make_ready(&mut draft, job, rounds, case.now, reason),
+        (State::Blocked, None) if waited => make_ready(&mut draft, job, rounds, case.now, reason),
+        (state, _) => job.enter(state, case.now, reason),
+    }
     Ok(draft.now(known.job))
 }
 
@@ -222,7 +246,7 @@ pub(super) fn approve(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     known.job.hold_reason = None;
     draft.event(&known.job, case.now, EventKind::Approved);
     known.job.scheduled_at = None;
-    make_ready(&mut draft, &mut known.job, case.now, "approved");
+    make_ready(&mut draft, &mut known.job, known.facts.rounds, case.now, "approved");
     Ok(draft.now(known.job))
 }
 
@@ -240,6 +264,7 @@ pub(super) fn reject(case: Case, mut known: Known<'_>, reason: String) -> Result
 pub(super) fn delete(case: Case, known: Known<'_>) -> Result<Decision, Refusal> {
     match known.job.state {
         State::Active => Ok(ask_stop(known.job, AfterStop::Delete, case.now)),
+        State::Blocked if known.job.clearing().is_some() => Ok(rebuild::delete(known.job, case.now)),
         State::Scheduled
         | State::Pending
         | State::Retrying

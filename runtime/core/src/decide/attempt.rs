@@ -1,12 +1,12 @@
 //! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
 
 use super::clock::next_watch;
-use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, make_pending, make_retrying};
+use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying};
 use crate::flow::{OnFailure, Ties};
 use crate::{
     AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
-    Failure, Job, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Why,
-    Word, bounds, retry,
+    Failure, Job, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token,
+    Usage, Why, Word, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -92,6 +92,7 @@ pub(super) fn complete(
     result: Option<Body>,
     usage: Usage,
     closing: Option<Box<Closing>>,
+    notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
     if is_repeat(&known.job, word) {
         return Ok(Draft::unchanged(Reply::Unchanged));
@@ -103,6 +104,7 @@ pub(super) fn complete(
         None => Round::Last,
     };
     let job = &mut known.job;
+    take_notes(&mut draft, job, notes)?;
     if let Some(body) = result {
         job.result = BodyRef::from(&body);
         draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Result, body: Some(body) });
@@ -178,9 +180,22 @@ fn next_round(mut draft: Draft, mut known: Known<'_>, round: Round, token: Token
         Round::Another | Round::Last => {
             job.enter(State::Pending, now, format!("iteration {iteration} ended, another follows"));
             draft.event(job, now, EventKind::Continued { iteration });
+            if held_back(job, known.facts.rounds).is_some() {
+                make_pending(&mut draft, job, known.facts.rounds, now, "another iteration");
+            }
         }
     }
     draft.now(known.job)
+}
+
+/// Records and marks go into the commit of what they came with.
+fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Result<(), Refusal> {
+    let Some(notes) = notes else { return Ok(()) };
+    notes.check(job.records)?;
+    job.records += notes.records.len() as u32;
+    draft.changes.extend(notes.records.into_iter().map(|record| Change::Record { job: job.id, record }));
+    draft.changes.extend(notes.marks.into_iter().map(Change::Mark));
+    Ok(())
 }
 
 fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now: Time) {
@@ -230,7 +245,8 @@ fn forgive(mut draft: Draft, mut known: Known<'_>, case: Case, token: Token, how
         known.job.ended_by = Some(token);
         end(&mut draft, &mut known, State::Dead, case.now, "max_duration");
     } else {
-        make_retrying(&mut draft, &mut known.job, case.now, delay, &bounded(error.to_owned(), bounds::REASON_BYTES));
+        let error = bounded(error.to_owned(), bounds::REASON_BYTES);
+        make_retrying(&mut draft, &mut known.job, known.facts.rounds, case.now, delay, &error);
     }
     draft.now(known.job)
 }
@@ -261,10 +277,15 @@ pub(super) fn charge_failure(
         };
         end(&mut draft, &mut known, State::Dead, case.now, reason);
     } else {
-        make_retrying(&mut draft, job, case.now, delay, &bounded(error.to_owned(), bounds::REASON_BYTES));
+        let error = bounded(error.to_owned(), bounds::REASON_BYTES);
+        make_retrying(&mut draft, job, known.facts.rounds, case.now, delay, &error);
     }
     draft.now(known.job)
 }
+
+/// Why a job with a round cannot wait for its children.
+const ROUND_WAITS: &str =
+    "a job of a round cannot wait for its children: they are of the next round, which starts when this one has ended";
 
 /// The attempt is over; the job goes on when its children have ended.
 pub(super) fn wait(
@@ -273,14 +294,19 @@ pub(super) fn wait(
     word: Word,
     on_child_failure: OnFailure,
     checkpoint: Option<Checkpoint>,
+    notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
     let waited_by = known.job.ties.as_ref().and_then(|ties| ties.waited_by);
     if known.job.run.is_none() && matches!((word, waited_by), (Word::Of(said), Some(by)) if said == by) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let run = live_run(&known.job, word)?;
+    if known.job.round.is_some() {
+        return Err(Refusal::invalid("wait", ROUND_WAITS));
+    }
     let mut draft = Draft::new();
     let job = &mut known.job;
+    take_notes(&mut draft, job, notes)?;
     job.children += known.facts.children;
     if let Some(checkpoint) = checkpoint {
         take_checkpoint(&mut draft, job, checkpoint, case.now);
@@ -305,7 +331,7 @@ pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: St
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
-    make_pending(&mut draft, &mut known.job, case.now, bounded(reason, bounds::REASON_BYTES));
+    make_pending(&mut draft, &mut known.job, known.facts.rounds, case.now, bounded(reason, bounds::REASON_BYTES));
     Ok(draft.now(known.job))
 }
 
@@ -316,13 +342,18 @@ pub(super) fn beat(
     progress: Option<Progress>,
     checkpoint: Option<Checkpoint>,
     spent: Option<Box<Spent>>,
+    notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
     let asked = live_run(&known.job, word)?;
     let now = case.now;
     let job = &mut known.job;
     let saved = checkpoint.is_some();
+    if notes.is_some() && !saved {
+        return Err(Refusal::invalid("records", "records and marks come with a checkpoint or a result"));
+    }
     let lease = job.policy.lease;
     let mut draft = Draft::new();
+    take_notes(&mut draft, job, notes)?;
     if let Some(mut progress) = progress {
         progress.ts = now;
         progress.message = progress.message.map(|text| bounded(text, bounds::MESSAGE_BYTES));
@@ -341,7 +372,7 @@ pub(super) fn beat(
     job.updated_at = now;
     job.children += known.facts.children;
     if saved && hands_over(job, &asked, known.facts.plugin, now) {
-        make_pending(&mut draft, job, now, SWAPPED);
+        make_pending(&mut draft, job, known.facts.rounds, now, SWAPPED);
         return Ok(draft.done(known.job, Reply::HandedBack));
     }
     let Some(run) = job.run.as_mut() else {

@@ -14,7 +14,7 @@ pub(super) fn due(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal>
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let mut draft = Draft::new();
-    make_pending(&mut draft, &mut known.job, case.now, "its time has come");
+    make_pending(&mut draft, &mut known.job, known.facts.rounds, case.now, "its time has come");
     Ok(draft.now(known.job))
 }
 
@@ -103,12 +103,12 @@ pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
     if job.crashes >= bounds::MAX_CRASHES || out_of_time(job, now) {
         end(&mut draft, &mut known, State::Dead, now, "the server stopped too often while it ran");
     } else if job.crashes == 1 {
-        make_pending(&mut draft, job, now, error);
+        make_pending(&mut draft, job, known.facts.rounds, now, error);
     } else {
         let backoff =
             Backoff { kind: BackoffKind::Exponential, base: Duration::from_secs(1), cap: Duration::from_secs(60) };
         let delay = retry::delay(backoff, job.crashes - 1, case.random(5));
-        make_retrying(&mut draft, job, now, delay, error);
+        make_retrying(&mut draft, job, known.facts.rounds, now, delay, error);
     }
     Ok(draft.now(known.job))
 }

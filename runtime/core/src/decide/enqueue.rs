@@ -1,6 +1,6 @@
 //! A new job: checked, given its policy, and put where it belongs.
 
-use super::{Case, Draft, Known, bounded, end};
+use super::{Case, Draft, Known, bounded, end, held_back};
 use crate::flow::{ChainPart, ChainPlace};
 use crate::{
     Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
@@ -33,6 +33,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         target_worker: new.target_worker,
         unique: new.unique,
         parent: new.parent,
+        round: facts.rounds.map(|rounds| rounds.of_new()),
         batch_id: new.batch_id,
         schedule: new.schedule,
         created_by: new.created_by,
@@ -71,6 +72,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         last_error: None,
         ended_by: None,
         children: 0,
+        records: 0,
         ties: new.ties,
         timeline: Timeline::default(),
     };
@@ -98,10 +100,13 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         job.hold_reason = Some(reason);
         State::Held
     } else if job.waits_for() > 0 || failed.is_some() {
-        draft.event(&job, now, EventKind::Blocked { waits_for: job.waits_for() });
+        draft.event(&job, now, EventKind::Blocked { waits_for: job.waits_for(), round: None });
         State::Blocked
     } else if job.scheduled_at.is_some() {
         State::Scheduled
+    } else if let Some(round) = held_back(&job, facts.rounds) {
+        draft.event(&job, now, EventKind::Blocked { waits_for: 0, round: Some(round) });
+        State::Blocked
     } else {
         State::Pending
     };

@@ -2,19 +2,21 @@
 //!
 //! [`decide`] takes a command, the facts the store has loaded for it, the time and a seed, and answers with row changes,
 //! effects and a reply, or refuses and changes nothing. Every transition a job can make stands in one of the files
-//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `clock` (what time brings), `ties`
-//! (what other jobs bring).
+//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `rebuild` (from nothing, with all below
+//! it), `clock` (what time brings), `ties` (what other jobs and rounds bring).
 
 mod act;
 mod attempt;
 mod clock;
 mod enqueue;
+mod rebuild;
 #[cfg(test)]
 mod tests;
 mod ties;
 
 use core::time::Duration;
 
+use crate::flow::RoundFacts;
 use crate::{
     AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Reason,
     Refusal, Reply, State, Time, Until, retry,
@@ -27,17 +29,20 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
     match command {
         Command::Enqueue(new) => enqueue::enqueue(case, *new, facts),
         Command::Start { runner } => attempt::start(case, known(facts)?, runner),
-        Command::Complete { word, result, usage, closing } => {
-            attempt::complete(case, known(facts)?, word, result, usage, closing)
+        Command::Complete { word, result, usage, closing, notes } => {
+            attempt::complete(case, known(facts)?, word, result, usage, closing, notes)
         }
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
         Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
         Command::Swap { by } => Ok(act::swap(case, known(facts)?, by)),
-        Command::Beat { word, progress, checkpoint, spent } => {
-            attempt::beat(case, known(facts)?, word, progress, checkpoint, spent)
+        Command::Beat { word, progress, checkpoint, spent, notes } => {
+            attempt::beat(case, known(facts)?, word, progress, checkpoint, spent, notes)
         }
         Command::Cancel { reason } => act::cancel(case, known(facts)?, reason),
         Command::Retry => act::retry(case, known(facts)?),
+        Command::Rebuild => rebuild::rebuild(case, known(facts)?),
+        Command::Clear => rebuild::clear(case, known(facts)?),
+        Command::Cleared => rebuild::cleared(case, known(facts)?),
         Command::Requeue => act::requeue(case, known(facts)?),
         Command::Move { queue, reset_attempts, priority } => {
             act::move_to(case, known(facts)?, queue, reset_attempts, priority)
@@ -50,9 +55,10 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
         Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
-        Command::Wait { word, on_child_failure, checkpoint } => {
-            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint)
+        Command::Wait { word, on_child_failure, checkpoint, notes } => {
+            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint, notes)
         }
+        Command::RoundStarted => ties::round_started(case, known(facts)?),
         Command::Joined => ties::joined(case, known(facts)?),
         Command::ChildFailed => ties::child_failed(case, known(facts)?),
         Command::DependencyEnded { dependency, state } => {
@@ -143,27 +149,42 @@ fn standing(job: &Job) -> Reply {
     Reply::Now { state: job.state, next_attempt_at, runs_left: job.runs_left() }
 }
 
-/// The job waits in line from now.
-fn make_pending(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+/// The job waits in line from now; or for its round, when that may not run.
+fn make_pending(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
     job.end_run();
     job.scheduled_at = None;
+    if let Some(round) = held_back(job, rounds) {
+        return ties::block(draft, job, now, format!("{reason}; waits for round {round}"));
+    }
     job.enter(State::Pending, now, reason.clone());
     draft.event(job, now, EventKind::Pending { reason });
 }
 
+/// The round of a job, when it may not run now.
+fn held_back(job: &Job, rounds: Option<RoundFacts>) -> Option<u32> {
+    job.round.filter(|round| rounds.is_some_and(|rounds| !rounds.admits(*round)))
+}
+
 /// The job goes on: in line when nothing holds it back, otherwise blocked until the jobs it depends on have ended.
-fn make_ready(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+fn make_ready(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: impl Into<Reason>) {
     if job.waits_for() > 0 {
         job.end_run();
         ties::block(draft, job, now, reason);
     } else {
-        make_pending(draft, job, now, reason);
+        make_pending(draft, job, rounds, now, reason);
     }
 }
 
 /// The job waits out `delay`, then stands in line; at once when there is none.
-fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, error: &str) {
+fn make_retrying(
+    draft: &mut Draft,
+    job: &mut Job,
+    rounds: Option<RoundFacts>,
+    now: Time,
+    delay: Duration,
+    error: &str,
+) {
     job.end_run();
     if delay.is_zero() {
         draft.event(
@@ -171,7 +192,7 @@ fn make_retrying(draft: &mut Draft, job: &mut Job, now: Time, delay: Duration, e
             now,
             EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at: now },
         );
-        make_pending(draft, job, now, "retried at once");
+        make_pending(draft, job, rounds, now, "retried at once");
         return;
     }
     let next_attempt_at = now + delay;
@@ -188,6 +209,7 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
     job.scheduled_at = None;
     if let Some(ties) = &mut job.ties {
         ties.waits_for_children = None;
+        ties.clearing = None;
     }
     job.enter(state, now, reason.clone());
     match state {
@@ -218,6 +240,15 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
 
 /// The job and its lock go for good.
 fn remove(known: &Known<'_>, now: Time) -> Decision {
+    take_away(known, now, Change::Remove)
+}
+
+/// The same, of one that will be made anew.
+fn forget(known: &Known<'_>, now: Time) -> Decision {
+    take_away(known, now, Change::Forget)
+}
+
+fn take_away(known: &Known<'_>, now: Time, how: fn(JobId) -> Change) -> Decision {
     let mut draft = Draft::new();
     let job = &known.job;
     if let (Some(key), Some(lock)) = (job.lock_key(), &known.facts.lock)
@@ -226,14 +257,14 @@ fn remove(known: &Known<'_>, now: Time) -> Decision {
         draft.changes.push(Change::Lock { key, lock: None });
     }
     draft.event(job, now, EventKind::Deleted);
-    draft.changes.push(Change::Remove(job.id));
+    draft.changes.push(how(job.id));
     Decision { changes: draft.changes, effects: Vec::new(), reply: Reply::Removed }
 }
 
 /// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
 fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time) -> Decision {
     match then {
-        AfterStop::Swap => make_pending(&mut draft, &mut known.job, now, SWAPPED),
+        AfterStop::Swap => make_pending(&mut draft, &mut known.job, known.facts.rounds, now, SWAPPED),
         AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, reason),
         AfterStop::Expire => end(&mut draft, &mut known, State::Dead, now, "expired"),
         AfterStop::Hold { reason } => {
@@ -242,6 +273,7 @@ fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time
             known.job.enter(State::Held, now, reason.clone());
             draft.event(&known.job, now, EventKind::Held { reason: reason.into() });
         }
+        AfterStop::Clear => return rebuild::clear_now(draft, known, now),
         AfterStop::Delete => {
             let mut gone = remove(&known, now);
             draft.changes.retain(|change| matches!(change, Change::Event(_)));

@@ -1,7 +1,7 @@
-//! What other jobs bring: a dependency or the children have ended.
+//! What other jobs bring: a dependency or the children have ended, or the rounds before its own.
 
-use super::{Case, Draft, Known, end, make_pending, make_ready};
-use crate::flow::{OnFailure, Ties};
+use super::{Case, Draft, Known, end, held_back, make_pending, make_ready};
+use crate::flow::{Clearing, OnFailure, RoundFacts, Ties};
 use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
 
 /// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
@@ -55,15 +55,26 @@ pub(super) fn dependency_ended(
     ties.waits_for -= 1;
     let failed = failure(ties.on_dependency_failure, dependency, state);
     let mut draft = Draft::new();
-    if job.is_ended() {
+    if job.is_ended() || job.clearing() == Some(Clearing::Remove) {
         // Should it be retried, it has one less to wait for.
         return Ok(draft.done(known.job, Reply::Unchanged));
     }
     if let Some((state, reason)) = failed {
         end(&mut draft, &mut known, state, case.now, reason);
-    } else if job.waits_for() == 0 && job.state == State::Blocked {
-        unblock(&mut draft, job, case.now, "the jobs it waited for have ended");
+    } else if job.waits_for() == 0 && job.state == State::Blocked && job.clearing().is_none() {
+        unblock(&mut draft, job, known.facts.rounds, case.now, "the jobs it waited for have ended");
     }
+    Ok(draft.now(known.job))
+}
+
+/// The rounds before the job's own have ended, and the gates let its round start.
+pub(super) fn round_started(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let rounds = known.facts.rounds;
+    if known.job.waits_for_round().is_none() || held_back(&known.job, rounds).is_some() {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    make_pending(&mut draft, &mut known.job, rounds, case.now, "its round has started");
     Ok(draft.now(known.job))
 }
 
@@ -75,7 +86,7 @@ pub(super) fn joined(case: Case, mut known: Known<'_>) -> Result<Decision, Refus
     ties.waits_for_children = None;
     ties.joined = true;
     let mut draft = Draft::new();
-    make_ready(&mut draft, &mut known.job, case.now, "its children have ended");
+    make_ready(&mut draft, &mut known.job, known.facts.rounds, case.now, "its children have ended");
     Ok(draft.now(known.job))
 }
 
@@ -91,17 +102,17 @@ pub(super) fn child_failed(case: Case, mut known: Known<'_>) -> Result<Decision,
 }
 
 /// Nothing else holds it back: in line, or until its time.
-fn unblock(draft: &mut Draft, job: &mut Job, now: Time, reason: &'static str) {
+fn unblock(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: &'static str) {
     match job.scheduled_at.filter(|at| *at > now) {
         Some(at) => {
             job.enter(State::Scheduled, now, reason);
             draft.event(job, now, EventKind::Scheduled { at });
         }
-        None => make_pending(draft, job, now, reason),
+        None => make_pending(draft, job, rounds, now, reason),
     }
 }
 
 pub(super) fn block(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
     job.enter(State::Blocked, now, reason);
-    draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for() });
+    draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for(), round: job.waits_for_round() });
 }

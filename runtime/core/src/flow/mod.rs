@@ -9,10 +9,11 @@ mod compose;
 mod depend;
 mod family;
 mod progress;
+mod rounds;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AfterStop, Job, JobId, State, Token};
+use crate::{AfterStop, Job, JobId, QueueName, State, Token};
 
 pub use batch::{Batch, Callback, NewBatch, Standing};
 pub use chain::{Chain, ChainPart, ChainPlace, ChainStep};
@@ -20,6 +21,7 @@ pub use compose::over;
 pub use depend::{Dependency, OnFailure, order};
 pub use family::{Family, Verdict};
 pub use progress::{percent, rolled_up};
+pub use rounds::{Bound, Course, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, named_by_gates};
 
 /// How a job hangs together with others. A job that stands alone has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +44,17 @@ pub struct Ties {
     pub chain: Option<ChainPlace>,
     /// The batch whose callback it is.
     pub callback_of: Option<String>,
+    /// All that is below it is being removed; what becomes of it then.
+    pub clearing: Option<Clearing>,
+}
+
+/// What becomes of a job when its subtree has been cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clearing {
+    /// It is run anew, and makes its children anew.
+    Rebuild,
+    /// It goes too: it is below one that is rebuilt.
+    Remove,
 }
 
 /// Something that follows from a job's move and may touch many others: the store does it in bounded steps, after the
@@ -52,6 +65,10 @@ pub enum Work {
     Release { job: JobId, state: State },
     /// Cancel the children of `parent`: so many that it spawned, and so many that others put under it.
     CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CancelReason },
+    /// Remove all that is below `parent`, which waits for that.
+    Clear { parent: JobId },
+    /// A round may run: put the jobs that wait for it in line.
+    OpenRound { queue: QueueName, round: u32 },
 }
 
 /// Why children are cancelled without anybody having asked for them by name.
@@ -76,6 +93,9 @@ impl CancelReason {
 pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<Work> {
     let mut all = Vec::new();
     let Some(job) = is.or(was) else { return all };
+    if is.is_some_and(|job| job.clearing().is_some()) && was.is_none_or(|job| job.clearing().is_none()) {
+        all.push(Work::Clear { parent: job.id });
+    }
     let ended = was.is_none_or(Job::is_ended);
     let ends = match is {
         Some(now) if now.is_ended() && !ended => Some(now.state),
@@ -87,6 +107,10 @@ pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<Work> {
         && job.ties.as_ref().is_some_and(|ties| ties.dependants > 0)
     {
         all.push(Work::Release { job: job.id, state });
+    }
+    if is.is_none() && was.is_some_and(|job| job.clearing().is_some()) {
+        // There is nothing below it any more.
+        return all;
     }
     let waited = was.and_then(|job| job.ties.as_ref()).is_some_and(|ties| ties.waits_for_children.is_some());
     let reason = match ends {

@@ -100,7 +100,9 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 Ok::<_, Error>((keep(floor, result).await?, children))
             };
             return match stored.await {
-                Ok((result, children)) => (Some(Command::Complete { word, result, usage, closing: None }), children),
+                Ok((result, children)) => {
+                    (Some(Command::Complete { word, result, usage, closing: None, notes: None }), children)
+                }
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }

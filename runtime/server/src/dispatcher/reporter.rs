@@ -109,6 +109,7 @@ impl Reporter {
             progress: Some(progress.clone()),
             checkpoint: None,
             spent: None,
+            notes: None,
         };
         let mut asked = self.store.ask(self.job, beat(), Vec::new()).await;
         // A report that found the store busy is out of date soon; only the last one is worth another try.
@@ -182,7 +183,13 @@ impl Host for Reporter {
         // The report that waits rides along: one commit less.
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: checkpoint.schema };
-        let beat = Command::Beat { word: Word::Of(self.token), progress, checkpoint: Some(checkpoint), spent: None };
+        let beat = Command::Beat {
+            word: Word::Of(self.token),
+            progress,
+            checkpoint: Some(checkpoint),
+            spent: None,
+            notes: None,
+        };
         let patience = Instant::now() + limits::CHECKPOINT_PATIENCE;
         loop {
             match self.store.ask(self.job, beat.clone(), children.clone()).await {

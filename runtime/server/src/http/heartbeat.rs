@@ -105,7 +105,10 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
                 None => None,
             };
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
-            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent }));
+            asks.push((
+                id,
+                Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent, notes: None },
+            ));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });

@@ -74,7 +74,7 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
     let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
     if let Some(WaitWord::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
-        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint };
+        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint, notes: None };
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
     }
@@ -86,7 +86,8 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         checkpoint,
         spent: ack.usage.map(Into::into),
     });
-    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing };
+    let command =
+        Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing, notes: None };
     api.store.ask(id, command, children).await?;
     Ok(status("ok"))
 }
@@ -139,7 +140,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
             spent: ack.usage.map(Into::into),
             ..Closing::default()
         });
-        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing }));
+        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing, notes: None }));
     }
     let mut acked = 0;
     for answer in api.store.ask_each(asks).await? {

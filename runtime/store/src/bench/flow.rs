@@ -80,10 +80,10 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
                     id: Some(JobId::child(id, (page * AT_ONCE + index) as u32)),
                     ..job()
                 };
-                let beat = Command::Beat { word, progress: None, checkpoint: None, spent: None };
+                let beat = Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None };
                 store.ask(id, beat, (0..AT_ONCE).map(child).collect()).await?;
             }
-            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None };
+            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None };
             store.ask(id, wait, Vec::new()).await?;
             work(&store, jobs).await?;
             if store.claim(parents).await?.is_empty() {
@@ -102,7 +102,7 @@ async fn work(store: &Store, jobs: usize) -> Result<()> {
         let claimed = store.claim(Claim { queues: vec![queue()], ..claim(AT_ONCE) }).await?;
         let asks = claimed.iter().map(|assignment| {
             let word = Word::Of(assignment.token);
-            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None };
+            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
             (assignment.job.id, command)
         });
         for answer in store.ask_each(asks.collect()).await? {

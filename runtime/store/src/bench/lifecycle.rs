@@ -93,7 +93,7 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
         store.enqueue(vec![job()]).await?;
         for assignment in store.claim(claim(1)).await? {
             let word = Word::Of(assignment.token);
-            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None };
+            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
             store.ask(assignment.job.id, command, Vec::new()).await?;
             jobs.fetch_add(1, Ordering::Relaxed);
         }

@@ -16,7 +16,11 @@ impl<D: Disk> Engine<D> {
         for change in decision.changes {
             match change {
                 Change::Job(job) => self.put_job(*job)?,
-                Change::Remove(id) => self.remove_job(id)?,
+                Change::Remove(id) => self.remove_job(id, false)?,
+                Change::Forget(id) => self.remove_job(id, true)?,
+                Change::Record { job, record } => self.put_record(job, record)?,
+                Change::Mark(mark) => self.put_mark(mark)?,
+                Change::DropRecords(job) => self.drop_records(job)?,
                 Change::Body { job, kind, body } => self.put_body(job, kind, body),
                 Change::Lock { key, lock } => self.put_lock(&key, lock)?,
                 Change::Error { job, error } => {
@@ -65,6 +69,7 @@ impl<D: Disk> Engine<D> {
         if !self.soft_change(old.as_ref(), &job) {
             self.hard = true;
         }
+        self.follow_round(old.as_ref(), Some(&job), false);
         self.follow(old.as_ref(), Some(&job))?;
         // It may have been removed within this group, and be here again under an id that is derived.
         self.removed.remove(&id);
@@ -85,7 +90,8 @@ impl<D: Disk> Engine<D> {
         })
     }
 
-    fn remove_job(&mut self, id: JobId) -> Result<(), DiskError> {
+    /// `forgotten` is one that goes to be made anew.
+    fn remove_job(&mut self, id: JobId, forgotten: bool) -> Result<(), DiskError> {
         let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
         self.note_before(id, Some(&old));
         self.count_attempt(Some(&old), None);
@@ -113,7 +119,11 @@ impl<D: Disk> Engine<D> {
         for (space, key) in owned {
             self.batch.delete(space, key);
         }
+        if old.records > 0 {
+            self.drop_records(id)?;
+        }
         self.drop_links(&old)?;
+        self.follow_round(Some(&old), None, forgotten);
         self.follow(Some(&old), None)?;
         self.logs.remove(&id);
         self.log_next.remove(&id);

@@ -6,14 +6,15 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use rustc_hash::FxHashSet;
 use tokio::sync::{broadcast, oneshot};
-use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Refusal};
+use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, QueueName, Refusal, State};
 
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::message::{Answer, Request};
 use super::{Embedded, Inner, keys, record};
-use crate::{Error, limits};
+use crate::{Error, SweepFor, limits};
 
 /// One thing asked about an operation.
 #[derive(Debug)]
@@ -121,6 +122,37 @@ impl Embedded {
         // Nobody listens only when the store is closing: the next process finds it.
         let _ = self.inner.bell.send(());
         Ok(bulk)
+    }
+
+    /// Takes up again the jobs of a queue that failed, or whose records are marked, with all that is below them.
+    pub async fn sweep(&self, queue: QueueName, wanted: SweepFor) -> Result<Bulk, Error> {
+        let mut states = Vec::new();
+        states.extend(wanted.failed.then_some(State::Dead));
+        states.extend(wanted.cancelled.then_some(State::Cancelled));
+        let disk = self.disk()?;
+        let (name, of) = (queue.clone(), states.clone());
+        let jobs = super::on_a_thread_of_its_own(move || {
+            let id = super::records::known_queue(&disk, &name)?;
+            let mut jobs = Vec::new();
+            for state in of {
+                disk.each(Space::States, &keys::states(id, state), &mut |key, _| jobs.extend(keys::last_job(key)))?;
+            }
+            if wanted.marked {
+                jobs.extend(Embedded::marked_jobs(&disk, id)?);
+            }
+            let mut seen = FxHashSet::default();
+            jobs.retain(|job| seen.insert(*job));
+            Ok(jobs)
+        })
+        .await?;
+        if jobs.len() > limits::BULK_JOBS {
+            let why = format!("{} jobs are to be taken up, of at most {}", jobs.len(), limits::BULK_JOBS);
+            return Err(Refusal::invalid("queue", why).into());
+        }
+        if wanted.marked {
+            states = vec![State::Completed, State::Dead, State::Cancelled];
+        }
+        self.start_bulk(Action::Rebuild, Guard { queue: Some(queue), states }, jobs).await
     }
 
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {

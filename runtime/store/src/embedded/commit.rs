@@ -14,6 +14,7 @@ impl<D: Disk> Engine<D> {
         self.gather_jobs(&mut timers);
         self.gather_rows();
         self.flows.gather(&mut self.batch);
+        self.rounds.gather(&mut self.batch);
         self.gather_events();
         self.gather_logs()?;
         self.meta.commit += 1;
@@ -34,6 +35,7 @@ impl<D: Disk> Engine<D> {
         self.locks.clear();
         self.removed.clear();
         self.new_errors.clear();
+        self.new_records.clear();
         for ended in self.local_ended.drain(..) {
             self.local.remove(&ended);
         }

@@ -47,10 +47,14 @@ pub enum Space {
     Links,
     /// Batches, and what is left to do for flows.
     Flows,
+    /// Jobs that wait for a round, by queue and round.
+    Rounds,
+    /// What handlers have noted: by queue and key, by mark, by job.
+    Records,
 }
 
 impl Space {
-    pub const ALL: [Space; 25] = [
+    pub const ALL: [Space; 27] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -76,6 +80,8 @@ impl Space {
         Space::Secrets,
         Space::Links,
         Space::Flows,
+        Space::Rounds,
+        Space::Records,
     ];
 
     pub fn name(self) -> &'static str {
@@ -105,6 +111,8 @@ impl Space {
             Space::Secrets => "secrets",
             Space::Links => "links",
             Space::Flows => "flows",
+            Space::Rounds => "rounds",
+            Space::Records => "records",
         }
     }
 }

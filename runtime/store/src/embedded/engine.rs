@@ -25,6 +25,7 @@ use super::disk::{Batch, Disk, DiskError, Space};
 use super::flow::Flows;
 use super::message::{Outgoing, Request};
 use super::ready::Line;
+use super::rounds::Rounds;
 use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
@@ -87,6 +88,8 @@ pub struct Engine<D> {
     pub(super) removed: FxHashSet<JobId>,
     /// Errors added since the last commit, by their claim.
     pub(super) new_errors: FxHashMap<JobId, Vec<u32>>,
+    /// Records written since the last commit, by their job: queue and key.
+    pub(super) new_records: FxHashMap<JobId, Vec<(u32, String)>>,
     pub(super) locks: HashMap<Vec<u8>, Option<Lock>>,
     /// Starts and running attempts of each key: the ones used lately.
     pub(super) key_limiters: HashMap<(u32, String), Limiter>,
@@ -115,6 +118,7 @@ pub struct Engine<D> {
     /// Actions on many jobs: those that are not over, and the latest that are.
     pub(super) bulks: BTreeMap<BulkId, Bulk>,
     pub(super) flows: Flows,
+    pub(super) rounds: Rounds,
     pub(super) next_event: u64,
     pub(super) events: Vec<Event>,
     /// How many of `events` watchers have seen ahead of the commit: progress only.
@@ -211,9 +215,10 @@ impl<D: Disk> Engine<D> {
             Some(key) => self.load_lock(&keys::lock(&key))?,
             None => None,
         };
-        let mut target_lock = None;
+        let (mut target_lock, mut target_rounds) = (None, None);
         if let Command::Move { queue, .. } = &command {
             self.ensure_queue(queue);
+            target_rounds = self.round_facts(queue);
             if let Some(unique) = &job.unique {
                 target_lock = self.load_lock(&keys::lock(&unique.lock_key(queue, job.scope.as_deref())))?;
             }
@@ -233,8 +238,10 @@ impl<D: Disk> Engine<D> {
             Some(Runner::Local { plugin, .. }) => self.plugins.get(plugin),
             Some(Runner::External { .. }) | None => None,
         };
-        let queue = &queue.row;
-        let facts = Facts { job: Some(job), queue, lock, target_lock, plugin, children, dependencies: Vec::new() };
+        let rounds = self.round_facts(&job.queue);
+        let (queue, dependencies) = (&queue.row, Vec::new());
+        let job = Some(job);
+        let facts = Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds };
         let decided = decide(command, facts, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
@@ -260,10 +267,12 @@ impl<D: Disk> Engine<D> {
             None => None,
         };
         let dependencies = self.dependencies_of(&new)?;
+        let rounds = self.round_facts_of_new(&name, new.parent)?;
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
         let plugin = self.served.get(&name).and_then(|plugin| self.plugins.get(plugin));
-        let facts = Facts { job, queue, lock, target_lock: None, plugin, children: 0, dependencies };
+        let (target_lock, target_rounds, children) = (None, None, 0);
+        let facts = Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds };
         match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),

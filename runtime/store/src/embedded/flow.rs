@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, Family, Ties, Verdict, Work};
-use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State};
+use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State, bounds};
 
 use super::disk::{self, Disk, DiskError, Space};
 use super::engine::Engine;
@@ -68,6 +68,15 @@ impl Flows {
         self.new_links.clear();
     }
 
+    /// Where the first work has come to among keys.
+    pub fn take_cursor(&mut self) -> Option<Vec<u8>> {
+        self.cursor.take()
+    }
+
+    pub fn put_cursor(&mut self, key: Vec<u8>) {
+        self.cursor = Some(key);
+    }
+
     pub fn age(&mut self, most: usize) {
         self.batches.age(most);
         self.families.age(most);
@@ -123,6 +132,11 @@ impl<D: Disk> Engine<D> {
         }
         if states[1].is_none() {
             self.drop_family(parent, false)?;
+            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.kept_by);
+            if left == 0 {
+                // It may be what its parent waits for to be rebuilt.
+                self.flows.waiting.insert(parent);
+            }
         }
         Ok(())
     }
@@ -177,7 +191,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn note_work(&mut self, work: &Work) {
+    pub(super) fn note_work(&mut self, work: &Work) {
         self.batch.put(Space::Flows, keys::work(self.meta.next_work), record::encode(work));
         self.meta.next_work += 1;
         self.hard = true;
@@ -193,7 +207,7 @@ impl<D: Disk> Engine<D> {
                 self.settle_family(parent)?;
             } else if let Some(id) = self.flows.moved.pop_first() {
                 self.settle_batch(&id)?;
-            } else {
+            } else if !self.settle_rounds() {
                 return Ok(());
             }
         }
@@ -222,6 +236,9 @@ impl<D: Disk> Engine<D> {
     }
 
     fn settle_family(&mut self, parent: JobId) -> Result<(), DiskError> {
+        if self.load(parent)?.is_some_and(|job| job.clearing().is_some()) {
+            return self.settle_cleared(parent);
+        }
         let Some(family) = self.flows.families.change(&self.disk, &keys::family(parent))? else { return Ok(()) };
         match family.verdict() {
             Verdict::Wait => {}
@@ -233,6 +250,17 @@ impl<D: Disk> Engine<D> {
                     self.note_work(&work);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A job waits for all below it to be gone: is it?
+    fn settle_cleared(&mut self, parent: JobId) -> Result<(), DiskError> {
+        let key = keys::family(parent);
+        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.kept_by == 0) {
+            // Its children are made anew, and counted anew.
+            self.flows.families.put(key, None);
+            self.ask(parent, Command::Cleared)?.ok();
         }
         Ok(())
     }
@@ -264,7 +292,7 @@ impl<D: Disk> Engine<D> {
     }
 
     /// A value, as this group or an earlier one has written it.
-    fn written(&self, space: Space, key: Vec<u8>) -> Result<Option<Vec<u8>>, DiskError> {
+    pub(super) fn written(&self, space: Space, key: Vec<u8>) -> Result<Option<Vec<u8>>, DiskError> {
         let key = (space, key);
         match self.batch.writes.get(&key) {
             Some(written) => Ok(written.clone()),
@@ -311,11 +339,20 @@ impl<D: Disk> Engine<D> {
                 Some(_) => {}
             }
         }
-        if let Some(parent) = job.parent
-            && self.load(parent)?.is_none()
-        {
-            let why = format!("there is no job {parent}; it may have been removed since it ended");
-            return Ok(Err(Refusal::invalid("parent_id", why)));
+        if let Some(parent) = job.parent {
+            let Some((round, clearing)) = self.load(parent)?.map(|job| (job.round, job.clearing())) else {
+                let why = format!("there is no job {parent}; it may have been removed since it ended");
+                return Ok(Err(Refusal::invalid("parent_id", why)));
+            };
+            if clearing.is_some() {
+                let why = format!("job {parent} is being rebuilt, and all below it is removed first");
+                return Ok(Err(Refusal::invalid("parent_id", why)));
+            }
+            let levels = job.queue.as_ref().and_then(|queue| self.queues.get(queue));
+            if levels.is_some_and(|queue| queue.row.settings.rounds) && round.is_some_and(|at| at >= bounds::ROUNDS) {
+                let why = format!("job {parent} is of round {}, and there is none after it", bounds::ROUNDS);
+                return Ok(Err(Refusal::invalid("parent_id", why)));
+            }
         }
         for dependency in &job.depends_on {
             if let Dependency::Job(id) = dependency

@@ -163,6 +163,7 @@ impl<D: Disk> Engine<D> {
         let mut settings = self.queues.get(&name).map(|queue| queue.row.settings.clone()).unwrap_or_default();
         change(&mut settings);
         settings.check()?;
+        self.check_rounds(&name, &settings)?;
         self.ensure_queue(&name);
         let now = self.now;
         if let Some(queue) = self.queues.get_mut(&name) {
@@ -176,6 +177,7 @@ impl<D: Disk> Engine<D> {
                 self.sweeps.look_at(queue.row.id, state, now);
             }
         }
+        self.regate();
         self.awake.insert(name);
         self.hard = true;
         Ok(settings)

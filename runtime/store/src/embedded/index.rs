@@ -19,6 +19,9 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
     } else {
         out.push(((Space::States, keys::state(queue, job.state, job.since, job.id)), vec![FORMAT]));
     }
+    if let Some(round) = job.waits_for_round() {
+        out.push(((Space::Rounds, keys::waits_in_round(queue, round, job.since, job.id)), vec![FORMAT]));
+    }
     let mut timer = |at, what| out.push(((Space::Timers, keys::timer(at, &what)), vec![FORMAT]));
     if let (State::Scheduled | State::Retrying, Some(at)) = (job.state, job.scheduled_at) {
         timer(at, TimerFor::Due(job.id));

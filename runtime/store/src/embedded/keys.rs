@@ -265,6 +265,90 @@ pub fn chain(first: JobId) -> Vec<u8> {
     [&[3], &first.to_bytes()[..]].concat()
 }
 
+/// All rows of rounds.
+pub fn all_rounds() -> Vec<u8> {
+    vec![4]
+}
+
+/// The rounds of one queue.
+pub fn rounds(queue: u32) -> Vec<u8> {
+    let mut key = all_rounds();
+    key.extend(queue.to_be_bytes());
+    key
+}
+
+pub fn round(queue: u32, round: u32) -> Vec<u8> {
+    let mut key = rounds(queue);
+    key.extend(round.to_be_bytes());
+    key
+}
+
+/// The queue and the number of a round's key.
+pub fn read_round(key: &[u8]) -> Option<(u32, u32)> {
+    let queue = key.get(1..5)?.try_into().ok()?;
+    let round = key.get(5..9)?.try_into().ok()?;
+    Some((u32::from_be_bytes(queue), u32::from_be_bytes(round)))
+}
+
+/// Where a queue is in its rounds.
+pub fn course(queue: u32) -> Vec<u8> {
+    let mut key = vec![5];
+    key.extend(queue.to_be_bytes());
+    key
+}
+
+/// All jobs that wait for a round and for nothing else, in the order they came.
+pub fn waits_for_round(queue: u32, round: u32) -> Vec<u8> {
+    let mut key = Vec::with_capacity(32);
+    key.extend(queue.to_be_bytes());
+    key.extend(round.to_be_bytes());
+    key
+}
+
+pub fn waits_in_round(queue: u32, round: u32, since: Time, id: JobId) -> Vec<u8> {
+    let mut key = waits_for_round(queue, round);
+    key.extend(since.millis().to_be_bytes());
+    key.extend(id.to_bytes());
+    key
+}
+
+/// A record; with an empty key, what all records of a queue begin with.
+pub fn record(queue: u32, key: &str) -> Vec<u8> {
+    of_record(0, queue, key)
+}
+
+/// The same, for those that are marked.
+pub fn marked(queue: u32, key: &str) -> Vec<u8> {
+    of_record(1, queue, key)
+}
+
+fn of_record(kind: u8, queue: u32, key: &str) -> Vec<u8> {
+    let mut out = vec![kind];
+    out.extend(queue.to_be_bytes());
+    out.extend(key.as_bytes());
+    out
+}
+
+/// All records that a job has written.
+pub fn records_of(job: JobId) -> Vec<u8> {
+    let mut key = vec![2];
+    key.extend(job.to_bytes());
+    key
+}
+
+pub fn record_of(job: JobId, queue: u32, key: &str) -> Vec<u8> {
+    let mut out = records_of(job);
+    out.extend(queue.to_be_bytes());
+    out.extend(key.as_bytes());
+    out
+}
+
+/// The queue and the key of an owner's entry.
+pub fn read_record_of(key: &[u8]) -> Option<(u32, String)> {
+    let queue = key.get(17..21)?.try_into().ok()?;
+    Some((u32::from_be_bytes(queue), String::from_utf8(key.get(21..)?.to_vec()).ok()?))
+}
+
 /// Work that flows have left to do, in the order it came.
 pub fn work(number: u64) -> Vec<u8> {
     let mut key = vec![9];

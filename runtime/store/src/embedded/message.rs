@@ -104,10 +104,19 @@ impl Request {
             Some(windlass_core::Body::Inline(bytes)) => bytes.len() + 256,
             _ => 256,
         };
+        let notes = |command: &Command| {
+            let notes = match command {
+                Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Beat { notes, .. } => {
+                    notes.as_ref()
+                }
+                _ => None,
+            };
+            256 + notes.map_or(0, |notes| notes.weight())
+        };
         match self {
             Request::Enqueue { jobs, .. } | Request::MakeBatch { jobs, .. } => jobs.iter().map(inline).sum(),
-            Request::Ask { children, .. } => 256 + children.iter().map(inline).sum::<usize>(),
-            Request::AskEach { asks, .. } => asks.len() * 256,
+            Request::Ask { command, children, .. } => notes(command) + children.iter().map(inline).sum::<usize>(),
+            Request::AskEach { asks, .. } => asks.iter().map(|(_, command)| notes(command)).sum(),
             Request::Bulk { change: BulkChange::Step { jobs, .. }, .. } => jobs.len() * 256,
             Request::Log { lines, .. } => lines.iter().map(|line| line.text.len() + 16).sum(),
             _ => 256,

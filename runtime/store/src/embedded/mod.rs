@@ -26,7 +26,9 @@ mod read_flow;
 #[doc(hidden)]
 pub mod ready;
 pub mod record;
+mod records;
 pub mod recover;
+mod rounds;
 mod search;
 #[doc(hidden)]
 pub mod stream;

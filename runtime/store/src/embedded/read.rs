@@ -13,7 +13,7 @@ use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
 use super::fjall_disk::{FjallDisk, View};
 use super::ready::Place;
-use super::{Embedded, keys, on_a_thread_of_its_own, record, stream};
+use super::{Embedded, keys, on_a_thread_of_its_own, read_flow, record, stream};
 use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow};
 
 impl From<DiskError> for Error {
@@ -133,10 +133,13 @@ impl Embedded {
                     plugins.iter().find(|plugin| plugin.active.is_some() && plugin.queues.contains(&queue.name));
                 serving.map(|plugin| plugin.name.clone())
             };
+            let queues = rows::<Queue>(disk, Space::Queues)?;
+            let mut courses = read_flow::courses(disk, &queues)?;
             let mut views = Vec::new();
-            for queue in rows::<Queue>(disk, Space::Queues)? {
+            for queue in queues {
                 let oldest_pending_at = oldest_pending(disk, &queue)?;
-                views.push(QueueView { served_by: served_by(&queue), oldest_pending_at, queue });
+                let rounds = courses.remove(&queue.name);
+                views.push(QueueView { served_by: served_by(&queue), oldest_pending_at, rounds, queue });
             }
             Ok(views)
         })

@@ -1,13 +1,15 @@
 //! Reads of flows: straight from the database, past the engine.
 
-use windlass_core::flow::{Batch, Chain, Family};
-use windlass_core::{Job, JobId, State};
+use std::collections::BTreeMap;
+
+use windlass_core::flow::{Batch, Bound, Chain, Course, Family};
+use windlass_core::{Job, JobId, Queue, QueueName, State};
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::fjall_disk::FjallDisk;
 use super::flow::{child_id, read_end};
 use super::{Embedded, keys, record};
-use crate::{Error, Linked};
+use crate::{Error, Linked, RoundRow, RoundsView};
 
 /// How many children one page looks for: of a million that are gone, a page finds none and says where to go on.
 const CHILDREN_LOOKED_AT: u64 = 10_000;
@@ -43,6 +45,20 @@ impl Embedded {
         .await
     }
 
+    pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
+        let id = super::records::known_queue(&self.disk()?, &queue)?;
+        self.read(move |disk| {
+            let page = disk.scan(Space::Flows, &keys::round(id, from), &after_prefix(&keys::rounds(id)), limit)?;
+            page.iter()
+                .map(|(key, value)| {
+                    let number = keys::read_round(key).map_or(0, |(_, round)| round);
+                    Ok(RoundRow { number, round: record::decode(Space::Flows, value)? })
+                })
+                .collect()
+        })
+        .await
+    }
+
     pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
         self.read(move |disk| linked(disk, &keys::dependencies(id), limit, read_end)).await
     }
@@ -50,6 +66,30 @@ impl Embedded {
     pub async fn dependants(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
         self.read(move |disk| linked(disk, &keys::dependants(id), limit, |_| None)).await
     }
+}
+
+/// Where each queue with rounds is, and what it waits for.
+pub(super) fn courses(disk: &FjallDisk, queues: &[Queue]) -> Result<BTreeMap<QueueName, RoundsView>, DiskError> {
+    let mut all: BTreeMap<&QueueName, Course> = BTreeMap::new();
+    for queue in queues.iter().filter(|queue| queue.settings.rounds) {
+        all.insert(&queue.name, row(disk, Space::Flows, &keys::course(queue.id))?.unwrap_or_default());
+    }
+    let position = |name: &QueueName| all.get(name).map(Course::position);
+    let mut views = BTreeMap::new();
+    for queue in queues {
+        let Some(course) = all.get(&queue.name) else { continue };
+        let lead = queue.settings.gate.iter().filter_map(|gate| Bound::lead(gate, position(&gate.queue)?));
+        let behind = queues.iter().filter_map(|other| {
+            let gate = other.settings.gate.as_ref().filter(|gate| gate.queue == queue.name)?;
+            Bound::max_lead(&other.name, gate, position(&other.name)?)
+        });
+        let waits_for = course.current.filter(|_| course.running.is_none()).and_then(|round| {
+            let bound = lead.chain(behind).find(|bound| !bound.admits(round))?;
+            Some(bound.words(round).to_string())
+        });
+        views.insert(queue.name.clone(), RoundsView { course: course.clone(), waits_for });
+    }
+    Ok(views)
 }
 
 /// `gone` reads from a link how a job stood that is no longer there.

@@ -14,6 +14,7 @@ use super::disk::{Batch, Disk, DiskError, Space};
 use super::engine::{Engine, META_KEY, Meta, QueueState};
 use super::flow::Flows;
 use super::ready::Line;
+use super::rounds::Rounds;
 use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
@@ -65,6 +66,7 @@ impl<D: Disk> Engine<D> {
         let bulks = read_all::<Bulk>(&disk, Space::Bulks)?.into_iter().map(|bulk| (bulk.id, bulk)).collect();
         let webhooks: BTreeMap<String, Webhook> =
             read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
+        let rounds = Rounds::read(&disk, &queues)?;
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
@@ -80,6 +82,7 @@ impl<D: Disk> Engine<D> {
             dirty: Default::default(),
             removed: Default::default(),
             new_errors: Default::default(),
+            new_records: Default::default(),
             locks: HashMap::new(),
             key_limiters: HashMap::new(),
             dirty_limiters: HashSet::new(),
@@ -98,6 +101,7 @@ impl<D: Disk> Engine<D> {
             sweeps: Sweeps::default(),
             bulks,
             flows: Flows::default(),
+            rounds,
             events: Vec::new(),
             shown: 0,
             to_show: Vec::new(),

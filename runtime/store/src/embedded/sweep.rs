@@ -131,6 +131,10 @@ impl<D: Disk> Engine<D> {
             self.outbox.push(Outgoing::Count(answer, Err(error.into())));
             return Ok(());
         }
+        if let Err(refusal) = self.check_unnamed(&name) {
+            self.outbox.push(Outgoing::Count(answer, Err(refusal.into())));
+            return Ok(());
+        }
         if let Some(queue) = self.queues.get(&name).filter(|queue| queue.row.counts.of(State::Active) > 0) {
             let why = format!(
                 "{} of its jobs are running; pause it and wait, or cancel them",
@@ -205,13 +209,14 @@ impl<D: Disk> Engine<D> {
     }
 
     fn end_clear(&mut self, clear: Clear) -> Result<(), DiskError> {
+        let unnamed = self.check_unnamed(&clear.queue).is_ok();
         let empty = self
             .queues
             .get(&clear.queue)
             // By now there may be a new queue of the old name.
             .filter(|queue| queue.row.id == clear.id)
             .is_some_and(|queue| State::ALL.iter().all(|state| queue.row.counts.of(*state) == 0));
-        if clear.and_remove && empty {
+        if clear.and_remove && empty && unnamed {
             let left = clear.id.to_be_bytes();
             for space in [Space::Lanes, Space::Limiters] {
                 self.disk.each(space, &left, &mut |key, _| self.batch.delete(space, key.to_vec()))?;
@@ -220,6 +225,7 @@ impl<D: Disk> Engine<D> {
             self.dirty_limiters.retain(|(queue, _)| *queue != clear.id);
             self.queues.remove(&clear.queue);
             self.queue_names.remove(&clear.id);
+            self.drop_rounds(clear.id);
             self.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
             self.hard = true;
         } else if clear.and_remove

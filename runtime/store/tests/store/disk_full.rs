@@ -89,8 +89,13 @@ async fn a_full_disk_is_refused_in_words_loses_nothing_and_is_left_behind_when_t
     until_taken(|| store.enqueue(vec![job()])).await;
     assert_eq!(missing(&store, &acknowledged).await, None);
     // The attempt that was running all the while ends as if nothing had been.
-    let done =
-        Command::Complete { word: Word::Of(running.token), result: None, usage: Usage::default(), closing: None };
+    let done = Command::Complete {
+        word: Word::Of(running.token),
+        result: None,
+        usage: Usage::default(),
+        closing: None,
+        notes: None,
+    };
     let reply = until_taken(|| store.ask(running.job.id, done.clone(), Vec::new())).await;
     assert!(matches!(reply, Reply::Now { state: State::Completed, .. }), "{reply:?}");
     store.close().await;

@@ -46,6 +46,7 @@ async fn write(store: &Store) {
         result: Some(Body::Inline("\"done\"".into())),
         usage: Usage::default(),
         closing: None,
+        notes: None,
     };
     store.ask(claimed[0].job.id, done, Vec::new()).await.expect("completed");
     let failure = Failure { error: "no luck".into(), backtrace: Some("at line 1".into()), retry: Retry::Never };

@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn ack(word: Word, closing: Closing) -> Command {
-    Command::Complete { word, result: None, usage: Usage::default(), closing: Some(Box::new(closing)) }
+    Command::Complete { word, result: None, usage: Usage::default(), closing: Some(Box::new(closing)), notes: None }
 }
 
 fn round(word: Word, agent: AgentStatus) -> Command {
@@ -62,7 +62,8 @@ fn money_is_counted_over_heartbeats_and_acks_and_bounds_the_rounds() {
     let mut desk = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
     let word = desk.start(outside());
     let Command::Beat { word, progress, checkpoint, .. } = beat(word) else { panic!("a heartbeat") };
-    desk.ask(Command::Beat { word, progress, checkpoint, spent: Some(Box::new(spent(0.75))) }).expect("its own word");
+    desk.ask(Command::Beat { word, progress, checkpoint, spent: Some(Box::new(spent(0.75))), notes: None })
+        .expect("its own word");
     let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(0.5)), ..Closing::default() };
     desk.ask(ack(word, closing)).expect("its own word");
     assert_eq!(desk.state(), State::Held);

@@ -3,6 +3,7 @@
 mod agents;
 mod counting;
 mod plugins;
+mod rounds;
 mod stops;
 mod table;
 mod ties;
@@ -12,6 +13,7 @@ mod words;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use crate::flow::RoundFacts;
 use crate::{
     Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue,
     Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
@@ -28,6 +30,13 @@ pub struct Desk {
     pub errors: usize,
     /// What the next enqueue depends on.
     pub dependencies: Vec<(crate::JobId, State)>,
+    /// How many children the next command brings.
+    pub children: u32,
+    pub rounds: Option<RoundFacts>,
+    pub target_rounds: Option<RoundFacts>,
+    /// Keys of records written, and whether all were dropped since.
+    pub records: Vec<String>,
+    pub marks: usize,
     asked: u64,
 }
 
@@ -43,6 +52,11 @@ impl Desk {
             events: Vec::new(),
             errors: 0,
             dependencies: Vec::new(),
+            children: 0,
+            rounds: None,
+            target_rounds: None,
+            records: Vec::new(),
+            marks: 0,
             asked: 0,
         }
     }
@@ -85,14 +99,19 @@ impl Desk {
             lock,
             target_lock,
             plugin: self.plugin.as_ref(),
-            children: 0,
+            children: self.children,
             dependencies: self.dependencies.clone(),
+            rounds: self.rounds,
+            target_rounds: self.target_rounds,
         };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
             match change {
                 Change::Job(job) => self.job = Some(*job),
-                Change::Remove(_) => self.job = None,
+                Change::Remove(_) | Change::Forget(_) => self.job = None,
+                Change::Record { record, .. } => self.records.push(record.key),
+                Change::Mark(_) => self.marks += 1,
+                Change::DropRecords(_) => self.records.clear(),
                 Change::Lock { key, lock: Some(lock) } => drop(self.locks.insert(key, lock)),
                 Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
                 Change::Error { .. } => self.errors += 1,
@@ -158,7 +177,7 @@ pub fn policy(policy: PolicyChoice) -> NewJob {
 }
 
 pub fn complete(word: Word) -> Command {
-    Command::Complete { word, result: None, usage: Usage::default(), closing: None }
+    Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None }
 }
 
 pub fn fail(word: Word, retry: Retry) -> Command {
@@ -171,7 +190,7 @@ pub fn hand_back(word: Word) -> Command {
 }
 
 pub fn beat(word: Word) -> Command {
-    Command::Beat { word, progress: None, checkpoint: None, spent: None }
+    Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None }
 }
 
 pub fn cancel() -> Command {

@@ -47,7 +47,7 @@ fn version_of(desk: &Desk) -> u8 {
 
 fn save(word: Word, schema: u32) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema });
-    Command::Beat { word, progress: None, checkpoint, spent: None }
+    Command::Beat { word, progress: None, checkpoint, spent: None, notes: None }
 }
 
 fn canary(desk: &mut Desk, share: u32, max_failures_per_mille: u32, min_attempts: u32, promote_after: Option<u32>) {
@@ -95,7 +95,10 @@ fn a_swap_that_waits_too_long_stops_the_attempt_and_charges_nobody() {
 fn what_ends_by_itself_during_a_swap_ends_as_it_would() {
     type Making = fn(Word) -> Command;
     let table: [(Making, State); 4] = [
-        (|word| Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None }, State::Blocked),
+        (
+            |word| Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None },
+            State::Blocked,
+        ),
         (complete, State::Completed),
         (|word| fail(word, Retry::Never), State::Dead),
         (|word| fail(word, Retry::Backoff), State::Retrying),

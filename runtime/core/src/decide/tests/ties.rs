@@ -79,7 +79,7 @@ fn a_dependant_that_is_retried_waits_for_those_that_still_run() {
 }
 
 fn wait(word: Word) -> Command {
-    Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None }
+    Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None }
 }
 
 #[test]

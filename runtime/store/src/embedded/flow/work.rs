@@ -93,6 +93,8 @@ impl<D: Disk> Engine<D> {
                 Work::CancelChildren { parent, spawned, adopted, reason } => {
                     self.cancel_children(parent, spawned, adopted, reason, room)?
                 }
+                Work::Clear { parent } => self.clear_children(parent, room)?,
+                Work::OpenRound { queue, round } => self.open_round(&queue, round, room)?,
             };
             // An empty one counts as well, so that a group ends.
             room = room.saturating_sub(used.max(1));
@@ -155,6 +157,26 @@ impl<D: Disk> Engine<D> {
             self.ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?.ok();
         }
         self.flows.ordinal = until;
+        Ok((until == all, looked))
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    /// Takes away up to `room` children of a job that waits for all below it to be gone; whether that was all, and how many
+    /// were looked at. Those with children of their own go when these have: that is work of its own.
+    fn clear_children(&mut self, parent: JobId, room: usize) -> Result<(bool, usize), DiskError> {
+        let Some(job) = self.load(parent)?.filter(|job| job.clearing().is_some()) else { return Ok((true, 0)) };
+        let (spawned, adopted) = (job.children, job.adopted());
+        let all = u64::from(spawned) + u64::from(adopted);
+        let until = all.min(self.flows.ordinal + room as u64);
+        let looked = until.saturating_sub(self.flows.ordinal) as usize;
+        for number in self.flows.ordinal..until {
+            self.ask(child_id(parent, spawned, number), Command::Clear)?.ok();
+        }
+        self.flows.ordinal = until;
+        if until == all {
+            self.flows.waiting.insert(parent);
+        }
         Ok((until == all, looked))
     }
 }

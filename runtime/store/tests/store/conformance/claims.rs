@@ -103,7 +103,13 @@ async fn a_late_word_changes_nothing_and_a_repeated_one_is_answered_again() {
 #[tokio::test]
 async fn a_word_without_a_token_counts_for_the_external_lease_only() {
     let house = House::new();
-    let unsigned = || Command::Complete { word: Word::Unsigned, result: None, usage: Usage::default(), closing: None };
+    let unsigned = || Command::Complete {
+        word: Word::Unsigned,
+        result: None,
+        usage: Usage::default(),
+        closing: None,
+        notes: None,
+    };
     let outside = house.put(job("mail")).await;
     house.claim("mail").await.expect("a job");
     assert!(house.ask(outside, unsigned()).await.is_ok());

@@ -141,12 +141,12 @@ pub fn secs(seconds: u64) -> Duration {
 }
 
 pub fn done(of: &Assignment) -> Command {
-    Command::Complete { word: Word::Of(of.token), result: None, usage: Usage::default(), closing: None }
+    Command::Complete { word: Word::Of(of.token), result: None, usage: Usage::default(), closing: None, notes: None }
 }
 
 pub fn done_with(of: &Assignment, result: &'static str) -> Command {
     let result = Some(Body::Inline(Bytes::from_static(result.as_bytes())));
-    Command::Complete { word: Word::Of(of.token), result, usage: Usage::default(), closing: None }
+    Command::Complete { word: Word::Of(of.token), result, usage: Usage::default(), closing: None, notes: None }
 }
 
 pub fn failed(of: &Assignment, retry: Retry) -> Command {
@@ -155,7 +155,7 @@ pub fn failed(of: &Assignment, retry: Retry) -> Command {
 }
 
 pub fn beat(of: &Assignment) -> Command {
-    Command::Beat { word: Word::Of(of.token), progress: None, checkpoint: None, spent: None }
+    Command::Beat { word: Word::Of(of.token), progress: None, checkpoint: None, spent: None, notes: None }
 }
 
 pub fn handed_back(of: &Assignment) -> Command {

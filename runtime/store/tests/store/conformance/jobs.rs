@@ -89,7 +89,7 @@ async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
     let body = Body::Inline(Bytes::from_static(b"half way"));
     let checkpoint = Some(Checkpoint { body, schema: 1 });
     house
-        .ask(id, Command::Beat { word: Word::Of(got.token), progress: None, checkpoint, spent: None })
+        .ask(id, Command::Beat { word: Word::Of(got.token), progress: None, checkpoint, spent: None, notes: None })
         .await
         .expect("taken");
     house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
@@ -208,6 +208,7 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
         progress: None,
         checkpoint: Some(Checkpoint { body: Body::Inline(Bytes::from_static(text.as_bytes())), schema: 1 }),
         spent: None,
+        notes: None,
     };
     house.store.ask(parent, point("one"), vec![child(0), child(1)]).await.expect("taken");
     house.reopen().await;

@@ -28,13 +28,13 @@ fn version_of(assignment: &Assignment) -> u8 {
 
 async fn complete(house: &House, assignment: &Assignment) {
     let word = Word::Of(assignment.token);
-    let done = Command::Complete { word, result: None, usage: Usage::default(), closing: None };
+    let done = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
     house.ask(assignment.job.id, done).await.expect("its own word");
 }
 
 fn save(assignment: &Assignment) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema: 1 });
-    Command::Beat { word: Word::Of(assignment.token), progress: None, checkpoint, spent: None }
+    Command::Beat { word: Word::Of(assignment.token), progress: None, checkpoint, spent: None, notes: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

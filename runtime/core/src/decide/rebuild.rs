@@ -1,0 +1,109 @@
+//! A job is taken up again from nothing: all that is below it goes first, so that its children come out under the same
+//! ids and nothing is doubled. Who is below whom is the store's to walk; each job moves by these rules.
+
+use super::act::{ask_stop, reset, take_lock_again};
+use super::attempt::wrong_state;
+use super::{Case, Draft, Known, forget, make_ready, ties};
+use crate::flow::Clearing;
+use crate::{AfterStop, BodyKind, Change, Decision, Job, Refusal, Reply, State, Time};
+
+const CLEARING: &str = "its subtree is being cleared";
+
+pub(super) fn rebuild(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    if !known.job.is_ended() {
+        return Err(wrong_state("rebuild", &known.job, "dead, cancelled and completed"));
+    }
+    let mut draft = Draft::new();
+    take_lock_again(&mut draft, &known, "rebuild", case.now)?;
+    let rounds = known.facts.rounds;
+    let job = &mut known.job;
+    draft.drop_body(job.id, BodyKind::Checkpoint, &mut job.checkpoint);
+    draft.drop_body(job.id, BodyKind::Result, &mut job.result);
+    job.checkpoint_schema = 0;
+    job.checkpoint_by = None;
+    job.pinned = None;
+    if job.records > 0 {
+        job.records = 0;
+        draft.changes.push(Change::DropRecords(job.id));
+    }
+    job.attempt = 0;
+    job.failures = 0;
+    job.crashes = 0;
+    job.granted = 0;
+    reset(job, rounds);
+    if has_children(job) {
+        block(&mut draft, job, Clearing::Rebuild, case.now);
+    } else {
+        make_ready(&mut draft, job, rounds, case.now, "rebuilt");
+    }
+    Ok(draft.now(known.job))
+}
+
+/// An ancestor is rebuilt. A running attempt is stopped first.
+pub(super) fn clear(case: Case, known: Known<'_>) -> Result<Decision, Refusal> {
+    if known.job.state == State::Active {
+        return Ok(ask_stop(known.job, AfterStop::Clear, case.now));
+    }
+    if known.job.clearing() == Some(Clearing::Remove) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    Ok(clear_now(Draft::new(), known, case.now))
+}
+
+/// The job goes: at once when it has no children, otherwise when they have gone.
+pub(super) fn clear_now(mut draft: Draft, mut known: Known<'_>, now: Time) -> Decision {
+    let job = &mut known.job;
+    if !has_children(job) {
+        let mut gone = forget(&known, now);
+        draft.changes.retain(|change| matches!(change, Change::Event(_)));
+        draft.changes.append(&mut gone.changes);
+        return Decision { changes: draft.changes, effects: draft.effects, reply: Reply::Removed };
+    }
+    job.end_run();
+    job.scheduled_at = None;
+    job.expire_at = None;
+    job.keep_until = None;
+    job.hold_reason = None;
+    block(&mut draft, job, Clearing::Remove, now);
+    draft.now(known.job)
+}
+
+/// Nothing is left below the job.
+pub(super) fn cleared(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    match known.job.clearing() {
+        None => Ok(Draft::unchanged(Reply::Unchanged)),
+        Some(Clearing::Remove) => Ok(forget(&known, case.now)),
+        Some(Clearing::Rebuild) => {
+            let mut draft = Draft::new();
+            let job = &mut known.job;
+            job.children = 0;
+            if let Some(ties) = &mut job.ties {
+                ties.adopted = 0;
+                ties.clearing = None;
+            }
+            make_ready(&mut draft, job, known.facts.rounds, case.now, "rebuilt");
+            Ok(draft.now(known.job))
+        }
+    }
+}
+
+/// Somebody wants a job gone whose subtree is being cleared: it goes when that is done.
+pub(super) fn delete(mut job: Job, now: Time) -> Decision {
+    if job.clearing() == Some(Clearing::Remove) {
+        return Draft::unchanged(Reply::Stopping);
+    }
+    job.ties.get_or_insert_default().clearing = Some(Clearing::Remove);
+    job.updated_at = now;
+    Draft::new().done(job, Reply::Stopping)
+}
+
+fn has_children(job: &Job) -> bool {
+    job.children > 0 || job.adopted() > 0
+}
+
+fn block(draft: &mut Draft, job: &mut Job, clearing: Clearing, now: Time) {
+    let tied = job.ties.get_or_insert_default();
+    tied.waits_for_children = None;
+    tied.clearing = Some(clearing);
+    ties::block(draft, job, now, CLEARING);
+}

@@ -1,0 +1,489 @@
+//! Rounds and gates: a queue that runs level by level, and how far it may be ahead of another.
+//!
+//! A round is a few numbers that follow the moves of its jobs, as a batch's do. Which round a queue is at, and which may
+//! run, follows from these numbers and from where the queues are that its gates name: nothing is remembered that could
+//! be wrong after a crash.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{QueueName, Refusal, Settings, State};
+
+/// The jobs of one round of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    pub total: u64,
+    /// Those that have not ended: retrying, scheduled, held and blocked ones too.
+    pub open: u64,
+    pub completed: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    /// Jobs whose records are still there.
+    pub kept_by: u64,
+    /// Open jobs that wait for nothing but the round.
+    pub waiting: u64,
+    /// Work is noted that puts those in line.
+    pub opening: bool,
+}
+
+impl Round {
+    /// A job of the round has moved. `None` is not being there: before it was enqueued, or after it was removed.
+    pub fn moved(&mut self, was: Option<State>, is: Option<State>) {
+        match was {
+            None => {
+                self.total += 1;
+                self.kept_by += 1;
+                self.open += 1;
+            }
+            Some(state) if state.is_ended() => {
+                take(self.ended(state));
+                self.open += 1;
+            }
+            Some(_) => {}
+        }
+        let ended = match (is, was) {
+            (Some(state), _) => state.is_ended().then_some(state),
+            (None, Some(state)) if state.is_ended() => Some(state),
+            // Removed before it ended: it will never run, as if it had been cancelled.
+            (None, _) => Some(State::Cancelled),
+        };
+        if let Some(state) = ended {
+            take(&mut self.open);
+            *self.ended(state) += 1;
+        }
+        if is.is_none() {
+            take(&mut self.kept_by);
+        }
+    }
+
+    /// A job has left the round as if it had never been in it: it went to another queue, or will be made anew.
+    pub fn left(&mut self, was: State) {
+        take(&mut self.total);
+        take(&mut self.kept_by);
+        take(if was.is_ended() { self.ended(was) } else { &mut self.open });
+    }
+
+    fn ended(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Completed => &mut self.completed,
+            State::Dead => &mut self.dead,
+            _ => &mut self.cancelled,
+        }
+    }
+
+    /// How many of a hundred have ended.
+    pub fn percent(&self) -> f64 {
+        if self.total == 0 { 100.0 } else { 100.0 * self.total.saturating_sub(self.open) as f64 / self.total as f64 }
+    }
+}
+
+/// Counts follow jobs that may be older than the count: they never wrap.
+fn take(count: &mut u64) {
+    *count = count.saturating_sub(1);
+}
+
+/// How far a queue may be ahead of another, set on the one that is behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The one that goes ahead.
+    pub queue: QueueName,
+    /// Round r starts when the other is at round r + `lead`, or has completed.
+    pub lead: u32,
+    /// The other's round s starts when this one is at round s - `max_lead`, or has completed.
+    pub max_lead: Option<u32>,
+}
+
+/// Where a queue with rounds is: kept beside its rounds, so that nobody has to look through them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Course {
+    /// It has had a job.
+    pub began: bool,
+    /// The lowest round with a job that has not ended.
+    pub current: Option<u32>,
+    /// The same, when it has been told to have started and not yet to have ended.
+    pub running: Option<u32>,
+}
+
+/// What a gate sees of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// It never had a job: it counts as at round 0.
+    Idle,
+    At(u32),
+    /// It had jobs, and all of them have ended.
+    Completed,
+}
+
+impl Position {
+    /// The round it counts as being at; none when it is past all of them.
+    fn round(self) -> Option<u32> {
+        match self {
+            Position::Idle => Some(0),
+            Position::At(round) => Some(round),
+            Position::Completed => None,
+        }
+    }
+}
+
+/// The word for a queue with rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Idle,
+    /// It has open jobs, and a gate does not let their round start.
+    Waiting,
+    Running,
+    Completed,
+}
+
+impl Pace {
+    pub const WORDS: [&'static str; 4] = ["idle", "waiting", "running", "completed"];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Pace::Idle => "idle",
+            Pace::Waiting => "waiting",
+            Pace::Running => "running",
+            Pace::Completed => "completed",
+        }
+    }
+}
+
+impl Course {
+    pub fn position(&self) -> Position {
+        match (self.current, self.began) {
+            (Some(round), _) => Position::At(round),
+            (None, true) => Position::Completed,
+            (None, false) => Position::Idle,
+        }
+    }
+
+    pub fn pace(&self) -> Pace {
+        match self.position() {
+            Position::Idle => Pace::Idle,
+            Position::Completed => Pace::Completed,
+            Position::At(_) if self.running.is_some() => Pace::Running,
+            Position::At(_) => Pace::Waiting,
+        }
+    }
+}
+
+/// Something that lets a queue's rounds start up to one of them, or none at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    upto: Option<u32>,
+    by: By,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum By {
+    /// A lower round of the same queue.
+    Lower(u32),
+    /// Its own gate: the other must be further.
+    Lead { queue: QueueName, at: u32, lead: u32 },
+    /// A gate that names it: the other must catch up.
+    MaxLead { queue: QueueName, at: u32, max_lead: u32 },
+}
+
+impl Bound {
+    /// The lowest open round of the queue itself.
+    pub fn lower(current: u32) -> Bound {
+        Bound { upto: Some(current), by: By::Lower(current) }
+    }
+
+    /// The queue's own gate, and where the other queue is.
+    pub fn lead(gate: &Gate, other: Position) -> Option<Bound> {
+        let at = other.round()?;
+        Some(Bound { upto: at.checked_sub(gate.lead), by: By::Lead { queue: gate.queue.clone(), at, lead: gate.lead } })
+    }
+
+    /// The gate of a queue behind, which names this one.
+    pub fn max_lead(behind: &QueueName, gate: &Gate, other: Position) -> Option<Bound> {
+        let (max_lead, at) = (gate.max_lead?, other.round()?);
+        Some(Bound { upto: Some(at.saturating_add(max_lead)), by: By::MaxLead { queue: behind.clone(), at, max_lead } })
+    }
+
+    pub fn admits(&self, round: u32) -> bool {
+        self.upto.is_some_and(|upto| round <= upto)
+    }
+
+    /// The highest round that all of them let run; none when they let none.
+    pub fn upto<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Option<u32> {
+        bounds.into_iter().try_fold(u32::MAX, |upto, bound| Some(upto.min(bound.upto?)))
+    }
+
+    /// What a round waits for, in words.
+    pub fn words(&self, round: u32) -> impl fmt::Display + '_ {
+        Words { bound: self, round }
+    }
+}
+
+struct Words<'a> {
+    bound: &'a Bound,
+    round: u32,
+}
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let round = self.round;
+        match &self.bound.by {
+            By::Lower(current) => write!(f, "round {round} waits for round {current} to end"),
+            By::Lead { queue, at, lead } => {
+                let wanted = round.saturating_add(*lead);
+                write!(f, "round {round} waits until queue `{queue}` is at round {wanted}; it is at {at}")
+            }
+            By::MaxLead { queue, at, max_lead } => {
+                let wanted = round.saturating_sub(*max_lead);
+                write!(f, "round {round} waits until queue `{queue}` is at round {wanted}; it is at {at}")
+            }
+        }
+    }
+}
+
+/// What the rules know of the rounds of a job's queue, when that has rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundFacts {
+    /// The highest round that may run now.
+    pub upto: Option<u32>,
+    /// For a new job: the round of its parent.
+    pub parent: Option<u32>,
+}
+
+impl RoundFacts {
+    /// The round of a new job.
+    pub fn of_new(&self) -> u32 {
+        self.parent.map_or(0, |parent| parent.saturating_add(1))
+    }
+
+    pub fn admits(&self, round: u32) -> bool {
+        self.upto.is_some_and(|upto| round <= upto)
+    }
+}
+
+/// What happened to a round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundEvent {
+    pub round: u32,
+    /// It has started, or has ended.
+    pub ended: bool,
+    pub total: u64,
+    pub open: u64,
+    pub completed: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+}
+
+impl RoundEvent {
+    pub fn new(round: u32, ended: bool, numbers: &Round) -> RoundEvent {
+        let Round { total, open, completed, dead, cancelled, .. } = *numbers;
+        RoundEvent { round, ended, total, open, completed, dead, cancelled }
+    }
+
+    pub fn word(&self) -> &'static str {
+        if self.ended { "round.ended" } else { "round.started" }
+    }
+}
+
+/// What is looked at when somebody changes whether a queue has rounds, or its gate.
+pub struct GateCheck<'a> {
+    pub queue: &'a QueueName,
+    pub was: &'a Settings,
+    pub new: &'a Settings,
+    /// Its jobs that have not ended.
+    pub open: u64,
+    /// Queues whose gates name it.
+    pub gated_by: &'a [QueueName],
+}
+
+impl GateCheck<'_> {
+    /// `settings` finds those of another queue.
+    pub fn check<'s>(&self, settings: impl Fn(&QueueName) -> Option<&'s Settings>) -> Result<(), Refusal> {
+        if self.new.rounds != self.was.rounds && self.open > 0 {
+            let used_by =
+                format!("{} of its jobs have not ended, and rounds are turned on or off when all have", self.open);
+            return Err(Refusal::InUse { what: "queue".into(), name: self.queue.to_string(), used_by });
+        }
+        if !self.new.rounds {
+            named_by_gates(self.queue, self.gated_by)?;
+        }
+        let Some(gate) = &self.new.gate else { return Ok(()) };
+        if !self.new.rounds {
+            return Err(Refusal::invalid("gate", "a gate is for a queue with rounds; send `rounds: true` as well"));
+        }
+        if gate.queue == *self.queue {
+            return Err(Refusal::invalid("gate", format!("it names another queue, and `{}` is the same", gate.queue)));
+        }
+        if gate.max_lead.is_some_and(|most| most < gate.lead) {
+            let why = format!("`max_lead` is at least `lead`, which is {}: otherwise both would wait", gate.lead);
+            return Err(Refusal::invalid("gate", why));
+        }
+        if settings(&gate.queue).is_none_or(|settings| !settings.rounds) {
+            let why = format!("queue `{}` has no rounds; turn them on there first", gate.queue);
+            return Err(Refusal::invalid("gate", why));
+        }
+        self.check_circle(gate, settings)
+    }
+
+    fn check_circle<'s>(
+        &self,
+        gate: &Gate,
+        settings: impl Fn(&QueueName) -> Option<&'s Settings>,
+    ) -> Result<(), Refusal> {
+        let mut path = vec![self.queue.to_string(), gate.queue.to_string()];
+        let mut next = settings(&gate.queue).and_then(|settings| settings.gate.as_ref());
+        while let Some(gate) = next {
+            path.push(gate.queue.to_string());
+            if gate.queue == *self.queue {
+                let why = format!("these would wait for each other in a circle: {}", path.join(" → "));
+                return Err(Refusal::invalid("gate", why));
+            }
+            next = settings(&gate.queue).and_then(|settings| settings.gate.as_ref());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to do without the rounds of a queue that gates name.
+pub fn named_by_gates(queue: &QueueName, gated_by: &[QueueName]) -> Result<(), Refusal> {
+    let Some(first) = gated_by.first() else { return Ok(()) };
+    let used_by = format!("the gate of queue `{first}` names it; take that gate away first");
+    Err(Refusal::InUse { what: "queue".into(), name: queue.to_string(), used_by })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn name(text: &str) -> QueueName {
+        text.parse().expect("a queue's name")
+    }
+
+    fn gate(queue: &str, lead: u32, max_lead: Option<u32>) -> Gate {
+        Gate { queue: name(queue), lead, max_lead }
+    }
+
+    #[test]
+    fn the_numbers_follow_the_moves_of_the_jobs() {
+        let mut round = Round::default();
+        let moves = [
+            (None, Some(State::Blocked), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Blocked), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Active), Some(State::Dead), [1, 0, 0, 1, 0, 1]),
+            (Some(State::Dead), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
+            (Some(State::Active), Some(State::Completed), [1, 0, 1, 0, 0, 1]),
+            (None, Some(State::Scheduled), [2, 1, 1, 0, 0, 2]),
+            // Removed before its end, and after it.
+            (Some(State::Scheduled), None, [2, 0, 1, 0, 1, 1]),
+            (Some(State::Completed), None, [2, 0, 1, 0, 1, 0]),
+        ];
+        for (was, is, expected) in moves {
+            round.moved(was, is);
+            let Round { total, open, completed, dead, cancelled, kept_by, .. } = round;
+            assert_eq!([total, open, completed, dead, cancelled, kept_by], expected, "after {was:?} to {is:?}");
+        }
+        let mut round = Round { total: 2, completed: 1, open: 1, kept_by: 2, ..Round::default() };
+        round.left(State::Completed);
+        round.left(State::Blocked);
+        assert_eq!(round, Round::default(), "as if they had never been there");
+    }
+
+    #[test]
+    fn a_round_runs_when_no_lower_one_is_open_and_the_gates_let_it() {
+        let at = Position::At;
+        // The lowest open round, the queue's gate and where the other is, a gate that names it and where that one is.
+        type Behind = Option<(u32, Position)>;
+        let cases: [(Option<u32>, Option<(u32, Position)>, Behind, Option<u32>); 11] = [
+            (None, None, None, Some(u32::MAX)),
+            (Some(4), None, None, Some(4)),
+            (None, Some((3, Position::Idle)), None, None),
+            (None, Some((0, Position::Idle)), None, Some(0)),
+            (Some(1), Some((3, at(3))), None, Some(0)),
+            (Some(1), Some((3, at(4))), None, Some(1)),
+            (Some(1), Some((3, Position::Completed)), None, Some(1)),
+            (Some(9), None, Some((5, Position::Idle)), Some(5)),
+            (Some(9), None, Some((5, at(3))), Some(8)),
+            (Some(9), None, Some((5, Position::Completed)), Some(9)),
+            (Some(2), Some((1, at(0))), Some((5, at(0))), None),
+        ];
+        for (current, ahead, behind, expected) in cases {
+            let bounds: Vec<Bound> = [
+                current.map(Bound::lower),
+                ahead.and_then(|(lead, other)| Bound::lead(&gate("src", lead, None), other)),
+                behind.and_then(|(most, other)| Bound::max_lead(&name("dst"), &gate("me", 0, Some(most)), other)),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            assert_eq!(Bound::upto(&bounds), expected, "{current:?} {ahead:?} {behind:?}");
+            for round in 0..12 {
+                let all = bounds.iter().all(|bound| bound.admits(round));
+                assert_eq!(all, expected.is_some_and(|upto| round <= upto), "{bounds:?} {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bound_says_what_a_round_waits_for() {
+        let lead = Bound::lead(&gate("src", 3, None), Position::At(4)).expect("it holds");
+        assert_eq!(lead.words(2).to_string(), "round 2 waits until queue `src` is at round 5; it is at 4");
+        let most = Bound::max_lead(&name("dst"), &gate("src", 3, Some(5)), Position::Idle).expect("it holds");
+        assert_eq!(most.words(7).to_string(), "round 7 waits until queue `dst` is at round 2; it is at 0");
+        assert_eq!(Bound::lower(1).words(3).to_string(), "round 3 waits for round 1 to end");
+    }
+
+    #[test]
+    fn a_queue_is_idle_waits_runs_or_has_completed() {
+        let course = |began, current, running| Course { began, current, running }.pace();
+        assert_eq!(course(false, None, None), Pace::Idle);
+        assert_eq!(course(true, Some(2), None), Pace::Waiting);
+        assert_eq!(course(true, Some(2), Some(2)), Pace::Running);
+        assert_eq!(course(true, None, None), Pace::Completed);
+    }
+
+    fn refused(queue: &str, new: Settings, open: u64, gated_by: &[QueueName]) -> Option<String> {
+        let on = |gate: Option<Gate>| Settings { rounds: true, gate, ..Settings::default() };
+        let all = BTreeMap::from([
+            (name("src"), on(None)),
+            (name("mid"), on(Some(gate("src", 1, None)))),
+            (name("end"), on(Some(gate("mid", 1, None)))),
+            (name("plain"), Settings::default()),
+        ]);
+        let none = Settings::default();
+        let queue = name(queue);
+        let was = all.get(&queue).unwrap_or(&none);
+        let check = GateCheck { queue: &queue, was, new: &new, open, gated_by };
+        check.check(|name| all.get(name)).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn gates_that_could_not_work_are_refused_in_words() {
+        let on = |gate: Option<Gate>| Settings { rounds: true, gate, ..Settings::default() };
+        let cases = [
+            ("new", on(None), 0, None),
+            ("new", on(Some(gate("src", 3, Some(3)))), 0, None),
+            ("new", on(None), 7, Some("7 of its jobs")),
+            ("src", Settings::default(), 1, Some("1 of its jobs")),
+            ("src", on(None), 1, None),
+            ("new", on(Some(gate("src", 3, Some(2)))), 0, Some("at least `lead`, which is 3")),
+            ("new", on(Some(gate("new", 1, None))), 0, Some("another queue")),
+            ("new", on(Some(gate("plain", 1, None))), 0, Some("`plain` has no rounds")),
+            ("new", on(Some(gate("nowhere", 1, None))), 0, Some("`nowhere` has no rounds")),
+            ("src", on(Some(gate("end", 1, None))), 0, Some("src → end → mid → src")),
+            ("mid", on(Some(gate("end", 1, None))), 0, Some("mid → end → mid")),
+            ("plain", Settings { gate: Some(gate("src", 1, None)), ..Settings::default() }, 0, Some("`rounds: true`")),
+        ];
+        for (queue, new, open, expected) in cases {
+            let told = refused(queue, new.clone(), open, &[]);
+            match expected {
+                None => assert_eq!(told, None, "{queue} {new:?}"),
+                Some(words) => {
+                    assert!(told.as_ref().is_some_and(|told| told.contains(words)), "{queue} {new:?}: {told:?}");
+                }
+            }
+        }
+        let named = refused("src", Settings::default(), 0, &[name("mid")]);
+        assert!(named.as_ref().is_some_and(|told| told.contains("gate of queue `mid`")), "{named:?}");
+    }
+}

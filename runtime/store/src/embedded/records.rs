@@ -1,0 +1,155 @@
+//! Records: written and marked in the commit of what they came with, found by queue and key, by mark, and by the job that
+//! owns them.
+
+use windlass_core::{JobId, NewMark, NewRecord, Queue, QueueName, Record, Refusal};
+
+use super::disk::{Disk, DiskError, Space, after_prefix};
+use super::engine::Engine;
+use super::fjall_disk::FjallDisk;
+use super::{Embedded, keys, record};
+use crate::{Error, limits};
+
+impl<D: Disk> Engine<D> {
+    /// Writes a record under the queue of its job. One that is there goes, whoever wrote it.
+    pub(super) fn put_record(&mut self, owner: JobId, new: NewRecord) -> Result<(), DiskError> {
+        let Some(name) = self.load(owner)?.map(|job| job.queue.clone()) else { return Ok(()) };
+        let Some(queue) = self.queues.get(&name).map(|queue| queue.row.id) else { return Ok(()) };
+        if let Some(old) = self.stored_record(queue, &new.key)? {
+            self.batch.delete(Space::Records, keys::record_of(old.job, queue, &new.key));
+            self.batch.delete(Space::Records, keys::marked(queue, &new.key));
+        }
+        self.batch.put(Space::Records, keys::record_of(owner, queue, &new.key), vec![record::FORMAT]);
+        self.new_records.entry(owner).or_default().push((queue, new.key.clone()));
+        let NewRecord { key, value } = new;
+        let row = Record { queue: name, key, value, mark: None, job: owner, updated_at: self.now };
+        self.batch.put(Space::Records, keys::record(queue, &row.key), record::encode(&row));
+        self.hard = true;
+        Ok(())
+    }
+
+    /// Marks a record, or takes its mark away. One that is not there is passed over.
+    pub(super) fn put_mark(&mut self, new: NewMark) -> Result<(), DiskError> {
+        let Some(queue) = self.queues.get(&new.queue).map(|queue| queue.row.id) else { return Ok(()) };
+        let Some(mut row) = self.stored_record(queue, &new.key)? else { return Ok(()) };
+        if row.mark == new.mark {
+            return Ok(());
+        }
+        row.mark = new.mark;
+        row.updated_at = self.now;
+        match row.mark {
+            Some(_) => self.batch.put(Space::Records, keys::marked(queue, &new.key), vec![record::FORMAT]),
+            None => self.batch.delete(Space::Records, keys::marked(queue, &new.key)),
+        }
+        self.batch.put(Space::Records, keys::record(queue, &new.key), record::encode(&row));
+        self.hard = true;
+        Ok(())
+    }
+
+    /// The job goes, or begins from nothing: so do the records it wrote, unless others have written over them.
+    pub(super) fn drop_records(&mut self, owner: JobId) -> Result<(), DiskError> {
+        let mut owned = self.new_records.remove(&owner).unwrap_or_default();
+        let prefix = keys::records_of(owner);
+        self.disk.each(Space::Records, &prefix, &mut |key, _| owned.extend(keys::read_record_of(key)))?;
+        for (queue, key) in owned {
+            self.batch.delete(Space::Records, keys::record_of(owner, queue, &key));
+            if self.stored_record(queue, &key)?.is_some_and(|row| row.job == owner) {
+                self.batch.delete(Space::Records, keys::record(queue, &key));
+                self.batch.delete(Space::Records, keys::marked(queue, &key));
+            }
+        }
+        self.hard = true;
+        Ok(())
+    }
+
+    fn stored_record(&self, queue: u32, key: &str) -> Result<Option<Record>, DiskError> {
+        match self.written(Space::Records, keys::record(queue, key))? {
+            Some(bytes) => Ok(Some(record::decode(Space::Records, &bytes)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Embedded {
+    pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
+        self.read(move |disk| match queue_id(disk, &queue)? {
+            Some(id) => read(disk, &keys::record(id, &key)),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    /// A page of the records of a queue in the order of their keys, and the key that the next page begins with.
+    pub async fn records(
+        &self,
+        queue: QueueName,
+        from: String,
+        limit: usize,
+        marked_only: bool,
+    ) -> Result<(Vec<Record>, Option<String>), Error> {
+        self.read(move |disk| {
+            let Some(id) = queue_id(disk, &queue)? else { return Ok((Vec::new(), None)) };
+            let all = if marked_only { keys::marked(id, "") } else { keys::record(id, "") };
+            let until = after_prefix(&all);
+            let mut start: Vec<u8> = all.iter().copied().chain(from.bytes()).collect();
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            loop {
+                let page = disk.scan(Space::Records, &start, &until, 64)?;
+                for (key, value) in &page {
+                    let key_text = || String::from_utf8_lossy(key.get(all.len()..).unwrap_or_default()).into_owned();
+                    if found.len() >= limit || bytes >= limits::RECORDS_PAGE_BYTES {
+                        return Ok((found, Some(key_text())));
+                    }
+                    let row: Option<Record> = match marked_only {
+                        true => read(disk, &keys::record(id, &key_text()))?,
+                        false => Some(record::decode(Space::Records, value)?),
+                    };
+                    if let Some(row) = row.filter(|row| !marked_only || row.mark.is_some()) {
+                        bytes += row.value.len();
+                        found.push(row);
+                    }
+                }
+                match page.last() {
+                    Some((last, _)) if page.len() == 64 => {
+                        start = last.to_vec();
+                        start.push(0);
+                    }
+                    _ => return Ok((found, None)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// The jobs whose records of this queue are marked.
+    pub(super) fn marked_jobs(disk: &FjallDisk, queue: u32) -> Result<Vec<JobId>, DiskError> {
+        let mut marked = Vec::new();
+        let all = keys::marked(queue, "");
+        disk.each(Space::Records, &all, &mut |key, _| {
+            marked.extend(key.get(all.len()..).map(|text| String::from_utf8_lossy(text).into_owned()));
+        })?;
+        let mut jobs = Vec::with_capacity(marked.len());
+        for key in marked {
+            jobs.extend(read(disk, &keys::record(queue, &key))?.map(|row: Record| row.job));
+        }
+        Ok(jobs)
+    }
+}
+
+pub(super) fn queue_id(disk: &FjallDisk, queue: &QueueName) -> Result<Option<u32>, DiskError> {
+    match disk.get(Space::Queues, queue.as_bytes())? {
+        Some(bytes) => Ok(Some(record::decode::<Queue>(Space::Queues, &bytes)?.id)),
+        None => Ok(None),
+    }
+}
+
+/// Says which queue is not there.
+pub(super) fn known_queue(disk: &FjallDisk, queue: &QueueName) -> Result<u32, Error> {
+    queue_id(disk, queue)?.ok_or_else(|| Refusal::not_found("queue", queue).into())
+}
+
+fn read(disk: &FjallDisk, key: &[u8]) -> Result<Option<Record>, DiskError> {
+    match disk.get(Space::Records, key)? {
+        Some(bytes) => Ok(Some(record::decode(Space::Records, &bytes)?)),
+        None => Ok(None),
+    }
+}
