@@ -70,6 +70,8 @@ pub enum EventKind {
     Moved {
         from: QueueName,
     },
+    /// One above it is rebuilt: it goes when all below it has gone.
+    Clearing,
     Deleted,
     /// Something happened to a plugin.
     Plugin(PluginEvent),
@@ -79,7 +81,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 30] = [
+    pub const WORDS: [&'static str; 31] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -97,6 +99,7 @@ impl EventKind {
         "cancelling",
         "cancelled",
         "moved",
+        "clearing",
         "deleted",
         "plugin.uploaded",
         "plugin.activated",
@@ -132,6 +135,7 @@ impl EventKind {
             EventKind::Cancelling => "cancelling",
             EventKind::Cancelled { .. } => "cancelled",
             EventKind::Moved { .. } => "moved",
+            EventKind::Clearing => "clearing",
             EventKind::Deleted => "deleted",
             EventKind::Plugin(event) => event.happening.word(),
             EventKind::Round(event) => event.word(),

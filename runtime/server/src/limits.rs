@@ -54,6 +54,10 @@ pub const SWAP_WAIT: Duration = Duration::from_secs(60);
 /// Jobs in one batch enqueue.
 pub const BATCH: usize = 10_000;
 /// Jobs in one answer of the plain list.
+/// Rounds of a queue in one answer.
+pub const ROUNDS_PAGE: usize = 1_000;
+/// Records in one answer.
+pub const RECORDS_PAGE: usize = 1_000;
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
 /// A text that is searched for, or a jq filter.

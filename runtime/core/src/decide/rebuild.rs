@@ -5,7 +5,7 @@ use super::act::{ask_stop, reset, take_lock_again};
 use super::attempt::wrong_state;
 use super::{Case, Draft, Known, forget, make_ready, ties};
 use crate::flow::Clearing;
-use crate::{AfterStop, BodyKind, Change, Decision, Job, Refusal, Reply, State, Time};
+use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, Refusal, Reply, State, Time};
 
 const CLEARING: &str = "its subtree is being cleared";
 
@@ -32,7 +32,8 @@ pub(super) fn rebuild(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     job.granted = 0;
     reset(job, rounds);
     if has_children(job) {
-        block(&mut draft, job, Clearing::Rebuild, case.now);
+        clearing(job, Clearing::Rebuild);
+        ties::block(&mut draft, job, case.now, CLEARING);
     } else {
         make_ready(&mut draft, job, rounds, case.now, "rebuilt");
     }
@@ -64,7 +65,9 @@ pub(super) fn clear_now(mut draft: Draft, mut known: Known<'_>, now: Time) -> De
     job.expire_at = None;
     job.keep_until = None;
     job.hold_reason = None;
-    block(&mut draft, job, Clearing::Remove, now);
+    clearing(job, Clearing::Remove);
+    job.enter(State::Blocked, now, CLEARING);
+    draft.event(job, now, EventKind::Clearing);
     draft.now(known.job)
 }
 
@@ -101,9 +104,8 @@ fn has_children(job: &Job) -> bool {
     job.children > 0 || job.adopted() > 0
 }
 
-fn block(draft: &mut Draft, job: &mut Job, clearing: Clearing, now: Time) {
-    let tied = job.ties.get_or_insert_default();
-    tied.waits_for_children = None;
-    tied.clearing = Some(clearing);
-    ties::block(draft, job, now, CLEARING);
+fn clearing(job: &mut Job, then: Clearing) {
+    let ties = job.ties.get_or_insert_default();
+    ties.waits_for_children = None;
+    ties.clearing = Some(then);
 }

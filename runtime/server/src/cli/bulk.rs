@@ -45,6 +45,8 @@ pub struct Bulk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
     Retry,
+    /// Run again from nothing, with all that is below made anew
+    Rebuild,
     Requeue,
     Cancel,
     Move,
@@ -111,6 +113,7 @@ impl Bulk {
     fn word(&self) -> &'static str {
         match self.action {
             Action::Retry => "retry",
+            Action::Rebuild => "rebuild",
             Action::Requeue => "requeue",
             Action::Cancel => "cancel",
             Action::Move => "move",
@@ -188,7 +191,7 @@ fn show_taken(remote: &Remote, taken: &Value, id: &str) -> anyhow::Result<()> {
 }
 
 /// Shows how far an operation is, until it is over. A server that restarts meanwhile is waited for.
-fn follow(remote: &Remote, id: &str) -> anyhow::Result<Value> {
+pub fn follow(remote: &Remote, id: &str) -> anyhow::Result<Value> {
     let bar =
         if remote.json() || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(1) };
     // The template is ours and fixed.

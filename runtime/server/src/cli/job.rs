@@ -60,6 +60,8 @@ enum Action {
     },
     /// Run an ended job again from the start, its attempts counted anew
     Retry { id: String },
+    /// Run an ended job from nothing; all that is below it is removed, and made anew
+    Rebuild { id: String },
     /// Give a dead job one run more
     Requeue { id: String },
     /// Put it into another queue
@@ -140,6 +142,7 @@ impl Job {
             Action::Logs { id, follow: false, from } => logs(remote, &id, from)?,
             Action::Cancel { id, reason } => act(remote, &id, "cancel", &with_reason(reason))?,
             Action::Retry { id } => act(remote, &id, "retry", &json!({}))?,
+            Action::Rebuild { id } => act(remote, &id, "rebuild", &json!({}))?,
             Action::Requeue { id } => act(remote, &id, "requeue", &json!({}))?,
             Action::Move { id, queue } => act(remote, &id, "move", &json!({ "queue": queue }))?,
             Action::Hold { id, reason } => act(remote, &id, "hold", &with_reason(reason))?,

@@ -1,9 +1,13 @@
 //! `windlass queue`: how queues stand, and what operators set.
 
+use std::io::IsTerminal;
+use std::time::Duration;
+
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use super::bulk;
 use super::client::{Remote, part};
 use super::enqueue::read_json;
 use super::job::told;
@@ -34,6 +38,17 @@ enum Action {
     Clear { name: String },
     /// Change its settings; `none` takes a limit away
     Set(Set),
+    /// How far it is, round by round, when it runs level by level
+    Rounds {
+        name: String,
+        /// Show them again as they change, until the queue has completed
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Take up again what failed or is marked, with all that is below it
+    Sweep(SweepArgs),
+    /// What handlers have noted in it
+    Records(RecordsArgs),
     /// Remove the queue and all its jobs
     Destroy {
         name: String,
@@ -67,6 +82,57 @@ struct Set {
     /// What is kept of ended jobs, as JSON: '{"completed": {"age": "1d", "count": 1000}}'
     #[arg(long, value_name = "JSON")]
     retention: Option<String>,
+    /// Whether it runs level by level: a round starts when all jobs of the one before have ended
+    #[arg(long, value_name = "on|off")]
+    rounds: Option<Switch>,
+    /// Stay so many rounds behind another queue, such as src:3
+    #[arg(long, value_name = "QUEUE:LEAD")]
+    gate: Option<String>,
+    /// And let that one be at most so many rounds ahead
+    #[arg(long, value_name = "N", requires = "gate")]
+    max_lead: Option<u32>,
+    /// Take the gate away
+    #[arg(long, conflicts_with = "gate")]
+    no_gate: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Debug, Args)]
+struct SweepArgs {
+    name: String,
+    /// Leave the dead ones alone
+    #[arg(long)]
+    no_failed: bool,
+    /// Leave those alone whose records are marked
+    #[arg(long)]
+    no_marked: bool,
+    /// Take up the cancelled ones as well
+    #[arg(long)]
+    cancelled: bool,
+    /// Do not wait for the end; `windlass bulk show ID` tells how far it is
+    #[arg(long = "async")]
+    in_background: bool,
+}
+
+#[derive(Debug, Args)]
+struct RecordsArgs {
+    name: String,
+    /// This record alone, with its value
+    #[arg(long)]
+    key: Option<String>,
+    /// From this key on
+    #[arg(long, conflicts_with = "key")]
+    from: Option<String>,
+    #[arg(long, default_value_t = 50, conflicts_with = "key")]
+    limit: usize,
+    /// Only those that are marked
+    #[arg(long, conflicts_with = "key")]
+    marked: bool,
 }
 
 const LIST: [Column; 10] = [
@@ -109,6 +175,9 @@ impl Queue {
                 let body = set.body()?;
                 show::json(&remote.post(&format!("/queues/{}/settings", part(&set.name)), &body)?)
             }
+            Action::Rounds { name, watch } => rounds(remote, &name, watch),
+            Action::Sweep(sweep) => sweep.run(remote),
+            Action::Records(records) => records.run(remote),
             Action::Destroy { name, confirm: false } => {
                 bail!("this removes queue {name} and all its jobs; add --confirm if that is meant")
             }
@@ -145,10 +214,131 @@ impl Set {
                 put(field, read_json(text)?);
             }
         }
+        if let Some(rounds) = self.rounds {
+            put("rounds", json!(rounds == Switch::On));
+        }
+        if self.no_gate {
+            put("gate", Value::Null);
+        }
+        if let Some(text) = &self.gate {
+            let Some((queue, Ok(lead))) = text.rsplit_once(':').map(|(queue, lead)| (queue, lead.parse::<u32>()))
+            else {
+                bail!("`{text}` is not a gate; write the queue and how far it is to be ahead, such as src:3");
+            };
+            put("gate", json!({ "queue": queue, "lead": lead, "max_lead": self.max_lead }));
+        }
         if body.is_empty() {
             bail!("nothing to set; `windlass queue set --help` says what can be");
         }
         Ok(Value::Object(body))
+    }
+}
+
+/// How often watched rounds are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+const ROUNDS: [Column; 7] = [
+    ("ROUND", "round"),
+    ("TOTAL", "total"),
+    ("OPEN", "open"),
+    ("COMPLETED", "completed"),
+    ("DEAD", "dead"),
+    ("CANCELLED", "cancelled"),
+    ("PERCENT", "percent"),
+];
+
+fn rounds(remote: &Remote, name: &str, watch: bool) -> anyhow::Result<()> {
+    let mut last = Value::Null;
+    loop {
+        let now = all_rounds(remote, name)?;
+        if now != last {
+            if remote.json() {
+                show::json(&now)?;
+            } else {
+                if watch && std::io::stdout().is_terminal() {
+                    // To the top, and everything below it away.
+                    show::print("\x1b[H\x1b[2J")?;
+                }
+                draw_rounds(name, &now)?;
+            }
+        }
+        if !watch || now["state"] == "completed" {
+            return Ok(());
+        }
+        last = now;
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Every page of them, in one answer.
+fn all_rounds(remote: &Remote, name: &str) -> anyhow::Result<Value> {
+    let mut whole = remote.get(&format!("/queues/{}/rounds", part(name)))?;
+    let mut rows = whole["rounds"].as_array().cloned().unwrap_or_default();
+    let mut next = whole["next"].as_u64();
+    while let Some(from) = next {
+        let page = remote.get(&format!("/queues/{}/rounds?from={from}", part(name)))?;
+        rows.extend(page["rounds"].as_array().cloned().unwrap_or_default());
+        next = page["next"].as_u64();
+    }
+    whole["rounds"] = Value::Array(rows);
+    if let Some(whole) = whole.as_object_mut() {
+        whole.remove("next");
+    }
+    Ok(whole)
+}
+
+fn draw_rounds(name: &str, now: &Value) -> anyhow::Result<()> {
+    let state = now["state"].as_str().unwrap_or_default();
+    let round = now["round"].as_u64().map(|round| format!(", round {round}")).unwrap_or_default();
+    let waits = now["waits_for"].as_str().map(|words| format!(": {words}")).unwrap_or_default();
+    show::print(&format!("{name}: {state}{round}{waits}"))?;
+    let mut rows = now["rounds"].as_array().cloned().unwrap_or_default();
+    for row in &mut rows {
+        row["percent"] = json!(format!("{:.1}", row["percent"].as_f64().unwrap_or_default()));
+    }
+    show::table(&rows, &ROUNDS)
+}
+
+impl SweepArgs {
+    fn run(self, remote: &Remote) -> anyhow::Result<()> {
+        let wanted = json!({
+            "failed": !self.no_failed,
+            "marked": !self.no_marked,
+            "cancelled": self.cancelled,
+            "async": true,
+        });
+        let taken = remote.post(&format!("/queues/{}/sweep", part(&self.name)), &wanted)?;
+        let id = taken["bulk_operation_id"].as_str().unwrap_or_default();
+        if self.in_background {
+            return if remote.json() { show::json(&taken) } else { show::print(id) };
+        }
+        let ended = bulk::follow(remote, id)?;
+        if remote.json() {
+            return show::json(&ended);
+        }
+        let (status, affected) = (ended["status"].as_str().unwrap_or_default(), &ended["affected"]);
+        show::print(&format!("sweep {status}: {affected} jobs are taken up again, {} errors", ended["errors"]))
+    }
+}
+
+const RECORDS: [Column; 4] = [("KEY", "key"), ("MARK", "mark"), ("JOB", "job_id"), ("UPDATED", "updated_at")];
+
+impl RecordsArgs {
+    fn run(self, remote: &Remote) -> anyhow::Result<()> {
+        let path = format!("/queues/{}/records", part(&self.name));
+        if let Some(key) = &self.key {
+            return show::json(&remote.get(&format!("{path}?key={}", part(key)))?);
+        }
+        let from = part(self.from.as_deref().unwrap_or_default());
+        let page = remote.get(&format!("{path}?from={from}&limit={}&marked={}", self.limit, self.marked))?;
+        match page["records"].as_array().filter(|_| !remote.json()) {
+            Some(rows) => show::table(rows, &RECORDS)?,
+            None => show::json(&page)?,
+        }
+        match page["next"].as_str().filter(|_| !remote.json()) {
+            Some(next) => show::print(&format!("more with --from {next:?}")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::limits;
 /// An action, and the jobs it is for: by their ids or by a filter.
 #[derive(Debug, Deserialize, ToSchema)]
 struct BulkRequest {
-    /// retry, requeue, cancel, move, change_priority, hold, approve, reject or delete.
+    /// retry, rebuild, requeue, cancel, move, change_priority, hold, approve, reject or delete.
     #[schema(required = true)]
     action: Option<String>,
     #[schema(value_type = Option<Vec<JobIdText>>)]
@@ -51,7 +51,7 @@ struct BulkRequest {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct BulkDone {
+pub struct BulkDone {
     bulk_operation_id: String,
     total: u64,
     affected: u64,
@@ -63,7 +63,7 @@ struct BulkDone {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct BulkTaken {
+pub struct BulkTaken {
     bulk_operation_id: String,
     status: &'static str,
     estimated_total: u64,
@@ -120,14 +120,25 @@ pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
             return Err(Error::invalid("say which jobs: either `job_ids` or a `filter`"));
         }
     };
-    let in_background = wanted.in_background || jobs.len() > limits::BULK_WAITS;
+    let in_background = wanted.in_background;
     let news = api.store.watch_bulks();
     let bulk = api.store.start_bulk(action, guard, jobs).await?;
-    if in_background {
+    answer(&api, bulk, news, in_background, began).await
+}
+
+/// Waits for the end of an operation that was taken on, for a while, unless nobody wants that.
+pub async fn answer(
+    api: &Api,
+    bulk: Bulk,
+    news: Receiver<Bulk>,
+    in_background: bool,
+    began: Instant,
+) -> Result<Response> {
+    if in_background || bulk.total > limits::BULK_WAITS as u64 {
         return Ok(taken(&bulk).into_response());
     }
     let id = bulk.id;
-    match timeout(limits::BULK_PATIENCE, ended(&api, id, news)).await {
+    match timeout(limits::BULK_PATIENCE, ended(api, id, news)).await {
         Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
         // It goes on without us.
         Err(_) => Ok(taken(&bulk).into_response()),
@@ -142,6 +153,7 @@ fn action(wanted: &BulkRequest) -> Result<Action> {
     };
     Ok(match word {
         "retry" => Action::Retry,
+        "rebuild" => Action::Rebuild,
         "requeue" => Action::Requeue,
         "cancel" => Action::Cancel { reason: reason("cancelled by hand") },
         "hold" => Action::Hold { reason: reason("held by hand") },

@@ -18,6 +18,7 @@ use super::Api;
 use super::agent::TokenUsage;
 use super::error::{Error, Result};
 use super::read::Body;
+use super::records::{self, MarkBody, RecordBody};
 use super::settle::word;
 use super::wire::Rfc3339;
 use crate::limits;
@@ -105,10 +106,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
                 None => None,
             };
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
-            asks.push((
-                id,
-                Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent, notes: None },
-            ));
+            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent, notes }));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });

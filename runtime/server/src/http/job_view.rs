@@ -63,6 +63,9 @@ struct Optional {
     unique_until: Option<UntilWord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_id: Option<String>,
+    /// Its level, in a queue that runs level by level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -262,11 +265,17 @@ struct StepView {
     reason: String,
 }
 
-/// How many jobs it waits for, and the first of them.
-#[derive(Debug, Serialize, ToSchema)]
+/// How many jobs it waits for, and the first of them; or what else it waits for.
+#[derive(Debug, Default, Serialize, ToSchema)]
 struct WaitsFor {
     count: u32,
     jobs: Vec<String>,
+    /// Its round, when it waits for nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round: Option<u32>,
+    /// The same in words; also when all that is below it is being removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 /// Reads all that belongs to a job.
@@ -290,7 +299,9 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     let waits_for = (job.waits_for() > 0).then(|| WaitsFor {
         count: job.waits_for(),
         jobs: open.take(limits::WAITS_FOR).map(|linked| linked.id.to_string()).collect(),
+        ..WaitsFor::default()
     });
+    let waits_for = waits_otherwise(&job).or(waits_for);
     let waits_for = match children.filter(|_| joins) {
         Some(counts) => Some(waits_for_children(store, &job, counts).await?),
         None => waits_for,
@@ -316,7 +327,18 @@ async fn waits_for_children(store: &Store, job: &Job, counts: ChildCounts) -> Re
     let (first, _) = store.children(job, 0, limits::PAGE).await?;
     let open = first.iter().filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
     let count = u32::try_from(counts.pending).unwrap_or(u32::MAX);
-    Ok(WaitsFor { count, jobs: open.map(|child| child.id.to_string()).collect() })
+    let jobs = open.map(|child| child.id.to_string()).collect();
+    Ok(WaitsFor { count, jobs, ..WaitsFor::default() })
+}
+
+/// A job that waits for no other job.
+fn waits_otherwise(job: &Job) -> Option<WaitsFor> {
+    if job.clearing().is_some() {
+        let reason = Some("its subtree is being cleared".to_owned());
+        return Some(WaitsFor { reason, ..WaitsFor::default() });
+    }
+    let round = job.waits_for_round()?;
+    Some(WaitsFor { round: Some(round), reason: Some(format!("waits for round {round}")), ..WaitsFor::default() })
 }
 
 impl From<Job> for JobView {
@@ -363,6 +385,7 @@ impl From<Job> for Optional {
             unique_scope: unique.map(|(_, within, _)| within.into()),
             unique_until: unique.map(|(_, _, until)| until.into()),
             parent_id: job.parent.map(|id| id.to_string()),
+            round: job.round,
             batch_id: job.batch_id,
             on_dependency_failure: tied.as_ref().map(|ties| ties.on_dependency_failure.into()),
             chain_id: place.map(|place| place.chain_id()),

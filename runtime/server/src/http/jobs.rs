@@ -197,6 +197,20 @@ pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<
     Ok(status("retried"))
 }
 
+/// Run an ended job from nothing, with all that is below it made anew
+///
+/// What it had spawned is removed first, so that its children come out under the same ids and nothing is doubled.
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/rebuild",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
+pub async fn rebuild(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Rebuild).await?;
+    Ok(status("rebuilding"))
+}
+
 /// Grant a dead job one more run, its history kept
 #[utoipa::path(
     post,

@@ -7,6 +7,8 @@
 mod access;
 mod error;
 mod read;
+mod records;
+mod rounds;
 mod serve;
 pub mod wire;
 
@@ -138,6 +140,7 @@ fn v1() -> Routes {
         .with(routes!(events::all))
         .with(routes!(jobs::cancel))
         .with(routes!(jobs::retry))
+        .with(routes!(jobs::rebuild))
         .with(routes!(jobs::requeue))
         .with(routes!(jobs::move_to))
         .with(routes!(jobs::hold))
@@ -146,6 +149,9 @@ fn v1() -> Routes {
         .with(routes!(queues::list))
         .with(routes!(queues::show, queues::remove))
         .with(routes!(queue_settings::change))
+        .with(routes!(rounds::list_rounds))
+        .with(routes!(rounds::sweep))
+        .with(routes!(records::list_records))
         .with(routes!(stats::of_queue))
         .with(routes!(queues::pause))
         .with(routes!(queues::resume))

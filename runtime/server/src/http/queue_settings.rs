@@ -1,4 +1,4 @@
-//! What operators set on a queue besides pausing it: limits, fairness, retention, and defaults for its jobs.
+//! What operators set on a queue besides pausing it: limits, fairness, retention, rounds, and defaults for its jobs.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::Api;
 use super::error::{Error, Result};
 use super::policy::{PolicyBody, PolicyView};
 use super::read::{Body, NamePath};
+use super::rounds::{GateBody, GateView};
 use super::wire::{Span, Text};
 
 /// What is absent stays as it is; `null` takes a limit away.
@@ -37,6 +38,11 @@ struct SettingsBody {
     #[schema(value_type = Option<PolicyBody>)]
     defaults: Option<Option<PolicyBody>>,
     retention: Option<RetentionBody>,
+    /// Whether it runs level by level. Changed only while none of its jobs is open.
+    rounds: Option<bool>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<GateBody>)]
+    gate: Option<Option<GateBody>>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -74,6 +80,8 @@ pub struct SettingsView {
     ageing: Option<Text>,
     defaults: PolicyView,
     retention: RetentionView,
+    rounds: bool,
+    gate: Option<GateView>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -106,11 +114,21 @@ struct KeepView {
     responses((status = 200, body = SettingsView))
 )]
 pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<SettingsView>> {
-    let wanted: SettingsBody = body.json()?;
+    let mut wanted: SettingsBody = body.json()?;
     if wanted.max_concurrency == Some(Some(0)) || wanted.key_concurrency == Some(Some(0)) {
         return Err(Error::field("max_concurrency", "at least 1, or null for no limit; pause the queue to stop it"));
     }
-    let settings = api.store.configure(queue, move |settings| wanted.apply(settings)).await?;
+    let gate = match wanted.gate.take() {
+        Some(gate) => Some(gate.map(GateBody::read).transpose()?),
+        None => None,
+    };
+    let settings = api
+        .store
+        .configure(queue, move |settings| {
+            settings.gate = gate.unwrap_or(settings.gate.take());
+            wanted.apply(settings);
+        })
+        .await?;
     Ok(Json(settings.into()))
 }
 
@@ -127,6 +145,7 @@ impl SettingsBody {
         set(&mut settings.key_concurrency, self.key_concurrency, |max| max);
         set(&mut settings.key_rate, self.key_rate, rate);
         set(&mut settings.ageing, self.ageing, |span| span.0);
+        settings.rounds = self.rounds.unwrap_or(settings.rounds);
         match self.defaults {
             Some(Some(defaults)) => settings.defaults = PolicyChoice::from(defaults).or(&settings.defaults),
             Some(None) => settings.defaults = PolicyChoice::default(),
@@ -162,6 +181,8 @@ impl From<Settings> for SettingsView {
                 dead: keep(settings.retention.dead),
                 cancelled: keep(settings.retention.cancelled),
             },
+            rounds: settings.rounds,
+            gate: settings.gate.map(GateView::from),
         }
     }
 }

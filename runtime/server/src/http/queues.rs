@@ -15,6 +15,7 @@ use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::queue_settings::SettingsView;
 use super::read::{Body, NamePath, Query};
+use super::rounds::RoundsNow;
 use super::wire::{NameText, Rfc3339, Span};
 use crate::figures::Rates;
 
@@ -48,12 +49,15 @@ pub struct QueueAnswer {
     completed_per_second: f64,
     /// Attempts that failed, and jobs that died.
     failed_per_second: f64,
+    /// Where it is, when it runs level by level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<RoundsNow>,
 }
 
 impl QueueAnswer {
     fn new(view: QueueView, rates: &Rates) -> QueueAnswer {
         let recent = rates.of(&view.queue.name, Instant::now(), &view.queue.counts);
-        let QueueView { queue, served_by, oldest_pending_at } = view;
+        let QueueView { queue, served_by, oldest_pending_at, rounds } = view;
         let now = |state| queue.counts.of(state);
         let rate = queue.settings.rate;
         QueueAnswer {
@@ -79,6 +83,7 @@ impl QueueAnswer {
             enqueued_per_second: recent.enqueued,
             completed_per_second: recent.completed,
             failed_per_second: recent.failed,
+            rounds: rounds.map(RoundsNow::from),
             name: queue.name,
         }
     }

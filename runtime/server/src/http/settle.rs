@@ -16,6 +16,7 @@ use super::enqueue::{self, JobBody};
 use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::read::{Body, JobPath};
+use super::records::{self, MarkBody, RecordBody};
 use super::wire::{OnFailureWord, Rfc3339};
 use crate::limits;
 
@@ -46,6 +47,12 @@ struct Ack<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<JobBody>)]
     children: Option<Vec<JobBody<'a>>>,
+    /// What is noted under keys of the job's queue, in the commit of this ack: at most 256.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    /// Marks on records of any queue, in the same commit: at most 256.
+    marks: Option<Vec<MarkBody>>,
     lease_token: Option<String>,
 }
 
@@ -71,10 +78,11 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         Some(raw) => Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0 }),
         None => None,
     };
+    let notes = records::notes(ack.records, ack.marks)?;
     let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
     if let Some(WaitWord::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
-        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint, notes: None };
+        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint, notes };
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
     }
@@ -86,8 +94,7 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         checkpoint,
         spent: ack.usage.map(Into::into),
     });
-    let command =
-        Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing, notes: None };
+    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing, notes };
     api.store.ask(id, command, children).await?;
     Ok(status("ok"))
 }
@@ -106,6 +113,10 @@ struct AckOf<'a> {
     result: Option<&'a RawValue>,
     step_status: Option<StepWord>,
     usage: Option<TokenUsage>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    marks: Option<Vec<MarkBody>>,
     lease_token: Option<String>,
 }
 
@@ -131,6 +142,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
     }
     let mut asks = Vec::with_capacity(acks.len());
     for ack in acks {
+        let notes = records::notes(ack.records, ack.marks)?;
         let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else {
             continue;
         };
@@ -140,7 +152,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
             spent: ack.usage.map(Into::into),
             ..Closing::default()
         });
-        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing, notes: None }));
+        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing, notes }));
     }
     let mut acked = 0;
     for answer in api.store.ask_each(asks).await? {

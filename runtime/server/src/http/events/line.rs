@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use windlass_core::flow::RoundEvent;
 use windlass_core::{Blob, BodyKind, EventKind, Job, JobId, PluginEvent, QueueName, State, Time};
 use windlass_store::{EventRecord, LogLine, Store};
 
@@ -43,6 +44,9 @@ struct Details {
     iteration: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<u32>,
+    /// The round it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +103,34 @@ fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
     serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at_ns, data }).unwrap_or_default()
 }
 
+/// The `data` of an event about a round of a queue.
+#[derive(Debug, Serialize)]
+struct RoundData<'a> {
+    seq: u64,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    queue: &'a QueueName,
+    at_ns: u128,
+    data: RoundDetails,
+}
+
+#[derive(Debug, Serialize)]
+struct RoundDetails {
+    round: u32,
+    total: u64,
+    open: u64,
+    completed: u64,
+    dead: u64,
+    cancelled: u64,
+}
+
+fn of_round(seq: u64, at: Time, queue: &QueueName, event: &RoundEvent) -> String {
+    let RoundEvent { round, total, open, completed, dead, cancelled, .. } = *event;
+    let data = RoundDetails { round, total, open, completed, dead, cancelled };
+    let at_ns = u128::from(at.millis()) * 1_000_000;
+    serde_json::to_string(&RoundData { seq, kind: event.word(), queue, at_ns, data }).unwrap_or_default()
+}
+
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
     let json = event_json(store, record).await;
     Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.word()))
@@ -109,6 +141,9 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let event = &record.event;
     if let EventKind::Plugin(about) = &event.kind {
         return of_plugin(record.seq, event.at, about);
+    }
+    if let EventKind::Round(about) = &event.kind {
+        return of_round(record.seq, event.at, &event.queue, about);
     }
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
@@ -194,13 +229,15 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
             Details { reason: Some(reason.to_string()), ..none }
         }
         EventKind::Moved { from } => Details { from: Some(from.clone()), ..none },
-        EventKind::Blocked { waits_for } => Details { waits_for: Some(*waits_for), ..none },
+        EventKind::Blocked { waits_for, round } => Details { waits_for: Some(*waits_for), round: *round, ..none },
         EventKind::Scheduled { at } => Details { scheduled_at: Some(Rfc3339(*at)), ..none },
         EventKind::Enqueued
         | EventKind::Approved
         | EventKind::Rejected
         | EventKind::Cancelling
+        | EventKind::Clearing
         | EventKind::Deleted
+        | EventKind::Round(_)
         | EventKind::Plugin(_) => none,
     }
 }

@@ -301,6 +301,8 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Rejected
         | EventKind::Cancelling
         | EventKind::Moved { .. }
+        | EventKind::Clearing
+        | EventKind::Round(_)
         | EventKind::Plugin(_) => false,
     }
 }

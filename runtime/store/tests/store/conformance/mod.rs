@@ -10,6 +10,7 @@ mod jobs;
 mod limits;
 mod plugins;
 mod retention;
+mod rounds;
 mod schedules;
 mod search;
 mod unique;

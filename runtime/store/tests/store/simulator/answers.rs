@@ -1,6 +1,6 @@
 //! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
 
-use windlass_core::{Command, JobId, NewJob, Refusal, Reply, State, Word};
+use windlass_core::{Command, JobId, NewJob, Notes, Refusal, Reply, State, Word};
 use windlass_store::{Assignment, Error};
 
 use super::commands::Asked;
@@ -8,6 +8,7 @@ use super::world::World;
 
 impl World {
     pub fn take_answers(&mut self, asked: Vec<Asked>) {
+        let others: Vec<(JobId, Command)> = asked.iter().flat_map(Asked::commands).collect();
         for asked in asked {
             match asked {
                 Asked::Enqueue { jobs, mut answer } => match answer.try_recv().expect("an answer") {
@@ -43,6 +44,10 @@ impl World {
                 Asked::Claim { claim, deadline, answer } => self.waiting.push((claim, deadline, answer)),
                 Asked::Ask { job, command, children, mut answer } => {
                     let answer = answer.try_recv().expect("an answer");
+                    if let Err(Error::Refused(Refusal::Invalid { field: "wait" | "queue", .. })) = &answer {
+                        self.check_no_wait(job, &command);
+                        continue;
+                    }
                     if let Err(error @ Error::Refused(Refusal::Invalid { .. })) = &answer {
                         self.check_refused(&children, error);
                         continue;
@@ -50,6 +55,7 @@ impl World {
                     self.check_reply(job, &command, &answer);
                     if matches!(&answer, Ok(reply) if *reply != Reply::Unchanged) {
                         self.check_children(job, &children);
+                        self.check_notes(job, &command, &others);
                     }
                 }
                 Asked::Each { asks, mut answer } => {
@@ -59,7 +65,14 @@ impl World {
                     }
                 }
                 Asked::Configure { queue, settings, mut answer } => {
-                    let told = answer.try_recv().expect("an answer").expect("good settings");
+                    let told = match answer.try_recv().expect("an answer") {
+                        Ok(told) => told,
+                        Err(Error::Refused(Refusal::InUse { .. } | Refusal::Invalid { field: "gate", .. })) => {
+                            assert!(self.gates_matter(&queue, &settings), "{settings:?} of {queue} were refused");
+                            continue;
+                        }
+                        Err(error) => panic!("{settings:?} of {queue}: {error}"),
+                    };
                     assert_eq!(told, *settings);
                     assert_eq!(self.model.queues[&queue].settings, *settings, "acknowledged settings are stored");
                 }
@@ -120,6 +133,47 @@ impl World {
         }
     }
 
+    /// Refused for what it has to do with rounds.
+    fn gates_matter(&self, queue: &windlass_core::QueueName, settings: &windlass_core::Settings) -> bool {
+        let was = self.model.queues.get(queue).is_some_and(|queue| queue.settings.rounds);
+        settings.rounds != was || settings.gate.is_some()
+    }
+
+    /// A job with a round does not wait for its children, and one that does gets no round.
+    fn check_no_wait(&self, id: JobId, command: &Command) {
+        let job = &self.model.jobs[&id];
+        match command {
+            Command::Wait { .. } => assert!(job.round.is_some() || job.vague, "{job:?} can wait for its children"),
+            Command::Move { queue, .. } => {
+                let rounds = self.model.queues.get(queue).is_some_and(|queue| queue.settings.rounds);
+                assert!(rounds && job.state == State::Blocked, "{job:?} can be moved to {queue}");
+            }
+            other => panic!("{other:?} of {job:?} is refused"),
+        }
+    }
+
+    /// Records that were acknowledged are stored, unless somebody else had to do with them in the same group.
+    fn check_notes(&self, id: JobId, command: &Command, group: &[(JobId, Command)]) {
+        let Some(notes) = notes_of(command) else { return };
+        let (Some(job), Some(queue)) = (self.model.jobs.get(&id), self.model.jobs.get(&id).map(|job| &job.queue))
+        else {
+            return;
+        };
+        let moved = group.iter().filter(|(other, _)| *other == id).count() > 1 || job.clearing.is_some();
+        let Some(queue) = self.model.queues.get(queue).map(|queue| queue.id).filter(|_| !moved) else { return };
+        for (index, record) in notes.records.iter().enumerate() {
+            let again = notes.records[index + 1..].iter().any(|later| later.key == record.key);
+            let by_others = group.iter().filter(|(other, _)| *other != id).filter_map(|(_, other)| notes_of(other));
+            let mut by_others = by_others.flat_map(|notes| &notes.records);
+            if again || by_others.any(|other| other.key == record.key) {
+                continue;
+            }
+            let stored = self.model.records.get(&(queue, record.key.clone()));
+            let value = stored.map(|stored| (&stored.value, stored.job));
+            assert_eq!(value, Some((&record.value, id)), "{record:?} was acknowledged and is not stored");
+        }
+    }
+
     fn check_reply(&self, id: JobId, command: &Command, answer: &Result<Reply, Error>) {
         let now = self.model.jobs.get(&id).map(|job| job.state);
         let states: Vec<State> = self.model.seen.get(&id).cloned().unwrap_or_else(|| now.into_iter().collect());
@@ -160,7 +214,8 @@ impl World {
                 assert!(gone, "{id} is there: {states:?}");
             }
             Err(Error::Refused(Refusal::Locked { .. })) => {
-                let comes_back = matches!(command, Command::Retry | Command::Requeue | Command::Move { .. });
+                let comes_back =
+                    matches!(command, Command::Retry | Command::Rebuild | Command::Requeue | Command::Move { .. });
                 assert!(comes_back, "{command:?} needs no lock");
             }
             Err(error) => panic!("{command:?} of {id}: {error}"),
@@ -230,6 +285,13 @@ pub fn assert_unheard(asked: Asked) {
     }
 }
 
+fn notes_of(command: &Command) -> Option<&Notes> {
+    match command {
+        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Beat { notes, .. } => notes.as_deref(),
+        _ => None,
+    }
+}
+
 /// Whether a command can be carried out on a job in this state.
 fn allowed(command: &Command, state: State) -> bool {
     match command {
@@ -238,7 +300,7 @@ fn allowed(command: &Command, state: State) -> bool {
         // Said again by the attempt that began to wait, it changes nothing.
         Command::Wait { .. } => true,
         Command::Cancel { .. } => !state.is_ended(),
-        Command::Retry => state.is_ended(),
+        Command::Retry | Command::Rebuild => state.is_ended(),
         Command::Requeue => state == State::Dead,
         Command::Move { .. } => state != State::Active,
         Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,
@@ -252,6 +314,9 @@ fn allowed(command: &Command, state: State) -> bool {
         | Command::Due
         | Command::Expire
         | Command::DependencyEnded { .. }
+        | Command::RoundStarted
+        | Command::Clear
+        | Command::Cleared
         | Command::Joined
         | Command::ChildFailed
         | Command::Watch { .. }

@@ -69,6 +69,7 @@ pub fn disk(disk: &SimDisk, stored: &Stored, model: &Model, now: Time) {
     plugins(stored);
     nothing_left_over(disk, stored);
     model.flows.check(stored);
+    model.check_rounds(stored);
 }
 
 fn as_the_model_says(stored: &Stored, model: &Model) {
@@ -120,7 +121,8 @@ fn implied(stored: &Stored) -> BTreeMap<Space, Rows> {
 /// `Ready` or `States`, never both and never neither; what runs here; which job holds which blob; and all
 /// that searches go by.
 fn places(disk: &SimDisk, implied: &BTreeMap<Space, Rows>) {
-    for space in [Space::Ready, Space::States, Space::Locals, Space::Blobs, Space::Born, Space::Marks] {
+    let spaces = [Space::Ready, Space::States, Space::Locals, Space::Blobs, Space::Born, Space::Marks, Space::Rounds];
+    for space in spaces {
         let found = disk.all(space);
         let found: Vec<(&[u8], &[u8])> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let expected = implied.get(&space);
@@ -268,5 +270,5 @@ pub fn at_rest(stored: &Stored, now: Time) {
 
 /// The wish behind a stop that is under way weighs at least as much as an expiry.
 fn stops_for_good(then: &AfterStop) -> bool {
-    matches!(then, AfterStop::Expire | AfterStop::Delete)
+    matches!(then, AfterStop::Expire | AfterStop::Delete | AfterStop::Clear)
 }

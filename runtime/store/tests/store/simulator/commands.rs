@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
+use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, Gate, NewBatch, OnFailure};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Rate;
 use windlass_core::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
     AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, Name, NewCanary, NewJob,
-    Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Spent, Swap, Time,
-    Token, Unique, Until, Usage, Within, Word,
+    NewMark, NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry,
+    Settings, Spent, Swap, Time, Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::embedded::message::Request;
 use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
@@ -36,6 +36,17 @@ pub enum Asked {
     RemoveQueue { queue: QueueName, answer: Receiver<u64> },
     Plugin { name: Name, command: Box<PluginCommand>, answer: Receiver<Option<Plugin>> },
     Schedule { change: ScheduleChange, answer: Receiver<()> },
+}
+
+impl Asked {
+    /// What it asks of jobs.
+    pub fn commands(&self) -> Vec<(JobId, Command)> {
+        match self {
+            Asked::Ask { job, command, .. } => vec![(*job, command.as_ref().clone())],
+            Asked::Each { asks, .. } => asks.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 pub const QUEUES: [&str; 4] = ["mail", "images", "reports", "sync"];
@@ -236,11 +247,16 @@ impl World {
     /// Something the runner of an attempt says, or one that was.
     fn word(&mut self) -> (Request, Asked) {
         let (job, word) = self.speaker();
+        let notes = if self.rng.chance(25) { self.notes() } else { None };
         let rng = &mut self.rng;
         let command = match rng.below(100) {
-            0..40 => {
-                Command::Complete { word, result: rng.maybe(60, body), usage: Usage::default(), closing: closing(rng) }
-            }
+            0..40 => Command::Complete {
+                word,
+                result: rng.maybe(60, body),
+                usage: Usage::default(),
+                closing: closing(rng),
+                notes,
+            },
             40..62 => {
                 let retry = match rng.below(10) {
                     0..6 => Retry::Backoff,
@@ -254,22 +270,31 @@ impl World {
                 word,
                 on_child_failure: OnFailure::ALL[rng.below(3) as usize],
                 checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0 }),
+                notes,
             },
             66..72 => Command::HandBack { word, reason: "handed back".into() },
-            _ => Command::Beat {
-                word,
-                progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
-                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 }),
-                spent: None,
-            },
+            _ => {
+                let checkpoint = rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 });
+                let percent = |rng: &mut Rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() };
+                let notes = notes.filter(|_| checkpoint.is_some());
+                Command::Beat { word, progress: rng.maybe(60, percent), checkpoint, spent: None, notes }
+            }
         };
         let waits = matches!(command, Command::Wait { .. });
         let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
         let mut children = Vec::new();
-        if (waits && self.rng.chance(90)) || (spawns && self.rng.chance(20)) {
+        let in_rounds = self.model.jobs.get(&job).is_some_and(|job| job.round.is_some());
+        let spawning = if in_rounds { 60 } else { 20 };
+        if (waits && self.rng.chance(90)) || (spawns && self.rng.chance(spawning)) {
             let committed = self.model.jobs.get(&job).map_or(0, |job| job.children);
             for ordinal in committed..committed + 1 + self.rng.below(2) as u32 {
                 let mut child = self.new_job();
+                if let Some(parent) = self.model.jobs.get(&job).filter(|job| job.round.is_some())
+                    && self.rng.chance(60)
+                {
+                    child.queue = Some(parent.queue.clone());
+                    child.chain = None;
+                }
                 child.id = Some(JobId::child(job, ordinal));
                 child.parent = Some(job);
                 children.push(child);
@@ -304,7 +329,8 @@ impl World {
         let rng = &mut self.rng;
         match rng.below(100) {
             0..22 => Command::Cancel { reason: "not wanted".into() },
-            22..38 => Command::Retry,
+            22..30 => Command::Retry,
+            30..38 => Command::Rebuild,
             38..48 => Command::Requeue,
             48..60 => Command::Move {
                 queue: queue(rng),
@@ -330,7 +356,7 @@ impl World {
         (Request::AskEach { asks: asks.clone(), answer: sender }, Asked::Each { asks, answer })
     }
 
-    fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
+    pub fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
         let (sender, answer) = oneshot::channel();
         let request = Request::Ask { job, command: command.clone(), children: children.clone(), answer: sender };
         (request, Asked::Ask { job, command: Box::new(command), children, answer })
@@ -371,7 +397,58 @@ impl World {
         if rng.chance(20) {
             settings.defaults.max_retries = Some(2);
         }
+        self.choose_rounds(&queue, &mut settings);
         self.set(queue, settings)
+    }
+
+    /// Mostly as it is: it can be changed only while nothing is open.
+    fn choose_rounds(&mut self, queue: &QueueName, settings: &mut Settings) {
+        if let Some(known) = self.model.queues.get(queue) {
+            settings.rounds = known.settings.rounds;
+            settings.gate = known.settings.gate.clone();
+        }
+        if self.rng.chance(15) {
+            settings.rounds = self.rng.chance(60);
+        }
+        if !settings.rounds {
+            settings.gate = None;
+        } else if self.rng.chance(30) {
+            settings.gate = self.rng.maybe(60, gate);
+        }
+    }
+
+    /// Half the runs begin with queues that have rounds.
+    pub fn rounds_at_first(&mut self) -> Vec<(Request, Asked)> {
+        if self.rng.chance(50) {
+            return Vec::new();
+        }
+        let first: QueueName = QUEUES[0].parse().expect("a name");
+        let second: QueueName = QUEUES[1].parse().expect("a name");
+        let on = Settings { rounds: true, ..Settings::default() };
+        let mut wishes = vec![self.set(first.clone(), on.clone())];
+        if self.rng.chance(60) {
+            let gate = self.rng.maybe(80, |rng| Gate { queue: first, ..gate(rng) });
+            wishes.push(self.set(second, Settings { gate, ..on }));
+        }
+        wishes
+    }
+
+    /// Few keys, so that jobs write over each other's records; every value is another.
+    fn notes(&mut self) -> Option<Box<Notes>> {
+        let mut records = Vec::new();
+        for _ in 0..self.rng.below(3) {
+            self.made += 1;
+            let value = self.made.to_be_bytes().to_vec();
+            records.push(NewRecord { key: (*self.rng.pick(&KEYS).expect("there are keys")).to_owned(), value });
+        }
+        let rng = &mut self.rng;
+        let mark = |rng: &mut Rng| NewMark {
+            queue: queue(rng),
+            key: (*rng.pick(&KEYS).expect("there are keys")).to_owned(),
+            mark: rng.maybe(70, |_| "newer".to_owned()),
+        };
+        let marks = (0..rng.below(3)).map(|_| mark(rng)).collect();
+        Notes::new(records, marks)
     }
 
     pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {
@@ -435,6 +512,11 @@ impl World {
         let (sender, answer) = oneshot::channel();
         (Request::Schedule { change: change.clone(), answer: sender }, Asked::Schedule { change, answer })
     }
+}
+
+fn gate(rng: &mut Rng) -> Gate {
+    let lead = rng.below(3) as u32;
+    Gate { queue: queue(rng), lead, max_lead: rng.maybe(50, |rng| lead + rng.below(3) as u32) }
 }
 
 fn swap(rng: &mut Rng) -> Swap {

@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Batch, Chain, Family, OnFailure, Work};
+use windlass_core::flow::{Batch, Chain, Clearing, Family, OnFailure, Round, Work};
 use windlass_core::{Event, EventKind, Job, JobId, State};
 use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::record;
+use windlass_store::embedded::{keys, record};
 
 use super::check::Stored;
 use super::disk::SimDisk;
 use super::model::{Causes, ModelJob};
+use super::rounds::Courses;
 
 /// The rows of flows, decoded.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub struct StoredFlows {
     pub families: BTreeMap<JobId, Family>,
     pub chains: BTreeMap<JobId, Chain>,
     pub works: Vec<(u64, Work)>,
+    pub rounds: BTreeMap<(u32, u32), Round>,
+    pub courses: Courses,
 }
 
 impl StoredFlows {
@@ -37,6 +40,14 @@ impl StoredFlows {
                 1 => drop(flows.callbacks.insert(text())),
                 2 => drop(flows.families.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
                 3 => drop(flows.chains.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
+                4 => {
+                    let place = keys::read_round(&key).expect("a round");
+                    flows.rounds.insert(place, record::decode(Space::Flows, &value).expect(decode));
+                }
+                5 => {
+                    let queue = u32::from_be_bytes(*key.last_chunk::<4>().expect("a queue's id"));
+                    flows.courses.insert(queue, record::decode(Space::Flows, &value).expect(decode));
+                }
                 9 => {
                     let number = u64::from_be_bytes(*key.last_chunk::<8>().expect("a number"));
                     flows.works.push((number, record::decode(Space::Flows, &value).expect(decode)));
@@ -150,6 +161,11 @@ impl ModelFlows {
     pub fn before(&mut self, event: &Event, job: Option<&Job>, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
         let id = event.job;
         let had_ended = jobs.get(&id).is_some_and(|job| job.state.is_ended());
+        let rebuilt = jobs.get(&id).is_some_and(|job| job.clearing == Some(Clearing::Rebuild));
+        if rebuilt && matches!(event.kind, EventKind::Pending { .. } | EventKind::Blocked { .. }) {
+            // Its children are made anew, and counted anew.
+            self.families.remove(&id);
+        }
         match &event.kind {
             EventKind::Enqueued => {
                 let Some(job) = job else { return };
@@ -202,7 +218,7 @@ impl ModelFlows {
                     }
                 }
             }
-            EventKind::Pending { .. } | EventKind::Blocked { .. } if had_ended => {
+            EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Clearing if had_ended => {
                 self.stepped.remove(&id);
                 for family in self.families.values_mut() {
                     if let Some(state) = family.children.get_mut(&id) {
@@ -216,6 +232,11 @@ impl ModelFlows {
                 }
                 if let Some(waits) = self.waits.get_mut(&id) {
                     waits.failed = false;
+                }
+            }
+            EventKind::Clearing => {
+                if let Some(family) = self.families.get_mut(&id) {
+                    family.waiting = None;
                 }
             }
             _ => {}
@@ -373,7 +394,7 @@ impl ModelFlows {
             let job = &stored.jobs[id];
             assert_eq!(job.waits_for() as usize, waits.waiting.len(), "{job:?} should wait for {waits:?}");
             let stays = !waits.waiting.is_empty() && !waits.failed;
-            let joins = self.families.get(id).is_some_and(|family| family.waiting.is_some());
+            let joins = self.families.get(id).is_some_and(|family| family.waiting.is_some()) || waits_otherwise(job);
             assert!(job.state != State::Blocked || stays || joins, "{job:?} should not wait: {waits:?}");
         }
         for (id, family) in self.families.iter().filter(|(_, family)| family.waiting.is_some()) {
@@ -390,7 +411,12 @@ impl ModelFlows {
         for job in stored.jobs.values().filter(|job| job.state == State::Blocked) {
             let waits = self.waits.get(&job.id).is_some_and(|waits| !waits.waiting.is_empty());
             let joins = self.families.get(&job.id).is_some_and(|family| family.waiting.is_some());
-            assert!(waits || joins, "{job:?} waits for nobody");
+            assert!(waits || joins || waits_otherwise(job), "{job:?} waits for nobody");
         }
     }
+}
+
+/// For its round, or for all below it to be gone.
+fn waits_otherwise(job: &Job) -> bool {
+    job.waits_for_round().is_some() || job.clearing().is_some()
 }

@@ -12,6 +12,7 @@ mod disk;
 mod flows;
 mod model;
 mod order;
+mod rounds;
 mod silent;
 mod world;
 

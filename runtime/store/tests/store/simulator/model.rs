@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_core::flow::Clearing;
 use windlass_core::{
-    Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Settings, State, Time, Token,
-    Unique, Until, Word,
+    Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time,
+    Token, Unique, Until, Word,
 };
 use windlass_store::{Claim, EventRecord};
 
@@ -37,6 +38,9 @@ pub struct Model {
     pub seen: BTreeMap<JobId, Vec<State>>,
     /// Stored in this group, by label.
     pub stored: BTreeMap<String, JobId>,
+    /// The latest group in which a job came and went: what its round was, nobody can tell.
+    pub blurred: u64,
+    pub records: BTreeMap<(u32, String), Record>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +72,14 @@ pub struct ModelJob {
     pub stopping: bool,
     /// What is known of it came from its event alone: it was gone before anybody could look.
     pub vague: bool,
+    pub round: Option<u32>,
+    /// When it came into line its round could run.
+    pub in_turn: bool,
+    pub parent: Option<JobId>,
+    /// Its parent went before it, and not because an ancestor was rebuilt.
+    pub orphan: bool,
+    /// As it was after the last commit.
+    pub clearing: Option<Clearing>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -78,6 +90,8 @@ pub struct ModelQueue {
     pub before: Option<Settings>,
     pub starts: Starts,
     pub by_key: BTreeMap<String, Starts>,
+    /// It has had a job with a round.
+    pub began: bool,
 }
 
 /// Starts, all of them and those since the rate was last set.
@@ -151,6 +165,10 @@ impl Model {
         job.order = order;
         job.group = group;
         job.loose = false;
+        let (queue, round) = (job.queue.clone(), job.round);
+        let in_turn = state != State::Pending || self.may_run(&queue, round);
+        let job = self.jobs.get_mut(&id).expect("it was just there");
+        job.in_turn = in_turn;
         if state != State::Active {
             job.token = None;
             job.local = false;
@@ -181,6 +199,10 @@ impl Model {
         assert!(*seq > self.last_event, "event {seq} after event {}", self.last_event);
         self.last_event = *seq;
         let (id, at) = (event.job, event.at);
+        if let EventKind::Round(told) = &event.kind {
+            self.check_round_event(event, told);
+            return;
+        }
         if matches!(event.kind, EventKind::Plugin(_)) {
             assert_eq!(id, JobId::NONE, "{event:?}: it is about no job");
             return;
@@ -193,17 +215,40 @@ impl Model {
         let state = job.state;
         let must = |holds: bool, why: &str| assert!(holds, "{event:?}: {why}; the job was {job:?}");
         match &event.kind {
-            EventKind::Enqueued | EventKind::Plugin(_) => {}
+            EventKind::Enqueued | EventKind::Plugin(_) | EventKind::Round(_) => {}
             EventKind::Pending { reason } => {
+                self.come_back(id, &job);
                 self.pending(&job, event, reason, causes);
                 self.move_to(id, State::Pending, at);
             }
-            EventKind::Blocked { .. } => {
+            EventKind::Blocked { round: Some(round), .. } => {
+                self.come_back(id, &job);
+                // From wherever it could come into line; and one that is in line can be moved, or go on.
+                if state != State::Pending {
+                    let new = state == State::Scheduled && job.group == self.group;
+                    let job = ModelJob { due: if new { Some(at) } else { job.due }, ..job.clone() };
+                    self.pending(&job, event, "had gone", causes);
+                }
+                let job = self.jobs[&id].clone();
+                self.check_waits_for_round(event, &job, *round);
+                self.move_to(id, State::Blocked, at);
+            }
+            EventKind::Clearing => {
+                must(self.is_cleared(&job), "nothing above it is rebuilt");
+                must(state != State::Active || job.stopping, "nobody had asked its attempt to stop");
+                self.move_to(id, State::Blocked, at);
+                let job = self.jobs.get_mut(&id).expect("it is there");
+                job.expire_at = None;
+                job.clearing = Some(Clearing::Remove);
+            }
+            EventKind::Blocked { round: None, .. } => {
+                self.come_back(id, &job);
                 let new = matches!(state, State::Pending | State::Scheduled) && job.starts == 0;
                 let new = (new && job.group == self.group) || state == State::Held;
                 if state.is_ended() {
                     self.take_lock(id, at);
-                    let asked = causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue));
+                    let asked = causes
+                        .asked(id, |command| matches!(command, Command::Retry | Command::Requeue | Command::Rebuild));
                     must(asked, "nobody brought it back");
                     self.jobs.get_mut(&id).expect("it is there").expire_at = None;
                 } else if state == State::Active {
@@ -228,6 +273,7 @@ impl Model {
             EventKind::Started { attempt } => {
                 must(state == State::Pending, "only pending jobs start");
                 must(*attempt >= 1 && *attempt <= job.starts + 1, "attempts rise by one");
+                must(job.in_turn, "its round could not run when it came into line");
                 self.check_start(id, &job, event, causes, stored);
                 self.move_to(id, State::Active, at);
                 let job = self.jobs.get_mut(&id).expect("it is there");
@@ -295,6 +341,10 @@ impl Model {
                 self.check_deletion(id, &job, event, causes);
                 self.seen.entry(id).or_insert_with(|| vec![state]);
                 self.locks.retain(|_, lock| lock.job != id);
+                if self.is_cleared(&job) {
+                    self.check_cleared(id);
+                }
+                self.jobs.values_mut().filter(|job| job.parent == Some(id)).for_each(|job| job.orphan = true);
                 self.jobs.remove(&id);
             }
         }
@@ -321,6 +371,7 @@ impl Model {
             self.stored.insert(label, id);
         }
         let vague = stored.is_none();
+        let parent = stored.and_then(|job| job.parent);
         let spec = match follows {
             Some(job) => NewJob {
                 policy: windlass_core::PolicyChoice { priority: Some(job.priority), ..Default::default() },
@@ -354,11 +405,38 @@ impl Model {
             swapping: false,
             stopping: false,
             vague,
+            round: None,
+            in_turn: true,
+            parent,
+            orphan: false,
+            clearing: None,
         };
         self.jobs.insert(id, job);
+        let of_parent = parent.and_then(|parent| self.jobs.get(&parent)).and_then(|parent| parent.round);
+        let round = self.round_in(&event.queue, of_parent.map(|round| round + 1));
+        if vague {
+            self.blurred = self.group;
+        } else {
+            self.jobs.get_mut(&id).expect("it was just put there").round = round;
+        }
         self.take_lock(id, at);
         self.move_to(id, if due.is_some() { State::Scheduled } else { State::Pending }, at);
         self.jobs.get_mut(&id).expect("it is there").due = due;
+    }
+
+    /// Comes back from its end, or after all below it was cleared.
+    fn come_back(&mut self, id: JobId, job: &ModelJob) {
+        if job.clearing == Some(Clearing::Rebuild) {
+            self.check_cleared(id);
+        }
+        if job.state.is_ended() || job.clearing.is_some() {
+            let round = self.round_in(&job.queue, job.round).filter(|_| !job.vague);
+            let job = self.jobs.get_mut(&id).expect("it is there");
+            job.round = round;
+            if job.clearing.take().is_some() {
+                job.children = 0;
+            }
+        }
     }
 
     /// The job wants its unique key: nobody else may hold it.
@@ -395,7 +473,7 @@ impl Model {
             }
             State::Completed | State::Dead | State::Cancelled => {
                 self.take_lock(id, at);
-                causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue))
+                causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue | Command::Rebuild))
             }
             State::Blocked => {
                 self.flows.check_unblocked(id);
@@ -427,6 +505,7 @@ impl Model {
         let mut moved = job.clone();
         moved.queue = event.queue.clone();
         moved.since = event.at;
+        moved.round = self.round_in(&event.queue, job.round).filter(|_| !job.vague);
         if let Some(unique) = &job.unique {
             let from = unique.lock_key(&job.queue, job.scope.as_deref());
             let to = unique.lock_key(&moved.queue, job.scope.as_deref());
@@ -441,7 +520,9 @@ impl Model {
         }
         // To where it came this very moment: that is no move.
         let stays = moved.queue == job.queue && moved.since == job.since;
-        self.jobs.insert(id, moved);
+        self.jobs.insert(id, moved.clone());
+        let in_turn = moved.state != State::Pending || self.may_run(&moved.queue, moved.round);
+        self.jobs.get_mut(&id).expect("it is there").in_turn = in_turn;
         if !stays {
             self.place_again(id);
         }
@@ -450,7 +531,8 @@ impl Model {
     fn check_deletion(&self, id: JobId, job: &ModelJob, event: &Event, causes: &Causes) {
         let wanted = causes.asked(id, |command| matches!(command, Command::Delete))
             || (job.state == State::Active && job.stopping)
-            || self.clearing.contains(&job.queue);
+            || self.clearing.contains(&job.queue)
+            || self.is_cleared(job);
         if wanted || job.vague {
             return;
         }

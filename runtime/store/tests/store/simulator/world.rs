@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
-use windlass_core::{Effect, JobId, QueueName, Settings, State, Time, Token};
+use windlass_core::{Command, Effect, JobId, QueueName, Settings, State, Time, Token, Usage, Word};
 use windlass_store::embedded::disk::{Disk, Space};
 use windlass_store::embedded::engine::Engine;
 use windlass_store::embedded::keys;
@@ -19,6 +19,7 @@ use super::check::{self, Stored};
 use super::commands::{Asked, QUEUES, Receiver, WORKERS};
 use super::disk::{Fate, SimDisk};
 use super::model::{Causes, Model};
+use super::rounds;
 use crate::rng::Rng;
 
 pub struct World {
@@ -91,6 +92,9 @@ impl World {
 
     pub fn run(mut self) {
         let steps = 40 + self.rng.below(80);
+        for wish in self.rounds_at_first() {
+            self.calm(vec![wish]);
+        }
         for step in 0..steps {
             self.pass_time();
             self.say(|world| format!("step {step} at {}", world.now));
@@ -263,6 +267,7 @@ impl World {
         self.model.adopt_silent(&stored, causes);
         self.model.flows.settle(&stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
+        self.model.records = rounds::records(&self.disk, &stored);
     }
 
     /// Lets the engine do all that it says is due now, and checks that nothing due is left undone.
@@ -273,6 +278,7 @@ impl World {
                 let stored = Stored::read(&self.disk);
                 check::at_rest(&stored, self.now);
                 self.model.flows.at_rest(&stored);
+                self.model.rounds_at_rest(&stored);
                 self.check_waiting();
                 return;
             }
@@ -292,29 +298,70 @@ impl World {
         self.settle();
         self.waiting.clear();
         for name in QUEUES {
-            let wish = self.set(name.parse().expect("a name"), Settings::default());
+            let name: QueueName = name.parse().expect("a name");
+            // Rounds are turned off only when all has ended.
+            let rounds = self.model.queues.get(&name).is_some_and(|queue| queue.settings.rounds);
+            let wish = self.set(name, Settings { rounds, ..Settings::default() });
             self.calm(vec![wish]);
         }
         self.settle();
         for round in 0..10_000 {
-            let worker = WORKERS[round % WORKERS.len()].to_owned();
-            let by = By::Worker { worker_id: worker, hostname: "host".into() };
-            let queues: Vec<QueueName> = QUEUES.iter().map(|name| name.parse().expect("a name")).collect();
-            let claim = Claim { by, queues, count: 1 + self.rng.below(3) as usize, wait: Duration::ZERO };
-            let (sender, answer) = tokio::sync::oneshot::channel();
-            self.tickets += 1;
-            let request =
-                Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline: self.now, answer: sender };
+            let count = 1 + self.rng.below(3) as usize;
+            let claim = self.claim_for(WORKERS[round % WORKERS.len()], count);
             let before = self.held.len();
-            self.calm(vec![(request, Asked::Claim { claim, deadline: self.now, answer })]);
+            self.calm(vec![claim]);
             let left = self.model.jobs.values().filter(|job| job.state == State::Pending).count();
             if left == 0 {
-                return;
+                return self.end_all();
             }
             let stuck = self.held.len() == before && round > 2 * WORKERS.len();
             self.idle_rounds = if stuck { self.idle_rounds + 1 } else { 0 };
             assert!(self.idle_rounds < WORKERS.len(), "{left} pending jobs are stranded");
         }
+    }
+
+    /// Everything ends, once what waits for people or for each other is let go: rounds start by themselves.
+    fn end_all(&mut self) {
+        self.say(|_| "end all".into());
+        for turn in 0..2_000 {
+            self.settle();
+            let stored = Stored::read(&self.disk);
+            let open: Vec<_> = stored.jobs.values().filter(|job| !job.is_ended()).collect();
+            if open.is_empty() {
+                return;
+            }
+            let mut wishes = Vec::new();
+            for job in open.into_iter().take(6) {
+                let tied =
+                    job.ties.as_ref().is_some_and(|ties| ties.waits_for > 0 || ties.waits_for_children.is_some());
+                match job.state {
+                    State::Active => {
+                        let word = Word::Of(job.run.as_ref().expect("it runs").token);
+                        let (result, usage) = (None, Usage::default());
+                        let done = Command::Complete { word, result, usage, closing: None, notes: None };
+                        wishes.push(self.ask(job.id, done, Vec::new()));
+                    }
+                    State::Blocked if !tied => {}
+                    State::Pending => {}
+                    _ => wishes.push(self.ask(job.id, Command::Cancel { reason: "the end".into() }, Vec::new())),
+                }
+            }
+            wishes.push(self.claim_for(WORKERS[turn % WORKERS.len()], 20));
+            self.calm(wishes);
+        }
+        let stored = Stored::read(&self.disk);
+        let open: Vec<_> = stored.jobs.values().filter(|job| !job.is_ended()).collect();
+        panic!("these never end: {open:?}");
+    }
+
+    fn claim_for(&mut self, worker: &str, count: usize) -> (Request, Asked) {
+        let by = By::Worker { worker_id: worker.to_owned(), hostname: "host".into() };
+        let queues: Vec<QueueName> = QUEUES.iter().map(|name| name.parse().expect("a name")).collect();
+        let claim = Claim { by, queues, count, wait: Duration::ZERO };
+        let (sender, answer) = tokio::sync::oneshot::channel();
+        self.tickets += 1;
+        let request = Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline: self.now, answer: sender };
+        (request, Asked::Claim { claim, deadline: self.now, answer })
     }
 
     /// A group on a disk that holds.

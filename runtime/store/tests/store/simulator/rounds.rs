@@ -1,0 +1,201 @@
+//! What should be of rounds, gates, rebuilding and records: which round may run is worked out from the jobs alone, and what
+//! the engine keeps must agree with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::flow::{Clearing, Course, Pace, Position, Round, RoundEvent};
+use windlass_core::{AfterStop, Event, JobId, QueueName, Record, Settings, State};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::{keys, record};
+
+use super::check::Stored;
+use super::disk::SimDisk;
+use super::model::{Model, ModelJob, ModelQueue};
+
+impl Model {
+    fn settings<'a>(queue: &'a ModelQueue, before: bool) -> &'a Settings {
+        queue.before.as_ref().filter(|_| before).unwrap_or(&queue.settings)
+    }
+
+    fn open_rounds(&self, queue: &QueueName) -> impl Iterator<Item = u32> {
+        let open = |job: &&ModelJob| job.queue == *queue && !job.state.is_ended();
+        self.jobs.values().filter(open).filter_map(|job| job.round)
+    }
+
+    fn position(&self, queue: &QueueName) -> Position {
+        match (self.open_rounds(queue).min(), self.queues.get(queue).is_some_and(|queue| queue.began)) {
+            (Some(round), _) => Position::At(round),
+            (None, true) => Position::Completed,
+            (None, false) => Position::Idle,
+        }
+    }
+
+    /// May this round run? `before`: by the settings this group began with.
+    fn admits(&self, name: &QueueName, round: u32, before: bool) -> bool {
+        let Some(queue) = self.queues.get(name) else { return true };
+        if !Model::settings(queue, before).rounds {
+            return true;
+        }
+        let round_of = |other: &QueueName| match self.position(other) {
+            Position::Idle => Some(0),
+            Position::At(round) => Some(i64::from(round)),
+            Position::Completed => None,
+        };
+        let round = i64::from(round);
+        let lower = self.open_rounds(name).any(|open| i64::from(open) < round);
+        let ahead = Model::settings(queue, before).gate.as_ref();
+        let behind =
+            ahead.is_some_and(|gate| round_of(&gate.queue).is_some_and(|at| at < round + i64::from(gate.lead)));
+        let too_far = self.queues.iter().any(|(other, queue)| {
+            let gate = Model::settings(queue, before).gate.as_ref().filter(|gate| gate.queue == *name);
+            let most = gate.and_then(|gate| gate.max_lead).map(i64::from);
+            most.is_some_and(|most| round_of(other).is_some_and(|at| round > at + most))
+        });
+        !lower && !behind && !too_far
+    }
+
+    /// By the settings of this group, or by those it began with.
+    pub fn may_run(&self, queue: &QueueName, round: Option<u32>) -> bool {
+        round.is_none_or(|round| [false, true].iter().any(|before| self.admits(queue, round, *before)))
+    }
+
+    fn must_run(&self, queue: &QueueName, round: u32) -> bool {
+        [false, true].iter().all(|before| self.admits(queue, round, *before))
+    }
+
+    /// The round of a job that comes into a queue, or comes back.
+    pub fn round_in(&mut self, queue: &QueueName, round: Option<u32>) -> Option<u32> {
+        let queue = self.queues.entry(queue.clone()).or_default();
+        if !queue.settings.rounds {
+            return None;
+        }
+        queue.began = true;
+        Some(round.unwrap_or(0))
+    }
+
+    /// It waits for its round: then that may not run.
+    pub fn check_waits_for_round(&self, event: &Event, job: &ModelJob, round: u32) {
+        if job.vague || self.blurred == self.group {
+            return;
+        }
+        assert_eq!(job.round, Some(round), "{event:?} of {job:?}");
+        assert!(!self.must_run(&event.queue, round), "{event:?}: round {round} may run, and it waits for it");
+    }
+
+    pub fn check_round_event(&self, event: &Event, told: &RoundEvent) {
+        assert_eq!(event.job, JobId::NONE, "{event:?}: it is about no job");
+        if self.blurred == self.group {
+            return;
+        }
+        let open = self.open_rounds(&event.queue).filter(|round| *round == told.round).count() as u64;
+        assert_eq!(told.open, open, "{event:?}: so many jobs of the round are open");
+        if told.ended {
+            assert_eq!(open, 0, "{event:?}: it has not ended");
+        } else {
+            assert!(open > 0 && self.may_run(&event.queue, Some(told.round)), "{event:?}: it may not run");
+        }
+    }
+
+    /// What becomes of a job whose ancestor is rebuilt.
+    pub fn is_cleared(&self, job: &ModelJob) -> bool {
+        let parent = job.parent.and_then(|parent| self.jobs.get(&parent));
+        job.clearing.is_some() || parent.is_some_and(|parent| parent.clearing.is_some())
+    }
+
+    /// The subtree of a rebuilt job is gone, but for those that had lost their parent before.
+    pub fn check_cleared(&self, id: JobId) {
+        let left = self.jobs.iter().find(|(_, job)| job.parent == Some(id) && !job.orphan);
+        assert!(left.is_none(), "{id} goes on, or goes, and {left:?} is still below it");
+    }
+
+    /// What must hold after every commit.
+    pub fn check_rounds(&self, stored: &Stored) {
+        let mut recount: BTreeMap<(u32, u32), Round> = BTreeMap::new();
+        for job in stored.jobs.values() {
+            let known = &self.jobs[&job.id];
+            assert!(known.vague || known.round == job.round, "{job:?} should be {known:?}");
+            assert!(job.clearing().is_none() || job.state == State::Blocked, "it is not being cleared: {job:?}");
+            assert!(job.state != State::Pending || known.in_turn, "{job:?} is in line, and its round could not run");
+            let Some(round) = job.round else { continue };
+            let row = recount.entry((stored.queues[job.queue.as_str()].id, round)).or_default();
+            row.moved(None, Some(job.state));
+            row.waiting += u64::from(job.waits_for_round().is_some());
+        }
+        for (place, row) in &stored.flows.rounds {
+            let counted = recount.remove(place).unwrap_or_default();
+            assert_eq!(
+                (row.open, row.kept_by, row.waiting),
+                (counted.open, counted.kept_by, counted.waiting),
+                "the numbers of {place:?}: {row:?} should be {counted:?}"
+            );
+            assert_eq!(row.total, row.open + row.completed + row.dead + row.cancelled, "{row:?}");
+            let ended =
+                [(row.completed, counted.completed), (row.dead, counted.dead), (row.cancelled, counted.cancelled)];
+            assert!(ended.iter().all(|(row, counted)| row >= counted), "{row:?} should be {counted:?}");
+        }
+        assert!(recount.is_empty(), "rounds that nobody counts: {recount:?}");
+        for queue in stored.queues.values().filter(|queue| queue.settings.rounds) {
+            let course = stored.flows.courses.get(&queue.id).cloned().unwrap_or_default();
+            let current = self.open_rounds(&queue.name).min();
+            assert_eq!((course.current, course.position()), (current, self.position(&queue.name)), "{queue:?}");
+            let runs = current.is_some_and(|round| self.admits(&queue.name, round, false));
+            assert_eq!(course.pace() == Pace::Running, runs, "{course:?} of {}", queue.name);
+            if let Some(row) = current.and_then(|round| stored.flows.rounds.get(&(queue.id, round))) {
+                assert!(!runs || row.waiting == 0 || row.opening, "nothing opens {row:?} of {}", queue.name);
+            }
+        }
+        let queues: BTreeSet<u32> = stored.queues.values().map(|queue| queue.id).collect();
+        let known = stored.flows.rounds.keys().map(|(queue, _)| queue).chain(stored.flows.courses.keys());
+        assert!(known.into_iter().all(|queue| queues.contains(queue)), "rounds of a queue that is gone");
+    }
+
+    /// What must hold once the engine has nothing more to do.
+    pub fn rounds_at_rest(&self, stored: &Stored) {
+        for job in stored.jobs.values() {
+            if let Some(round) = job.waits_for_round() {
+                assert!(!self.admits(&job.queue, round, false), "its round may run: {job:?}");
+            }
+            if job.clearing().is_some() {
+                let stops = |child: &windlass_core::Job| {
+                    let stop = child.run.as_ref().and_then(|run| run.stop.as_ref());
+                    child.clearing() == Some(Clearing::Remove) || stop.is_some_and(|stop| stop.then == AfterStop::Clear)
+                };
+                let waits = stored.jobs.values().any(|child| child.parent == Some(job.id) && stops(child));
+                assert!(waits, "nothing is left below {job:?}");
+            }
+        }
+        for ((queue, round), row) in &stored.flows.rounds {
+            assert!(!row.opening, "round {round} of queue {queue} is being opened for ever");
+        }
+    }
+}
+
+/// Every record has its owner, its entry there, and its mark; and nothing else is left.
+pub fn records(disk: &SimDisk, stored: &Stored) -> BTreeMap<(u32, String), Record> {
+    let mut rows = BTreeMap::new();
+    let (mut marked, mut owned) = (BTreeSet::new(), BTreeSet::new());
+    for (key, value) in disk.all(Space::Records) {
+        match key[0] {
+            0 => {
+                let row: Record = record::decode(Space::Records, &value).expect("a record");
+                let queue = u32::from_be_bytes(key[1..5].try_into().expect("a queue's id"));
+                assert_eq!(key, keys::record(queue, &row.key), "{row:?} lies elsewhere");
+                let owner = stored.jobs.get(&row.job).unwrap_or_else(|| panic!("{row:?} of a job that is gone"));
+                assert!(owner.records > 0, "{owner:?} wrote {row:?}");
+                rows.insert((queue, row.key.clone()), row);
+            }
+            1 => drop(marked.insert(key)),
+            _ => drop(owned.insert(key)),
+        }
+    }
+    let implied: BTreeSet<Vec<u8>> =
+        rows.iter().map(|((queue, key), row)| keys::record_of(row.job, *queue, key)).collect();
+    assert_eq!(owned, implied, "who owns which record");
+    let with_mark = rows.iter().filter(|(_, row)| row.mark.is_some());
+    let implied: BTreeSet<Vec<u8>> = with_mark.map(|((queue, key), _)| keys::marked(*queue, key)).collect();
+    assert_eq!(marked, implied, "which records are marked");
+    rows
+}
+
+/// Where a queue is, as it is stored.
+pub type Courses = BTreeMap<u32, Course>;
