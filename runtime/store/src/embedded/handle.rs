@@ -130,7 +130,8 @@ impl<D: Disk> Engine<D> {
             Ok(reply) => reply,
             Err(error) => return Ok(Err(error)),
         };
-        if reply == Reply::Unchanged {
+        // Nor are there children of a job that was to be deleted when its attempt ended.
+        if matches!(reply, Reply::Unchanged | Reply::Removed) {
             return Ok(Ok(reply));
         }
         Ok(self.store_all(children, order)?.map(|_| reply))

@@ -53,7 +53,7 @@ impl World {
                         continue;
                     }
                     self.check_reply(job, &command, &answer);
-                    if matches!(&answer, Ok(reply) if *reply != Reply::Unchanged) {
+                    if matches!(&answer, Ok(reply) if !matches!(reply, Reply::Unchanged | Reply::Removed)) {
                         self.check_children(job, &children);
                         self.check_notes(job, &command, &others);
                     }

@@ -203,6 +203,16 @@ impl World {
             hold_reason: rng.maybe(6, |_| "somebody should look".to_owned()),
             ..NewJob::default()
         };
+        if self.walks && self.rng.chance(80) {
+            // Nothing that would keep it from its turn.
+            job.queue = Some(QUEUES[self.rng.below(2) as usize].parse().expect("a name"));
+            job.delay = None;
+            job.hold_reason = None;
+            job.depends_on.clear();
+            job.target_worker = None;
+            job.unique = None;
+            job.policy.expire_after = None;
+        }
         if self.rng.chance(8) {
             job.chain = Some(Box::new(self.chain(job.queue.clone().expect("it has a queue"))));
         }
@@ -232,7 +242,13 @@ impl World {
                 hostname: "host".into(),
             }
         };
-        let named = if by == By::Local && rng.chance(70) { 0 } else { 1 + rng.below(3) };
+        let named = if self.walks && by != By::Local && rng.chance(70) {
+            8
+        } else if by == By::Local && rng.chance(70) {
+            0
+        } else {
+            1 + rng.below(3)
+        };
         let mut queues: Vec<QueueName> = (0..named).map(|_| queue(rng)).collect();
         queues.sort();
         queues.dedup();
@@ -248,8 +264,9 @@ impl World {
     fn word(&mut self) -> (Request, Asked) {
         let (job, word) = self.speaker();
         let notes = if self.rng.chance(25) { self.notes() } else { None };
+        let walks = self.walks && self.rng.chance(50);
         let rng = &mut self.rng;
-        let command = match rng.below(100) {
+        let command = match if walks { 0 } else { rng.below(100) } {
             0..40 => Command::Complete {
                 word,
                 result: rng.maybe(60, body),
@@ -284,7 +301,8 @@ impl World {
         let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
         let mut children = Vec::new();
         let in_rounds = self.model.jobs.get(&job).is_some_and(|job| job.round.is_some());
-        let spawning = if in_rounds { 60 } else { 20 };
+        let few = self.model.jobs.values().filter(|job| !job.state.is_ended()).count() < 40;
+        let spawning = if in_rounds && few { 75 } else { 20 };
         if (waits && self.rng.chance(90)) || (spawns && self.rng.chance(spawning)) {
             let committed = self.model.jobs.get(&job).map_or(0, |job| job.children);
             for ordinal in committed..committed + 1 + self.rng.below(2) as u32 {
@@ -320,6 +338,13 @@ impl World {
     }
 
     fn act(&mut self) -> (Request, Asked) {
+        if self.walks && self.rng.chance(35) {
+            let built = |(_, job): &(&JobId, &super::model::ModelJob)| job.state.is_ended() && job.children > 0;
+            let parents: Vec<JobId> = self.model.jobs.iter().filter(built).map(|(id, _)| *id).collect();
+            if let Some(job) = self.rng.pick(&parents).copied() {
+                return self.ask(job, Command::Rebuild, Vec::new());
+            }
+        }
         let job = self.some_job();
         let command = self.some_act();
         self.ask(job, command, Vec::new())
@@ -419,9 +444,10 @@ impl World {
 
     /// Half the runs begin with queues that have rounds.
     pub fn rounds_at_first(&mut self) -> Vec<(Request, Asked)> {
-        if self.rng.chance(50) {
+        if self.rng.chance(40) {
             return Vec::new();
         }
+        self.walks = self.rng.chance(70);
         let first: QueueName = QUEUES[0].parse().expect("a name");
         let second: QueueName = QUEUES[1].parse().expect("a name");
         let on = Settings { rounds: true, ..Settings::default() };

@@ -44,6 +44,8 @@ pub struct World {
     /// The commit that was last looked at.
     checked: u64,
     loud: bool,
+    /// A run that is mostly about trees in queues with rounds.
+    pub walks: bool,
 }
 
 impl World {
@@ -87,6 +89,7 @@ impl World {
             idle_rounds: 0,
             checked: 0,
             loud,
+            walks: false,
         }
     }
 
