@@ -124,8 +124,13 @@ impl Store {
         }
     }
 
-    /// A page of a job's children, and where the next one begins.
-    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+    /// A page of a job's children, each with its number, and where the next page begins.
+    pub async fn children(
+        &self,
+        parent: &Job,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Job)>, Option<u64>), Error> {
         match self {
             Store::Embedded(embedded) => embedded.children(parent, from, limit).await,
         }

@@ -92,7 +92,7 @@ pub async fn list(
     let limit = query.limit.unwrap_or(limits::PAGE).clamp(1, limits::PAGE_MOST);
     let (found, next) = api.store.children(&job, query.from, limit).await?;
     let mut children = Vec::with_capacity(found.len());
-    for child in found {
+    for (_, child) in found {
         let large = child.result.len() > limits::EVENT_RESULT;
         let result = if large { None } else { api.store.body(&child, BodyKind::Result).await? };
         children.push(ChildView {
@@ -152,7 +152,7 @@ async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
     let Some(counts) = counts else { return Ok(tree) };
     let (children, _) = store.children(&job, 0, (*room).min(limits::FLOW_CHILDREN)).await?;
     *room = room.saturating_sub(children.len());
-    for child in children {
+    for (_, child) in children {
         tree.jobs.push(Box::pin(grow(store, child, room)).await?);
     }
     tree.omitted = counts.total.saturating_sub(tree.jobs.len() as u64);

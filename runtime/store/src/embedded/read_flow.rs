@@ -26,16 +26,22 @@ impl Embedded {
         self.read(move |disk| row(disk, Space::Flows, &keys::chain(first))).await
     }
 
-    /// The children of a job from number `from` on, those that are still there. The second answer is where the next page
-    /// begins, if there is one.
-    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+    /// The children of a job from number `from` on, those that are still there, each with its number. The second answer is
+    /// where the next page begins, if there is one.
+    pub async fn children(
+        &self,
+        parent: &Job,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Job)>, Option<u64>), Error> {
         let (id, spawned, adopted) = (parent.id, parent.children, parent.adopted());
         self.read(move |disk| {
             let all = u64::from(spawned) + u64::from(adopted);
             let mut found = Vec::new();
             let mut number = from;
             while number < all && found.len() < limit && number - from < CHILDREN_LOOKED_AT {
-                found.extend(row::<Job>(disk, Space::Jobs, &keys::job(child_id(id, spawned, number)))?);
+                let child = row::<Job>(disk, Space::Jobs, &keys::job(child_id(id, spawned, number)))?;
+                found.extend(child.map(|job| (number, job)));
                 number += 1;
             }
             Ok((found, (number < all).then_some(number)))

@@ -9,6 +9,7 @@ mod crash;
 mod docs;
 mod door;
 mod flows;
+mod joins;
 mod languages;
 mod live;
 mod operating;
