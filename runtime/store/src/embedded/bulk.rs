@@ -124,14 +124,11 @@ impl Embedded {
     }
 
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
-        match self.disk()?.get(Space::Bulks, &keys::bulk(id))? {
-            Some(bytes) => Ok(Some(record::decode(Space::Bulks, &bytes)?)),
-            None => Ok(None),
-        }
+        Ok(super::read::row(&self.view()?, Space::Bulks, &keys::bulk(id))?)
     }
 
     pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
-        self.read(|disk| super::read::rows(disk, Space::Bulks)).await
+        self.read(|view| super::read::rows(view, Space::Bulks)).await
     }
 
     pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
@@ -177,13 +174,13 @@ impl Driver {
     }
 
     fn store(&self) -> Result<Embedded, Error> {
-        self.store.upgrade().map(|inner| Embedded { inner }).ok_or(Error::Closed)
+        self.store.upgrade().map(|inner| Embedded { inner, moment: None }).ok_or(Error::Closed)
     }
 
     /// The oldest operation that is not over. A store that cannot be read now is asked again.
     fn next(&self) -> Option<Bulk> {
         loop {
-            let rows = self.store().ok()?.disk().and_then(|disk| Ok(super::read::rows::<Bulk>(&disk, Space::Bulks)?));
+            let rows = self.store().ok()?.view().and_then(|view| Ok(super::read::rows::<Bulk>(&view, Space::Bulks)?));
             match rows {
                 Ok(bulks) => return bulks.into_iter().find(|bulk| !bulk.status.is_over()),
                 Err(Error::Closed) => return None,

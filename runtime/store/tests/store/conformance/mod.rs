@@ -13,3 +13,4 @@ mod retention;
 mod schedules;
 mod search;
 mod unique;
+mod views;
