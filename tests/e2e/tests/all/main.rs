@@ -13,6 +13,7 @@ mod joins;
 mod languages;
 mod live;
 mod operating;
+mod patience;
 mod plugins;
 mod run;
 mod running;
