@@ -11,7 +11,7 @@
 /* --- Memory that lives until the attempt ends ------------------------------------------------------------------------------ */
 
 typedef struct block {
-    struct block *next;
+    struct block *next, *before;
     max_align_t start[];
 } block;
 
@@ -21,8 +21,19 @@ void *wl_alloc(size_t size) {
     block *made = malloc(sizeof(block) + size);
     if (made == NULL) wl_panic("out of memory: %zu bytes were wanted", size);
     made->next = blocks;
+    made->before = NULL;
+    if (blocks != NULL) blocks->before = made;
     blocks = made;
     return made->start;
+}
+
+void wl_release(void *memory) {
+    if (memory == NULL) return;
+    block *gone = (block *)((char *)memory - offsetof(block, start));
+    if (gone->before != NULL) gone->before->next = gone->next;
+    if (gone->next != NULL) gone->next->before = gone->before;
+    if (blocks == gone) blocks = gone->next;
+    free(gone);
 }
 
 void wl_free_all(void) {
@@ -148,6 +159,54 @@ wl_result wl_stopped(wl_ctx *ctx) {
 
 wl_result wl_last_error(const wl_ctx *ctx) {
     return ctx->error.message != NULL ? ctx->error : wl_fail("no call has failed");
+}
+
+/* --- Children ------------------------------------------------------------------------------------------------------------------ */
+
+wl_result wl_wait_for_children(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state) {
+    if (!wl_server_wait(ctx, on_failure, state)) return wl_last_error(ctx);
+    return (wl_result){.next = WL_WAITING, .message = "waits for its children"};
+}
+
+bool wl_next_child(wl_ctx *ctx, wl_children *children, wl_child_job *child) {
+    wl_release(children->result_memory);
+    children->result_memory = NULL;
+    while (children->at == children->count) {
+        wl_release(children->page_memory);
+        children->page_memory = NULL;
+        children->at = children->count = 0;
+        if (children->failed || (children->begun && children->last)) return false;
+        wl_page page;
+        if (!wl_server_children(ctx, children->next, &page)) {
+            children->failed = true;
+            return false;
+        }
+        children->begun = true;
+        children->last = page.last;
+        children->next = page.next;
+        children->page = page.children;
+        children->count = page.count;
+        children->page_memory = page.memory;
+    }
+    *child = children->page[children->at++];
+    child->among = children;
+    return true;
+}
+
+bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result) {
+    static const char *const states[] = {"open", "completed", "dead", "cancelled"};
+    if (child->state != WL_CHILD_COMPLETED) {
+        ctx->error = wl_fail("child %u has no result, it is %s%s%.*s", child->ordinal, states[child->state],
+                             child->error.len > 0 ? ": " : "", (int)child->error.len, (const char *)child->error.ptr);
+        return false;
+    }
+    *result = child->output;
+    if (child->output.ptr != NULL || child->output_bytes == 0) return true;
+    wl_release(child->among->result_memory);
+    child->among->result_memory = NULL;
+    if (!wl_server_child_result(ctx, child->ordinal, result)) return false;
+    child->among->result_memory = (void *)result->ptr;
+    return true;
 }
 
 /* --- Dispatch ------------------------------------------------------------------------------------------------------------------ */
@@ -278,6 +337,89 @@ bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal) {
     default:
         return refuse(ctx, wl_fatal("%s", adopt_text(refusal.val.invalid)));
     }
+}
+
+bool wl_joined(wl_ctx *ctx, wl_child_counts *counts) {
+    (void)ctx;
+    windlass_job_children_counts_t found;
+    if (!windlass_job_children_joined(&found)) return false;
+    if (counts != NULL) *counts = (wl_child_counts){found.total, found.completed, found.dead, found.cancelled};
+    return true;
+}
+
+bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state) {
+    windlass_job_children_saved_state_t saved, *given = NULL;
+    if (state != NULL) {
+        saved = (windlass_job_children_saved_state_t){ctx->schema, {(uint8_t *)state->ptr, state->len}};
+        given = &saved;
+    }
+    windlass_job_children_refusal_t refusal;
+    if (windlass_job_children_wait((uint8_t)on_failure, given, &refusal)) return true;
+    if (refusal.tag == WINDLASS_JOB_CHILDREN_REFUSAL_TOO_LARGE) {
+        return refuse(ctx, wl_fatal("the state has %zu bytes, and a checkpoint may have %llu", state == NULL ? 0 : state->len,
+                                    (unsigned long long)refusal.val.too_large));
+    }
+    return refuse(ctx, wl_fatal("%s", adopt_text(refusal.val.invalid)));
+}
+
+static bool not_read(wl_ctx *ctx, windlass_job_children_refusal_t *refusal) {
+    switch (refusal->tag) {
+    case WINDLASS_JOB_CHILDREN_REFUSAL_INVALID:
+        return refuse(ctx, wl_fatal("%s", adopt_text(refusal->val.invalid)));
+    case WINDLASS_JOB_CHILDREN_REFUSAL_TOO_LARGE:
+        return refuse(ctx, wl_fatal("it has more than %llu bytes", (unsigned long long)refusal->val.too_large));
+    default:
+        return refuse(ctx, wl_fail("the children were not read: %s", adopt_text(refusal->val.unavailable)));
+    }
+}
+
+/* Copies bytes to where `room` is, and moves it on. */
+static wl_bytes copy_to(uint8_t **room, const uint8_t *ptr, size_t len) {
+    wl_bytes copy = {*room, len};
+    if (len > 0) memcpy(*room, ptr, len);
+    (*room)[len] = 0;
+    *room += len + 1;
+    return copy;
+}
+
+/* Children asked for at once; the server gives no more. */
+#define CHILDREN_PAGE 100
+
+bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page) {
+    windlass_job_children_page_t read;
+    windlass_job_children_refusal_t refusal;
+    if (!windlass_job_children_read(start, CHILDREN_PAGE, &read, &refusal)) return not_read(ctx, &refusal);
+    /* All of it in one piece of memory, so that it goes in one piece. */
+    size_t size = read.children.len * sizeof(wl_child_job);
+    for (size_t n = 0; n < read.children.len; n++) {
+        windlass_job_children_child_t *child = &read.children.ptr[n];
+        size += child->id.len + child->queue.len + 4;
+        if (child->error.is_some) size += child->error.val.len;
+        if (child->output.is_some) size += child->output.val.len;
+    }
+    *page = (wl_page){.count = read.children.len, .last = !read.next.is_some, .memory = wl_alloc(size)};
+    if (read.next.is_some) page->next = read.next.val;
+    page->children = page->memory;
+    uint8_t *room = (uint8_t *)(page->children + page->count);
+    for (size_t n = 0; n < page->count; n++) {
+        windlass_job_children_child_t *child = &read.children.ptr[n];
+        page->children[n] = (wl_child_job){
+            .ordinal = child->ordinal, .state = (wl_child_state)child->state, .output_bytes = child->output_bytes,
+            .id = copy_to(&room, child->id.ptr, child->id.len), .queue = copy_to(&room, child->queue.ptr, child->queue.len),
+        };
+        if (child->error.is_some) page->children[n].error = copy_to(&room, child->error.val.ptr, child->error.val.len);
+        if (child->output.is_some) page->children[n].output = copy_to(&room, child->output.val.ptr, child->output.val.len);
+    }
+    windlass_job_children_page_free(&read);
+    return true;
+}
+
+bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
+    windlass_wit_option_list_u8_t output;
+    windlass_job_children_refusal_t refusal;
+    if (!windlass_job_children_output(ordinal, &output, &refusal)) return not_read(ctx, &refusal);
+    *result = output.is_some ? adopt(output.val.ptr, output.val.len) : (wl_bytes){NULL, 0};
+    return true;
 }
 
 void wl_server_log(wl_ctx *ctx, wl_level level, const char *message) {
@@ -531,7 +673,8 @@ bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, exports_w
         ctx.saved_schema = job->checkpoint.val.schema;
     }
     wl_result result = wl_dispatch(&ctx);
-    bool ok = result.next == WL_OK;
+    /* The server knows when the job waits, and takes no output from it. */
+    bool ok = result.next == WL_OK || result.next == WL_WAITING;
     if (ok) {
         *ret = (exports_windlass_job_run_output_t){to_give(result.output.ptr, result.output.len), result.output.len};
     } else {

@@ -70,6 +70,7 @@ typedef enum wl_next {
     WL_RETRY_AFTER, /* failed; tried again after a time */
     WL_FATAL,       /* failed; would fail again, so the job is dead at once */
     WL_CANCELLED,   /* stopped because it was asked to */
+    WL_WAITING,     /* no failure: the job goes on when its children have ended */
 } wl_next;
 
 typedef struct wl_result {
@@ -173,6 +174,63 @@ typedef struct wl_child {
 /* Starts another job, together with the next checkpoint or the result, or never. On false, return wl_last_error(ctx). `ordinal`
  * may be NULL. */
 bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal);
+
+/* What becomes of a job that waits when one of its children dies or is cancelled. */
+typedef enum wl_on_failure {
+    WL_ON_FAILURE_FAIL,     /* the job is dead at once, and its other children are cancelled */
+    WL_ON_FAILURE_CANCEL,   /* the other children are cancelled; the job goes on when all have ended */
+    WL_ON_FAILURE_CONTINUE, /* the job goes on when all have ended, however they did */
+} wl_on_failure;
+
+/* Ends this attempt: return what it gives. The job goes on, from this state, when all its children have ended; with NULL the last
+ * checkpoint stays. Children, state and wait are committed in one step. While it waits the job holds no memory and no place, and is
+ * charged for nothing. */
+wl_result wl_wait_for_children(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);
+
+typedef struct wl_child_counts {
+    uint64_t total, completed, dead, cancelled;
+} wl_child_counts;
+
+/* Whether this attempt follows a wait, and how the children ended. `counts` may be NULL. */
+bool wl_joined(wl_ctx *ctx, wl_child_counts *counts);
+
+typedef enum wl_child_state { WL_CHILD_OPEN, WL_CHILD_COMPLETED, WL_CHILD_DEAD, WL_CHILD_CANCELLED } wl_child_state;
+
+typedef struct wl_children wl_children;
+
+/* A job that this one has started. It lives until the next one is asked for. */
+typedef struct wl_child_job {
+    uint32_t ordinal; /* as wl_spawn gave it */
+    wl_bytes id;
+    wl_bytes queue;
+    wl_child_state state;
+    wl_bytes error;         /* the last one; empty if it had none */
+    wl_bytes output;        /* ptr is NULL when there is none, or a large one: wl_child_result has both */
+    uint64_t output_bytes;
+    wl_children *among;
+} wl_child_job;
+
+/* Where a loop over the children is. Begin with {0}; all but `failed` is the SDK's own. */
+struct wl_children {
+    bool failed; /* why is in wl_last_error */
+    bool begun, last;
+    uint32_t next;
+    wl_child_job *page;
+    size_t at, count;
+    void *page_memory, *result_memory;
+};
+
+/* The next child, in the order they were spawned; false after the last. They are read a page at a time:
+ *
+ *     wl_children all = {0};
+ *     wl_child_job child;
+ *     while (wl_next_child(ctx, &all, &child)) { ... }
+ *     if (all.failed) return wl_last_error(ctx);
+ */
+bool wl_next_child(wl_ctx *ctx, wl_children *children, wl_child_job *child);
+/* What a child gave back, however large; empty if that was nothing. It lives as long as the child. On false, return
+ * wl_last_error(ctx): the child did not complete, or could not be read. */
+bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result);
 
 /* --- Log, config and secrets ------------------------------------------------------------------------------------------------ */
 

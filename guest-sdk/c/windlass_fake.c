@@ -14,6 +14,11 @@ typedef struct pair {
     const char *value;
 } pair;
 
+/* How a child ended: one of the two, or NULL while it has not. */
+typedef struct ending {
+    const char *result, *error;
+} ending;
+
 struct wl_fake {
     pair config[MOST], secrets[MOST];
     size_t configs, secret_count;
@@ -21,6 +26,12 @@ struct wl_fake {
     size_t saved_len;
     uint32_t saved_schema, attempt;
     size_t saves, reports, spawned, children;
+    ending endings[MOST];
+    bool waits, waiting, joined; /* asked for in this attempt; by the last one; over */
+    wl_on_failure on_failure;
+    uint8_t *waits_with;
+    size_t waits_with_len;
+    uint32_t waits_schema;
     bool cancel;
     size_t looks;
     wl_reason reason;
@@ -38,10 +49,16 @@ static const char *panic_message;
 /* A test has handlers, but need not have a table of them. */
 __attribute__((weak)) const wl_handler wl_handlers[] = {{NULL, NULL}};
 
+static bool refuse(wl_ctx *ctx, wl_result error) {
+    ctx->error = error;
+    return false;
+}
+
 wl_fake *wl_fake_new(void) { return calloc(1, sizeof(wl_fake)); }
 
 void wl_fake_free(wl_fake *fake) {
     free(fake->saved);
+    free(fake->waits_with);
     free(fake->log);
     free(fake);
     wl_free_all();
@@ -51,8 +68,43 @@ wl_result wl_fake_run(wl_fake *fake, wl_handle handle, const char *payload) {
     return wl_fake_run_bytes(fake, handle, wl_text(payload));
 }
 
+/* What the server would do with a job that waits: run it again, or not. */
+static wl_result join(wl_fake *fake) {
+    bool failed = false;
+    for (size_t n = 0; fake->waiting && n < fake->children; n++) {
+        ending end = fake->endings[n < MOST ? n : MOST - 1];
+        if (end.result == NULL && end.error == NULL) {
+            return wl_fatal("child %zu has not ended; say how with wl_fake_child_completed or wl_fake_child_died", n);
+        }
+        failed = failed || end.error != NULL;
+    }
+    if (failed && fake->on_failure == WL_ON_FAILURE_FAIL) return wl_fatal("a child failed");
+    fake->joined = fake->joined || fake->waiting;
+    fake->waiting = false;
+    return wl_ok_text("");
+}
+
+static void save(wl_fake *fake, uint8_t *state, size_t len, uint32_t schema) {
+    free(fake->saved);
+    fake->saved = state;
+    fake->saved_len = len;
+    fake->saved_schema = schema;
+}
+
+/* The attempt has ended well: what it spawned is committed, and its wait, if it asked for one. */
+static wl_result commit(wl_fake *fake, wl_result result) {
+    fake->children += fake->spawned;
+    if (!fake->waits) return result;
+    fake->waiting = true;
+    if (fake->waits_with != NULL) save(fake, fake->waits_with, fake->waits_with_len, fake->waits_schema);
+    fake->waits_with = NULL;
+    return (wl_result){.next = WL_WAITING, .message = "waits for its children"};
+}
+
 wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
     wl_free_all();
+    wl_result joined = join(fake);
+    if (joined.next != WL_OK) return joined;
     wl_ctx ctx = {
         .job = {.id = wl_text("job_test"), .queue = wl_text("test"), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3},
         .schema = 1,
@@ -72,8 +124,9 @@ wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
     } else {
         result = wl_fail("panic: %s", panic_message);
     }
-    if (result.next == WL_OK) fake->children += fake->spawned;
+    if (result.next == WL_OK || result.next == WL_WAITING) result = commit(fake, result);
     fake->spawned = 0;
+    fake->waits = false;
     return result;
 }
 
@@ -104,6 +157,14 @@ void wl_fake_fail_checkpoints_after(wl_fake *fake, size_t checkpoints) {
 
 void wl_fake_resume(wl_fake *fake) { fake->cancel = fake->refuse_saves = false; }
 
+void wl_fake_child_completed(wl_fake *fake, uint32_t ordinal, const char *result) {
+    if (ordinal < MOST) fake->endings[ordinal] = (ending){.result = result};
+}
+
+void wl_fake_child_died(wl_fake *fake, uint32_t ordinal, const char *error) {
+    if (ordinal < MOST) fake->endings[ordinal] = (ending){.error = error};
+}
+
 void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *, wl_response *)) { fake->answer = answer; }
 
 size_t wl_fake_saves(const wl_fake *fake) { return fake->saves; }
@@ -114,14 +175,15 @@ const char *wl_fake_log(const wl_fake *fake) { return fake->log == NULL ? "" : f
 
 /* --- What a handler asks --------------------------------------------------------------------------------------------------- */
 
-static bool refuse(wl_ctx *ctx, wl_result error) {
-    ctx->error = error;
-    return false;
-}
-
 void wl_report(wl_ctx *ctx, const wl_event *event) {
     (void)event;
     ((wl_fake *)ctx->server)->reports++;
+}
+
+static uint8_t *copied(wl_bytes bytes) {
+    uint8_t *copy = malloc(bytes.len + 1);
+    if (bytes.len > 0) memcpy(copy, bytes.ptr, bytes.len);
+    return copy;
 }
 
 bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state) {
@@ -130,12 +192,7 @@ bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state) {
         fake->saves_left = 0;
         return refuse(ctx, wl_fail("the checkpoint was not saved: the test said so"));
     }
-    uint8_t *copy = malloc(state.len + 1);
-    memcpy(copy, state.ptr, state.len);
-    free(fake->saved);
-    fake->saved = copy;
-    fake->saved_len = state.len;
-    fake->saved_schema = ctx->schema;
+    save(fake, copied(state), state.len, ctx->schema);
     fake->saves++;
     fake->children += fake->spawned;
     fake->spawned = 0;
@@ -158,6 +215,56 @@ bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal) {
     if (child->queue == NULL || child->queue[0] == 0) return refuse(ctx, wl_fatal("a child needs a queue"));
     if (ordinal != NULL) *ordinal = (uint32_t)(fake->children + fake->spawned);
     fake->spawned++;
+    return true;
+}
+
+bool wl_joined(wl_ctx *ctx, wl_child_counts *counts) {
+    wl_fake *fake = ctx->server;
+    if (!fake->joined) return false;
+    wl_child_counts found = {.total = fake->children};
+    for (size_t n = 0; n < MOST; n++) found.dead += fake->endings[n].error != NULL;
+    found.completed = found.total - found.dead;
+    if (counts != NULL) *counts = found;
+    return true;
+}
+
+bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state) {
+    wl_fake *fake = ctx->server;
+    free(fake->waits_with);
+    fake->waits = true;
+    fake->on_failure = on_failure;
+    fake->waits_with = state == NULL ? NULL : copied(*state);
+    fake->waits_with_len = state == NULL ? 0 : state->len;
+    fake->waits_schema = ctx->schema;
+    return true;
+}
+
+bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page) {
+    wl_fake *fake = ctx->server;
+    /* Two at a time, so that a test of three sees more than one page. */
+    size_t rest = fake->children > start ? fake->children - start : 0;
+    *page = (wl_page){.count = rest < 2 ? rest : 2, .last = rest <= 2, .next = start + 2};
+    page->memory = page->children = wl_alloc(2 * sizeof(wl_child_job));
+    for (size_t n = 0; n < page->count; n++) {
+        uint32_t ordinal = start + (uint32_t)n;
+        ending end = ordinal < MOST ? fake->endings[ordinal] : (ending){NULL, NULL};
+        wl_child_job *child = &page->children[n];
+        *child = (wl_child_job){.ordinal = ordinal, .id = wl_text("job_child"), .queue = wl_text("test")};
+        child->state = end.error != NULL ? WL_CHILD_DEAD : end.result != NULL ? WL_CHILD_COMPLETED : WL_CHILD_OPEN;
+        if (end.error != NULL) child->error = wl_text(end.error);
+        child->output_bytes = wl_text(end.result).len;
+        /* As on the server, a large one is not on the page. */
+        if (child->output_bytes > 0 && child->output_bytes <= 64 * 1024) child->output = wl_text(end.result);
+    }
+    return true;
+}
+
+bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
+    wl_fake *fake = ctx->server;
+    wl_bytes all = wl_text(ordinal < MOST ? fake->endings[ordinal].result : NULL);
+    uint8_t *copy = wl_alloc(all.len + 1);
+    memcpy(copy, all.ptr == NULL ? (const uint8_t *)"" : all.ptr, all.len);
+    *result = (wl_bytes){copy, all.len};
     return true;
 }
 

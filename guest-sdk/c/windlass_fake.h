@@ -29,6 +29,10 @@ void wl_fake_cancel_after(wl_fake *fake, size_t looks, wl_reason reason);
 void wl_fake_fail_checkpoints_after(wl_fake *fake, size_t checkpoints);
 /* Takes both back, as a new attempt would find it. */
 void wl_fake_resume(wl_fake *fake);
+/* A child has completed with this result, or is dead with this error: to be said before the run that follows a wait. The strings must
+ * outlive the fake. */
+void wl_fake_child_completed(wl_fake *fake, uint32_t ordinal, const char *result);
+void wl_fake_child_died(wl_fake *fake, uint32_t ordinal, const char *error);
 /* What wl_http gives; without it every request fails. */
 void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *request, wl_response *response));
 

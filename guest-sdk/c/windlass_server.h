@@ -15,15 +15,30 @@ struct wl_ctx {
     void *server;          /* the fake's own */
 };
 
+/* Some children, in memory that wl_release frees. */
+typedef struct wl_page {
+    wl_child_job *children;
+    size_t count;
+    bool last;
+    uint32_t next;
+    void *memory;
+} wl_page;
+
 /* Runs the handler of the job's queue. */
 wl_result wl_dispatch(wl_ctx *ctx);
 /* Frees all that wl_alloc gave. */
 void wl_free_all(void);
+/* Frees one thing that it gave, before the attempt ends. NULL is fine. */
+void wl_release(void *memory);
 uint64_t wl_now_ms(void);
 
-/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_config, wl_secret and wl_http are the server's
- * as they stand in windlass.h. */
+/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_config, wl_secret and wl_http are the
+ * server's as they stand in windlass.h. */
 bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state);
+bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);
+bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page);
+/* The result is memory that wl_alloc gave, or NULL. */
+bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result);
 void wl_server_log(wl_ctx *ctx, wl_level level, const char *message);
 _Noreturn void wl_server_panic(const char *message);
 

@@ -30,6 +30,12 @@ type Server interface {
 	Cancelled() (Cancel, bool)
 	Log(Level, string)
 	Spawn(child Child, payload []byte) (uint32, error)
+	Joined() (ChildCounts, bool)
+	// Children gives a page of the children from this number on, where the next begins, and whether this is the last.
+	Children(start uint32) (page []ChildTold, next uint32, last bool, err error)
+	ChildResult(ordinal uint32) ([]byte, error)
+	// Wait takes state when there is any.
+	Wait(onFailure OnFailure, state *Saved) error
 	Config(name string) (string, bool)
 	Secret(name string) (string, error)
 }

@@ -4,6 +4,7 @@ package windlass
 
 import (
 	"bytes"
+	"errors"
 	"sort"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	_ "windlass.dev/go/internal/wit/exports/wit_exports"
 	"windlass.dev/go/internal/wit/imports/windlass_job_cancel"
 	"windlass.dev/go/internal/wit/imports/windlass_job_checkpoint"
+	"windlass.dev/go/internal/wit/imports/windlass_job_children"
 	"windlass.dev/go/internal/wit/imports/windlass_job_config"
 	"windlass.dev/go/internal/wit/imports/windlass_job_log"
 	"windlass.dev/go/internal/wit/imports/windlass_job_progress"
@@ -45,6 +47,10 @@ func attempt(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_r
 	}
 	witruntime.Release()
 	result, err := Dispatch(NewContext(job, saved, imports{}))
+	if errors.Is(err, ErrWaiting) {
+		// The server knows that the job waits, and takes no output from it.
+		return witTypes.Ok[[]uint8, windlass_job_run.Failure](nil)
+	}
 	if err != nil {
 		return witTypes.Err[[]uint8, windlass_job_run.Failure](wire(Failed(err)))
 	}
@@ -132,6 +138,75 @@ func (imports) Spawn(child Child, payload []byte) (uint32, error) {
 	default:
 		defer witruntime.Release()
 		return 0, Fatal(stringError(strings.Clone(refusal.Invalid())))
+	}
+}
+
+func (imports) Joined() (ChildCounts, bool) {
+	found := windlass_job_children.Joined()
+	if !found.IsSome() {
+		return ChildCounts{}, false
+	}
+	counts := found.Some()
+	return ChildCounts{counts.Total, counts.Completed, counts.Dead, counts.Cancelled}, true
+}
+
+// Children asked for at once; the server gives no more.
+const childrenPage = 100
+
+func (imports) Children(start uint32) ([]ChildTold, uint32, bool, error) {
+	defer witruntime.Release()
+	read := windlass_job_children.Read(start, childrenPage)
+	if !read.IsOk() {
+		return nil, 0, false, notRead(read.Err())
+	}
+	page := read.Ok()
+	children := make([]ChildTold, 0, len(page.Children))
+	for _, child := range page.Children {
+		told := ChildTold{
+			Ordinal: child.Ordinal, ID: strings.Clone(child.Id), Queue: strings.Clone(child.Queue),
+			State: ChildState(child.State), Error: strings.Clone(child.Error.SomeOr("")), OutputBytes: child.OutputBytes,
+		}
+		if child.Output.IsSome() {
+			told.Output = bytes.Clone(child.Output.Some())
+		}
+		children = append(children, told)
+	}
+	return children, page.Next.SomeOr(0), !page.Next.IsSome(), nil
+}
+
+func (imports) ChildResult(ordinal uint32) ([]byte, error) {
+	defer witruntime.Release()
+	output := windlass_job_children.Output(ordinal)
+	if !output.IsOk() {
+		return nil, notRead(output.Err())
+	}
+	return bytes.Clone(output.Ok().SomeOr(nil)), nil
+}
+
+func (imports) Wait(onFailure OnFailure, state *Saved) error {
+	saved := witTypes.None[windlass_job_types.SavedState]()
+	if state != nil {
+		saved = witTypes.Some(windlass_job_types.SavedState{Schema: state.Schema, State: state.State})
+	}
+	noted := windlass_job_children.Wait(uint8(onFailure), saved)
+	if noted.IsOk() {
+		return nil
+	}
+	if refusal := noted.Err(); refusal.Tag() == windlass_job_children.Refusal_TooLarge {
+		return Fatalf("the state has %d bytes, and a checkpoint may have %d", len(state.State), refusal.TooLarge())
+	}
+	defer witruntime.Release()
+	return notRead(noted.Err())
+}
+
+func notRead(refusal windlass_job_children.Refusal) error {
+	switch refusal.Tag() {
+	case windlass_job_children.Refusal_Invalid:
+		return Fatal(stringError(strings.Clone(refusal.Invalid())))
+	case windlass_job_children.Refusal_TooLarge:
+		return Fatalf("it has more than %d bytes", refusal.TooLarge())
+	default:
+		return stringError("the children were not read: " + refusal.Unavailable())
 	}
 }
 

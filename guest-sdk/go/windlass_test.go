@@ -166,3 +166,129 @@ func TestConfigAndSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// doubleAll doubles each number in a child of its own, and adds up what they give back.
+func doubleAll(ctx *windlass.Context, numbers []int) (int, error) {
+	if _, joined := ctx.Joined(); !joined {
+		for _, number := range numbers {
+			if _, err := ctx.Spawn(windlass.Child{Queue: "double", Payload: number}); err != nil {
+				return 0, err
+			}
+		}
+		return 0, ctx.WaitForChildren(windlass.OnFailureContinue, len(numbers))
+	}
+	var spawned, sum int
+	if _, err := ctx.State(&spawned); err != nil || spawned != len(numbers) {
+		return 0, errors.New("the state that the wait saved is not there")
+	}
+	for child, err := range ctx.Children() {
+		if err != nil {
+			return 0, err
+		}
+		if child.State != windlass.ChildCompleted {
+			continue
+		}
+		var doubled int
+		if err := child.Result(&doubled); err != nil {
+			return 0, err
+		}
+		sum += doubled
+	}
+	return sum, nil
+}
+
+func TestAParentWaitsForItsChildrenAndReadsTheirResults(t *testing.T) {
+	fake := windlasstest.New()
+	numbers := []int{1, 2, 3}
+	if _, err := windlasstest.Run(fake, doubleAll, numbers); !errors.Is(err, windlass.ErrWaiting) || len(fake.Children) != 3 {
+		t.Fatal(err, fake.Children)
+	}
+	if _, err := windlasstest.Run(fake, doubleAll, numbers); err == nil || !strings.Contains(err.Error(), "child 0 has not ended") {
+		t.Fatal(err)
+	}
+	for ordinal, number := range numbers {
+		if err := fake.ChildCompleted(uint32(ordinal), 2*number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum, err := windlasstest.Run(fake, doubleAll, numbers); err != nil || sum != 12 {
+		t.Fatal(sum, err)
+	}
+}
+
+func TestAChildThatDiedIsSeenOrTakesItsParentAlong(t *testing.T) {
+	fake := windlasstest.New()
+	if _, err := windlasstest.Run(fake, doubleAll, []int{1, 2}); !errors.Is(err, windlass.ErrWaiting) {
+		t.Fatal(err)
+	}
+	if err := fake.ChildCompleted(0, 2); err != nil {
+		t.Fatal(err)
+	}
+	fake.ChildDied(1, "boom")
+	if sum, err := windlasstest.Run(fake, doubleAll, []int{1, 2}); err != nil || sum != 2 {
+		t.Fatal(sum, err)
+	}
+
+	strict := func(ctx *windlass.Context, _ any) (int, error) {
+		if _, err := ctx.Spawn(windlass.Child{Queue: "double", Payload: 1}); err != nil {
+			return 0, err
+		}
+		return 0, ctx.WaitForChildren(windlass.OnFailureFail, nil)
+	}
+	fake = windlasstest.New()
+	if _, err := windlasstest.Run(fake, strict, nil); !errors.Is(err, windlass.ErrWaiting) {
+		t.Fatal(err)
+	}
+	fake.ChildDied(0, "boom")
+	if _, err := windlasstest.Run(fake, strict, nil); err == nil || err.Error() != "a child failed" {
+		t.Fatal(err)
+	}
+}
+
+func TestAnErrorAfterAWaitCountsAndNothingWaits(t *testing.T) {
+	fake := windlasstest.New()
+	torn := func(ctx *windlass.Context, _ any) (int, error) {
+		if _, err := ctx.Spawn(windlass.Child{Queue: "double", Payload: 1}); err != nil {
+			return 0, err
+		}
+		if err := ctx.WaitForChildren(windlass.OnFailureFail, 1); !errors.Is(err, windlass.ErrWaiting) {
+			return 0, err
+		}
+		return 0, errors.New("no after all")
+	}
+	_, err := windlasstest.Run(fake, torn, nil)
+	if err == nil || errors.Is(err, windlass.ErrWaiting) || len(fake.Children) != 0 || fake.Saved != nil {
+		t.Fatal(err, fake.Children, fake.Saved)
+	}
+}
+
+func TestALargeResultIsReadByItself(t *testing.T) {
+	fake := windlasstest.New()
+	length := func(ctx *windlass.Context, _ any) (int, error) {
+		if _, joined := ctx.Joined(); !joined {
+			if _, err := ctx.Spawn(windlass.Child{Queue: "large", Payload: 1}); err != nil {
+				return 0, err
+			}
+			return 0, ctx.WaitForChildren(windlass.OnFailureFail, nil)
+		}
+		var text string
+		for child, err := range ctx.Children() {
+			if err != nil {
+				return 0, err
+			}
+			if err := child.Result(&text); err != nil {
+				return 0, err
+			}
+		}
+		return len(text), nil
+	}
+	if _, err := windlasstest.Run(fake, length, nil); !errors.Is(err, windlass.ErrWaiting) {
+		t.Fatal(err)
+	}
+	if err := fake.ChildCompleted(0, strings.Repeat("x", 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := windlasstest.Run(fake, length, nil); err != nil || got != 100_000 {
+		t.Fatal(got, err)
+	}
+}

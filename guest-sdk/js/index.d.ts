@@ -63,6 +63,37 @@ export interface ChildOptions {
   scope?: string;
 }
 
+/** What becomes of a job that waits when one of its children dies or is cancelled: it fails with it, the other children are cancelled,
+ * or it goes on when all have ended, however they did. */
+export type OnFailure = "fail" | "cancel" | "continue";
+
+/** How many children a job has had, over all attempts, and how they ended. */
+export interface ChildCounts {
+  total: number;
+  completed: number;
+  dead: number;
+  cancelled: number;
+}
+
+/** A job that this one has started. */
+export class ChildJob {
+  /** As `spawn` gave it. */
+  readonly ordinal: number;
+  readonly id: string;
+  readonly queue: string;
+  /** `open` if nobody has waited for it. */
+  readonly state: "open" | "completed" | "dead" | "cancelled";
+  /** Its last error, when it had one. */
+  readonly error: string | null;
+  /** How many bytes it gave back. */
+  readonly resultBytes: number;
+  /** What it gave back, read as JSON; null if that is nothing. A child that did not complete is an error that says why. A large result is
+   * read from the server now, and not kept. */
+  result<T>(): T;
+  /** The bytes that it gave back, if any. */
+  resultRaw(): Uint8Array | null;
+}
+
 /** How a handler talks to the server. Belongs to one attempt. */
 export class Context {
   /** The job this attempt is for. */
@@ -89,6 +120,14 @@ export class Context {
   /** Starts another job, together with the next checkpoint or the result, or never. Returns its ordinal among the children of
    * this job. */
   spawn(queue: string, payload: unknown, options?: ChildOptions): number;
+  /** Ends this attempt, by throwing Waiting: the job goes on, from this state, when all its children have ended. Without a state the last
+   * checkpoint stays. Children, state and wait are committed in one step. While it waits the job holds no memory and no place, and is charged
+   * for nothing. */
+  waitForChildren(state?: unknown, options?: { onFailure?: OnFailure }): never;
+  /** How the children ended, if this attempt follows a wait for them; null if it does not. */
+  joined(): ChildCounts | null;
+  /** The children, in the order they were spawned. They are read as the loop goes on, a page at a time. */
+  children(): IterableIterator<ChildJob>;
   /** Writes to the job's log. `console` goes there too. */
   log(level: Level, message: string): void;
   /** A setting of the plugin. */
@@ -117,6 +156,9 @@ export class RetryAfter extends Error {
   constructor(delay: Duration, message?: string, options?: ErrorOptions);
   readonly delayMs: number;
 }
+
+/** Not a failure: the job goes on when its children have ended. */
+export class Waiting extends Error {}
 
 /** Not a failure: the handler was asked to stop, and did. */
 export class Cancelled extends Error {

@@ -38,7 +38,12 @@ export class Fake {
   failCheckpointsAfter(checkpoints: number): void;
   /** Takes both back, as a new attempt would find it. */
   resume(): void;
-  /** Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes. */
+  /** A child has completed with this result. To be said before the attempt that follows a wait. */
+  childCompleted(ordinal: number, result: unknown): void;
+  /** A child is dead, with this error. */
+  childDied(ordinal: number, error: string): void;
+  /** Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes. When it waits for its children, that
+   * is thrown: Waiting. */
   run<Payload, Result>(handler: Handler<Payload, Result>, payload: Payload): Promise<Result>;
   /** The state saved last. */
   state<T>(): T | null;

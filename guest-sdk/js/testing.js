@@ -6,8 +6,9 @@
 // Every `run` is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
 // `failCheckpointsAfter`, and a second `run`.
 
-import { Context, fromBytes, toBytes } from "./src/context.js";
-import { Fatal } from "./src/errors.js";
+import { fromBytes, toBytes } from "./src/bytes.js";
+import { Context } from "./src/context.js";
+import { Fatal, Waiting } from "./src/errors.js";
 import { perform } from "./src/handlers.js";
 
 export class Fake {
@@ -19,6 +20,10 @@ export class Fake {
   #spawned = [];
   #cancel = null;
   #checkpointsLeft = Infinity;
+  #ended = new Map();
+  #wait = null;
+  #waiting = null;
+  #joined = false;
 
   progress = [];
   log = [];
@@ -44,12 +49,46 @@ export class Fake {
     this.#checkpointsLeft = Infinity;
   }
 
+  childCompleted(ordinal, result) {
+    this.#ended.set(ordinal, { result: toBytes(result, "result") });
+  }
+
+  childDied(ordinal, error) {
+    this.#ended.set(ordinal, { error });
+  }
+
+  /** What the server would do with a job that waits: run it again, or not. */
+  #join() {
+    if (this.#waiting === null) return;
+    const open = this.children.findIndex((_, ordinal) => !this.#ended.has(ordinal));
+    if (open >= 0) throw new Fatal(`child ${open} has not ended; say how with childCompleted or childDied`);
+    if (this.#waiting === "fail" && this.#dead() > 0) throw new Fatal("a child failed");
+    this.#waiting = null;
+    this.#joined = true;
+  }
+
+  #dead() {
+    return [...this.#ended.values()].filter(({ error }) => error !== undefined).length;
+  }
+
   async run(handler, payload) {
+    this.#join();
     this.#attempt += 1;
     this.#spawned = [];
+    this.#wait = null;
     const job = { ...this.#job, attempt: this.#attempt, payload: toBytes(payload, "payload") };
-    const output = await perform(handler, new Context(job, this.#saved, this.#server()));
+    let output = null;
+    try {
+      output = await perform(handler, new Context(job, this.#saved, this.#server()));
+    } catch (error) {
+      if (!(error instanceof Waiting)) throw error;
+    }
     this.children.push(...this.#spawned);
+    if (this.#wait !== null) {
+      this.#waiting = this.#wait.onFailure;
+      this.#saved = this.#wait.saved ?? this.#saved;
+      throw new Waiting();
+    }
     try {
       return fromBytes(output);
     } catch {
@@ -59,6 +98,15 @@ export class Fake {
 
   state() {
     return this.#saved && fromBytes(this.#saved.state);
+  }
+
+  #told({ queue }, ordinal) {
+    const end = this.#ended.get(ordinal);
+    const state = end === undefined ? "open" : end.error === undefined ? "completed" : "dead";
+    const resultBytes = end?.result?.length ?? 0;
+    // As on the server, a large one is not on the page.
+    const result = resultBytes <= 64 * 1024 ? (end?.result ?? null) : null;
+    return { ordinal, id: `job_test_${ordinal}`, queue, state, error: end?.error ?? null, result, resultBytes };
   }
 
   /** One method per function that the interface imports. */
@@ -83,6 +131,18 @@ export class Fake {
       },
       log: (level, message) => this.log.push([level, message]),
       spawn: (child) => this.children.length + this.#spawned.push(child) - 1,
+      joined: () => {
+        if (!this.#joined) return null;
+        const [total, dead] = [this.children.length, this.#dead()];
+        return { total, completed: total - dead, dead, cancelled: 0 };
+      },
+      children: (start) => {
+        // Two at a time, so that a test of three sees more than one page.
+        const next = start + 2 < this.children.length ? start + 2 : null;
+        return { children: this.children.slice(start, start + 2).map((child, n) => this.#told(child, start + n)), next };
+      },
+      childResult: (ordinal) => this.#ended.get(ordinal)?.result ?? null,
+      wait: (onFailure, saved) => (this.#wait = { onFailure, saved }),
       config: (name) => this.#config[name] ?? null,
       secret: (name) => {
         if (name in this.#secrets) return this.#secrets[name];

@@ -113,6 +113,20 @@ extern void __wasm_import_windlass_job_log_write(int32_t, uint8_t *, size_t);
 __attribute__((__import_module__("windlass:job/spawn@0.1.0"), __import_name__("start")))
 extern void __wasm_import_windlass_job_spawn_start(uint8_t *, uint8_t *);
 
+// Imported Functions from `windlass:job/children@0.1.0`
+
+__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("joined")))
+extern void __wasm_import_windlass_job_children_joined(uint8_t *);
+
+__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("read")))
+extern void __wasm_import_windlass_job_children_read(int32_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("output")))
+extern void __wasm_import_windlass_job_children_output(int32_t, uint8_t *);
+
+__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("wait")))
+extern void __wasm_import_windlass_job_children_wait(int32_t, int32_t, int32_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `windlass:job/config@0.1.0`
 
 __attribute__((__import_module__("windlass:job/config@0.1.0"), __import_name__("get")))
@@ -761,6 +775,81 @@ void windlass_job_spawn_result_u32_refusal_free(windlass_job_spawn_result_u32_re
   if (!ptr->is_err) {
   } else {
     windlass_job_spawn_refusal_free(&ptr->val.err);
+  }
+}
+
+void windlass_wit_option_list_u8_free(windlass_wit_option_list_u8_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void windlass_job_children_child_free(windlass_job_children_child_t *ptr) {
+  windlass_wit_string_free(&ptr->id);
+  windlass_wit_string_free(&ptr->queue);
+  windlass_wit_option_list_u8_free(&ptr->output);
+}
+
+void windlass_job_children_list_child_free(windlass_job_children_list_child_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    windlass_job_children_child_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      windlass_job_children_child_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void windlass_job_children_page_free(windlass_job_children_page_t *ptr) {
+  windlass_job_children_list_child_free(&ptr->children);
+}
+
+void windlass_job_children_refusal_free(windlass_job_children_refusal_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      windlass_wit_string_free(&ptr->val.invalid);
+      break;
+    }
+    case 1: {
+      break;
+    }
+    case 2: {
+      windlass_wit_string_free(&ptr->val.unavailable);
+      break;
+    }
+  }
+}
+
+void windlass_job_children_option_counts_free(windlass_job_children_option_counts_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void windlass_job_children_result_page_refusal_free(windlass_job_children_result_page_refusal_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_job_children_page_free(&ptr->val.ok);
+  } else {
+    windlass_job_children_refusal_free(&ptr->val.err);
+  }
+}
+
+void windlass_job_children_result_option_list_u8_refusal_free(windlass_job_children_result_option_list_u8_refusal_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_wit_option_list_u8_free(&ptr->val.ok);
+  } else {
+    windlass_job_children_refusal_free(&ptr->val.err);
+  }
+}
+
+void windlass_job_children_option_saved_state_free(windlass_job_children_option_saved_state_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void windlass_job_children_result_void_refusal_free(windlass_job_children_result_void_refusal_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    windlass_job_children_refusal_free(&ptr->val.err);
   }
 }
 
@@ -3051,6 +3140,211 @@ bool windlass_job_spawn_start(windlass_job_spawn_child_t *child, uint32_t *ret, 
   }
   if (!result.is_err) {
     *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_children_joined(windlass_job_children_counts_t *ret) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[40];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_children_joined(ptr);
+  windlass_job_children_option_counts_t option;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (windlass_job_children_counts_t) {
+        (uint64_t) (uint64_t) (*((int64_t*) (ptr + 8))),
+        (uint64_t) (uint64_t) (*((int64_t*) (ptr + 16))),
+        (uint64_t) (uint64_t) (*((int64_t*) (ptr + 24))),
+        (uint64_t) (uint64_t) (*((int64_t*) (ptr + 32))),
+      };
+      break;
+    }
+  }
+  *ret = option.val;
+  return option.is_some;
+}
+
+bool windlass_job_children_read(uint32_t start, uint32_t limit, windlass_job_children_page_t *ret, windlass_job_children_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(16+2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_children_read((int32_t) (start), (int32_t) (limit), ptr);
+  windlass_job_children_result_page_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      windlass_wit_option_u32_t option1;
+      switch ((int32_t) *((uint8_t*) (ptr + (8+2*sizeof(void*))))) {
+        case 0: {
+          option1.is_some = false;
+          break;
+        }
+        case 1: {
+          option1.is_some = true;
+          option1.val = (uint32_t) (*((int32_t*) (ptr + (12+2*sizeof(void*)))));
+          break;
+        }
+      }
+
+      result.val.ok = (windlass_job_children_page_t) {
+        (windlass_job_children_list_child_t) (windlass_job_children_list_child_t) { (windlass_job_children_child_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) },
+        (windlass_wit_option_u32_t) option1,
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_children_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_children_output(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(16+2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_children_output((int32_t) (ordinal), ptr);
+  windlass_job_children_result_option_list_u8_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      windlass_wit_option_list_u8_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + 8))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (windlass_wit_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = option;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_children_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, windlass_job_children_saved_state_t *maybe_state, windlass_job_children_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(16+2*sizeof(void*))];
+  windlass_job_children_option_saved_state_t state;
+  state.is_some = maybe_state != NULL;if (maybe_state) {
+    state.val = *maybe_state;
+  }
+  int32_t option;
+  int32_t option1;
+  uint8_t * option2;
+  size_t option3;
+  if ((state).is_some) {
+    const windlass_job_children_saved_state_t *payload0 = &(state).val;
+    option = 1;
+    option1 = (int32_t) ((*payload0).schema);
+    option2 = (uint8_t *) ((*payload0).state).ptr;
+    option3 = ((*payload0).state).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+    option3 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_children_wait((int32_t) on_failure, option, option1, option2, option3, ptr);
+  windlass_job_children_result_void_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_children_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
     return 1;
   } else {
     *err = result.val.err;

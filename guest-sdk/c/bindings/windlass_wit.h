@@ -646,6 +646,129 @@ typedef struct {
   } val;
 } windlass_job_spawn_result_u32_refusal_t;
 
+typedef windlass_job_types_saved_state_t windlass_job_children_saved_state_t;
+
+// What becomes of a job that waits when one of its children dies or is cancelled.
+typedef uint8_t windlass_job_children_on_failure_t;
+
+// The job is dead at once, and its other children are cancelled.
+#define WINDLASS_JOB_CHILDREN_ON_FAILURE_FAIL 0
+// The other children are cancelled; the job is run again when all have ended.
+#define WINDLASS_JOB_CHILDREN_ON_FAILURE_CANCEL 1
+// Nothing: the job is run again when all have ended, however they did.
+#define WINDLASS_JOB_CHILDREN_ON_FAILURE_CONTINUE 2
+
+// How many children the job has had, over all attempts, and how they ended.
+typedef struct windlass_job_children_counts_t {
+  // All of them.
+  uint64_t   total;
+  // Those that completed.
+  uint64_t   completed;
+  // Those that failed for good.
+  uint64_t   dead;
+  // Those that were cancelled, or removed before they had ended.
+  uint64_t   cancelled;
+} windlass_job_children_counts_t;
+
+// Where a child stands.
+typedef uint8_t windlass_job_children_child_state_t;
+
+// It has not ended. Seen only of children that nobody has waited for.
+#define WINDLASS_JOB_CHILDREN_CHILD_STATE_OPEN 0
+// It completed, and may have a result.
+#define WINDLASS_JOB_CHILDREN_CHILD_STATE_COMPLETED 1
+// It failed for good; `error` says why.
+#define WINDLASS_JOB_CHILDREN_CHILD_STATE_DEAD 2
+// It was cancelled.
+#define WINDLASS_JOB_CHILDREN_CHILD_STATE_CANCELLED 3
+
+typedef struct {
+  bool is_some;
+  windlass_wit_list_u8_t val;
+} windlass_wit_option_list_u8_t;
+
+// One child.
+typedef struct windlass_job_children_child_t {
+  // Its number, as `spawn.start` gave it. Jobs that others have put under this one come after all of these.
+  uint32_t   ordinal;
+  // Its job's id.
+  windlass_wit_string_t   id;
+  // The queue it was put in.
+  windlass_wit_string_t   queue;
+  // Where it stands.
+  windlass_job_children_child_state_t   state;
+  // What it gave back, byte for byte. None when it gave nothing, and when that is over 64 KiB: the function `output`
+  // has it then.
+  windlass_wit_option_list_u8_t   output;
+  // How many bytes it gave back.
+  uint64_t   output_bytes;
+  // Its last error, when it had one.
+  windlass_wit_option_string_t   error;
+} windlass_job_children_child_t;
+
+typedef struct {
+  windlass_job_children_child_t *ptr;
+  size_t len;
+} windlass_job_children_list_child_t;
+
+// Some of the children, in the order of their numbers.
+typedef struct windlass_job_children_page_t {
+  // The children. Those that are no longer kept are left out, so a page may be empty and not the last.
+  windlass_job_children_list_child_t   children;
+  // The number to read the next page from. None on the last.
+  windlass_wit_option_u32_t   next;
+} windlass_job_children_page_t;
+
+// Why something was not given or noted.
+typedef struct windlass_job_children_refusal_t {
+  uint8_t tag;
+  union {
+    windlass_wit_string_t     invalid;
+    uint64_t     too_large;
+    windlass_wit_string_t     unavailable;
+  } val;
+} windlass_job_children_refusal_t;
+
+// It cannot be, and why: there is no child of this number, say.
+#define WINDLASS_JOB_CHILDREN_REFUSAL_INVALID 0
+// The state is larger than this job may save; the limit in bytes.
+#define WINDLASS_JOB_CHILDREN_REFUSAL_TOO_LARGE 1
+// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+#define WINDLASS_JOB_CHILDREN_REFUSAL_UNAVAILABLE 2
+
+typedef struct {
+  bool is_some;
+  windlass_job_children_counts_t val;
+} windlass_job_children_option_counts_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_job_children_page_t ok;
+    windlass_job_children_refusal_t err;
+  } val;
+} windlass_job_children_result_page_refusal_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_wit_option_list_u8_t ok;
+    windlass_job_children_refusal_t err;
+  } val;
+} windlass_job_children_result_option_list_u8_refusal_t;
+
+typedef struct {
+  bool is_some;
+  windlass_job_children_saved_state_t val;
+} windlass_job_children_option_saved_state_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_job_children_refusal_t err;
+  } val;
+} windlass_job_children_result_void_refusal_t;
+
 // Why a secret is not given.
 typedef struct windlass_job_secrets_refusal_t {
   uint8_t tag;
@@ -772,6 +895,23 @@ extern void windlass_job_log_write(windlass_job_log_level_t level, windlass_wit_
 // The child is started when the parent's next checkpoint or its output is committed, in the same step; if the attempt
 // fails before that, it never was. So an attempt that is repeated from a checkpoint starts no child twice.
 extern bool windlass_job_spawn_start(windlass_job_spawn_child_t *child, uint32_t *ret, windlass_job_spawn_refusal_t *err);
+
+// Imported Functions from `windlass:job/children@0.1.0`
+// The numbers of the children, if this attempt follows a wait: then all that were waited for have ended. None if it
+// does not.
+extern bool windlass_job_children_joined(windlass_job_children_counts_t *ret);
+// The children from this number on: as many as asked for, at most 100, and fewer when their outputs are large.
+extern bool windlass_job_children_read(uint32_t start, uint32_t limit, windlass_job_children_page_t *ret, windlass_job_children_refusal_t *err);
+// All that one child gave back, however large. None if it gave nothing.
+extern bool windlass_job_children_output(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err);
+// Notes that this job is not done when `run` returns ok: it then waits until all its children have ended, and is run
+// again from the saved state.
+//
+// The output of such a `run` is ignored. The children spawned since the last checkpoint, the state (when one is given;
+// otherwise the last one stays) and the wait are committed in one step. While it waits the job holds no memory and no
+// place, and it is charged for nothing. A job whose children have all ended, or that has none, is run again at once. If
+// `run` returns a failure or traps, that counts, and nothing waits. The last call counts when there are several.
+extern bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, windlass_job_children_saved_state_t *maybe_state, windlass_job_children_refusal_t *err);
 
 // Imported Functions from `windlass:job/config@0.1.0`
 // The value that the operator has set under this name, if any.
@@ -963,6 +1103,26 @@ void windlass_job_spawn_child_free(windlass_job_spawn_child_t *ptr);
 void windlass_job_spawn_refusal_free(windlass_job_spawn_refusal_t *ptr);
 
 void windlass_job_spawn_result_u32_refusal_free(windlass_job_spawn_result_u32_refusal_t *ptr);
+
+void windlass_wit_option_list_u8_free(windlass_wit_option_list_u8_t *ptr);
+
+void windlass_job_children_child_free(windlass_job_children_child_t *ptr);
+
+void windlass_job_children_list_child_free(windlass_job_children_list_child_t *ptr);
+
+void windlass_job_children_page_free(windlass_job_children_page_t *ptr);
+
+void windlass_job_children_refusal_free(windlass_job_children_refusal_t *ptr);
+
+void windlass_job_children_option_counts_free(windlass_job_children_option_counts_t *ptr);
+
+void windlass_job_children_result_page_refusal_free(windlass_job_children_result_page_refusal_t *ptr);
+
+void windlass_job_children_result_option_list_u8_refusal_free(windlass_job_children_result_option_list_u8_refusal_t *ptr);
+
+void windlass_job_children_option_saved_state_free(windlass_job_children_option_saved_state_t *ptr);
+
+void windlass_job_children_result_void_refusal_free(windlass_job_children_result_void_refusal_t *ptr);
 
 void windlass_job_secrets_refusal_free(windlass_job_secrets_refusal_t *ptr);
 

@@ -107,12 +107,72 @@ static void requests_are_answered_by_the_test(void) {
     wl_fake_free(fake);
 }
 
+/* Doubles each digit in a child of its own, and adds up what they give back. */
+static wl_result double_all(wl_ctx *ctx, wl_bytes payload) {
+    if (!wl_joined(ctx, NULL)) {
+        for (size_t n = 0; n < payload.len; n++) {
+            if (!wl_spawn(ctx, &(wl_child){.queue = "double", .payload = {payload.ptr + n, 1}}, NULL)) return wl_last_error(ctx);
+        }
+        wl_bytes state = wl_text("begun");
+        return wl_wait_for_children(ctx, WL_ON_FAILURE_CONTINUE, &state);
+    }
+    wl_bytes state;
+    assert(wl_state(ctx, &state) && wl_is(state, "begun"));
+    size_t sum = 0, dead = 0;
+    wl_children all = {0};
+    wl_child_job child;
+    while (wl_next_child(ctx, &all, &child)) {
+        wl_bytes result;
+        if (child.state == WL_CHILD_DEAD) {
+            assert(!wl_child_result(ctx, &child, &result) && strstr(wl_last_error(ctx).message, "it is dead: boom") != NULL);
+            dead++;
+            continue;
+        }
+        if (!wl_child_result(ctx, &child, &result)) return wl_last_error(ctx);
+        sum += result.len > 9 ? result.len : (size_t)(result.ptr[0] - '0');
+    }
+    if (all.failed) return wl_last_error(ctx);
+    return wl_ok_text(wl_format("%zu, %zu dead", sum, dead));
+}
+
+static void a_parent_waits_for_its_children_and_reads_their_results(void) {
+    wl_fake *fake = wl_fake_new();
+    assert(wl_fake_run(fake, double_all, "1234").next == WL_WAITING && wl_fake_children(fake) == 4);
+    assert(strstr(wl_fake_run(fake, double_all, "1234").message, "child 0 has not ended") != NULL);
+    static char large[100001];
+    memset(large, 'x', 100000);
+    wl_fake_child_completed(fake, 0, "2");
+    wl_fake_child_completed(fake, 1, large);
+    wl_fake_child_completed(fake, 2, "6");
+    wl_fake_child_died(fake, 3, "boom");
+    assert(wl_is(wl_fake_run(fake, double_all, "1234").output, "100008, 1 dead"));
+    wl_fake_free(fake);
+}
+
+static wl_result strict(wl_ctx *ctx, wl_bytes payload) {
+    if (!wl_spawn(ctx, &(wl_child){.queue = "double"}, NULL)) return wl_last_error(ctx);
+    wl_bytes state = wl_text("never");
+    wl_result waits = wl_wait_for_children(ctx, WL_ON_FAILURE_FAIL, &state);
+    return payload.len > 0 ? wl_fail("no after all") : waits;
+}
+
+static void a_failure_after_a_wait_counts_and_a_dead_child_takes_its_parent_along(void) {
+    wl_fake *fake = wl_fake_new();
+    assert(wl_fake_run(fake, strict, "fail").next == WL_RETRY && wl_fake_children(fake) == 0 && wl_fake_state(fake).len == 0);
+    assert(wl_fake_run(fake, strict, "").next == WL_WAITING && wl_fake_children(fake) == 1);
+    wl_fake_child_died(fake, 0, "boom");
+    assert(strcmp(wl_fake_run(fake, strict, "").message, "a child failed") == 0);
+    wl_fake_free(fake);
+}
+
 int main(void) {
     an_outcome_says_what_should_happen_next();
     state_is_kept_for_the_next_attempt();
     a_refused_call_gives_the_error_to_return();
     a_handler_that_stops_has_started_no_children();
     requests_are_answered_by_the_test();
+    a_parent_waits_for_its_children_and_reads_their_results();
+    a_failure_after_a_wait_counts_and_a_dead_child_takes_its_parent_along();
     puts("the C SDK: ok");
     return 0;
 }

@@ -31,6 +31,10 @@ type Fake struct {
 	Children []windlass.Child
 
 	spawned     []windlass.Child
+	ended       map[uint32]end
+	wait        *wait
+	waiting     *windlass.OnFailure
+	joined      bool
 	cancel      bool
 	looks       int
 	reason      windlass.Reason
@@ -38,11 +42,23 @@ type Fake struct {
 	savesLeft   int
 }
 
+// end is how a child ended: with a result, or with an error.
+type end struct {
+	result []byte
+	err    string
+}
+
+// wait is what a handler asked for in its attempt.
+type wait struct {
+	onFailure windlass.OnFailure
+	state     *windlass.Saved
+}
+
 // New makes a fake server.
 func New() *Fake {
 	return &Fake{
 		Job:    windlass.Job{ID: "job_test", Queue: "test", MaxAttempts: 3, Tags: map[string]string{}},
-		Config: map[string]string{}, Secrets: map[string]string{},
+		Config: map[string]string{}, Secrets: map[string]string{}, ended: map[uint32]end{},
 	}
 }
 
@@ -62,15 +78,56 @@ func Run[In, Out any](fake *Fake, handle func(*windlass.Context, In) (Out, error
 
 // RunRaw runs a handler of bytes as the next attempt.
 func (f *Fake) RunRaw(handle windlass.Handler, payload []byte) ([]byte, error) {
+	if err := f.join(); err != nil {
+		return nil, err
+	}
 	f.Job.Attempt++
 	f.Job.Payload = payload
+	f.wait = nil
 	result, err := windlass.Guard(handle, windlass.NewContext(f.Job, f.Saved, server{f}))
-	if err == nil {
+	if err == nil || errors.Is(err, windlass.ErrWaiting) {
 		f.Children = append(f.Children, f.spawned...)
+		if f.wait != nil {
+			f.waiting = &f.wait.onFailure
+			if f.wait.state != nil {
+				f.Saved = f.wait.state
+			}
+			result, err = nil, windlass.ErrWaiting
+		}
 	}
 	f.spawned = nil
 	return result, err
 }
+
+// join does what the server would with a job that waits: it is run again, or not.
+func (f *Fake) join() error {
+	if f.waiting == nil {
+		return nil
+	}
+	failed := false
+	for ordinal := range f.Children {
+		end, ended := f.ended[uint32(ordinal)]
+		if !ended {
+			return windlass.Fatalf("child %d has not ended; say how with ChildCompleted or ChildDied", ordinal)
+		}
+		failed = failed || end.err != ""
+	}
+	if failed && *f.waiting == windlass.OnFailureFail {
+		return windlass.Fatalf("a child failed")
+	}
+	f.waiting, f.joined = nil, true
+	return nil
+}
+
+// ChildCompleted says that a child has completed with this result, before the attempt that follows a wait.
+func (f *Fake) ChildCompleted(ordinal uint32, result any) error {
+	bytes, err := json.Marshal(result)
+	f.ended[ordinal] = end{result: bytes}
+	return err
+}
+
+// ChildDied says that a child is dead, with this error.
+func (f *Fake) ChildDied(ordinal uint32, err string) { f.ended[ordinal] = end{err: err} }
 
 // CancelAfter asks the handler to stop when it has looked this many times; 0 is at its first look.
 func (f *Fake) CancelAfter(looks int, reason windlass.Reason) {
@@ -106,7 +163,7 @@ func (s server) Checkpoint(schema uint32, state []byte) error {
 	}
 	s.Saves++
 	s.Saved = &windlass.Saved{Schema: schema, State: append([]byte(nil), state...)}
-	s.Children = append(s.Children, s.spawned...)
+	s.Fake.Children = append(s.Fake.Children, s.spawned...)
 	s.spawned = nil
 	return nil
 }
@@ -127,7 +184,54 @@ func (s server) Log(_ windlass.Level, message string) { s.Fake.Log = append(s.Fa
 func (s server) Spawn(child windlass.Child, payload []byte) (uint32, error) {
 	child.Payload = payload
 	s.spawned = append(s.spawned, child)
-	return uint32(len(s.Children) + len(s.spawned) - 1), nil
+	return uint32(len(s.Fake.Children) + len(s.spawned) - 1), nil
+}
+
+func (s server) Joined() (windlass.ChildCounts, bool) {
+	counts := windlass.ChildCounts{Total: uint64(len(s.Fake.Children))}
+	for _, end := range s.ended {
+		if end.err != "" {
+			counts.Dead++
+		}
+	}
+	counts.Completed = counts.Total - counts.Dead
+	return counts, s.joined
+}
+
+func (s server) Children(start uint32) ([]windlass.ChildTold, uint32, bool, error) {
+	// Two at a time, so that a test of three sees more than one page.
+	next := min(start+2, uint32(len(s.Fake.Children)))
+	var page []windlass.ChildTold
+	for ordinal := start; ordinal < next; ordinal++ {
+		page = append(page, s.told(ordinal))
+	}
+	return page, next, int(next) == len(s.Fake.Children), nil
+}
+
+func (s server) told(ordinal uint32) windlass.ChildTold {
+	end, ended := s.ended[ordinal]
+	told := windlass.ChildTold{
+		Ordinal: ordinal, ID: fmt.Sprintf("job_test_%d", ordinal), Queue: s.Fake.Children[ordinal].Queue,
+		Error: end.err, OutputBytes: uint64(len(end.result)),
+	}
+	switch {
+	case ended && end.err != "":
+		told.State = windlass.ChildDead
+	case ended:
+		told.State = windlass.ChildCompleted
+	}
+	// As on the server, a large one is not on the page.
+	if len(end.result) <= 64<<10 {
+		told.Output = end.result
+	}
+	return told
+}
+
+func (s server) ChildResult(ordinal uint32) ([]byte, error) { return s.ended[ordinal].result, nil }
+
+func (s server) Wait(onFailure windlass.OnFailure, state *windlass.Saved) error {
+	s.Fake.wait = &wait{onFailure, state}
+	return nil
 }
 
 func (s server) Config(name string) (string, bool) {

@@ -2,6 +2,7 @@
 
 import { cancelled } from "windlass:job/cancel@0.1.0";
 import { save } from "windlass:job/checkpoint@0.1.0";
+import { joined, output, read, wait } from "windlass:job/children@0.1.0";
 import { get as getConfig } from "windlass:job/config@0.1.0";
 import { write } from "windlass:job/log@0.1.0";
 import { report } from "windlass:job/progress@0.1.0";
@@ -9,13 +10,15 @@ import { get as getSecret } from "windlass:job/secrets@0.1.0";
 import { start } from "windlass:job/spawn@0.1.0";
 
 import { Context } from "../src/context.js";
-import { Cancelled, Fatal, RetryAfter } from "../src/errors.js";
+import { Cancelled, Fatal, RetryAfter, Waiting } from "../src/errors.js";
 import { find, perform, registered } from "../src/handlers.js";
 import { refresh } from "./globals.js";
 import { reset, turn } from "./loop.js";
 import { said } from "./said.js";
 
 const MOST_DETAIL = 16_000;
+/** Children asked for at once; the server gives no more. */
+const PAGE = 100;
 
 export const run = {
   run(job) {
@@ -35,6 +38,8 @@ export const run = {
     } catch (error) {
       outcome = { error };
     }
+    // The server knows that the job waits, and takes no output from it.
+    if (outcome.error instanceof Waiting) return new Uint8Array();
     if ("error" in outcome) throw failure(outcome.error);
     return outcome.output;
   },
@@ -129,6 +134,38 @@ const server = {
     }
   },
 
+  joined() {
+    const counts = joined() ?? null;
+    return counts && { total: Number(counts.total), completed: Number(counts.completed), dead: Number(counts.dead), cancelled: Number(counts.cancelled) };
+  },
+
+  children(start) {
+    const page = answered(() => read(start, PAGE));
+    const children = page.children.map(({ output, outputBytes, error, ...child }) => ({
+      ...child,
+      error: error ?? null,
+      result: bytes(output),
+      resultBytes: Number(outputBytes),
+    }));
+    return { children, next: page.next ?? null };
+  },
+
+  childResult(ordinal) {
+    return bytes(answered(() => output(ordinal)));
+  },
+
+  wait(onFailure, saved) {
+    try {
+      wait(onFailure, saved);
+    } catch (error) {
+      const refusal = said(error);
+      if (refusal?.tag === "too-large") {
+        throw new Fatal(`the state has ${saved.state.length} bytes, and a checkpoint may have ${refusal.val}`);
+      }
+      throw new Fatal(String(refusal?.val ?? refusal));
+    }
+  },
+
   config(name) {
     return getConfig(text(name)) ?? null;
   },
@@ -142,6 +179,21 @@ const server = {
     }
   },
 };
+
+/** What a read of the children gives, or why it did not. */
+function answered(ask) {
+  try {
+    return ask();
+  } catch (error) {
+    const refusal = said(error);
+    if (refusal?.tag === "invalid") throw new Fatal(refusal.val);
+    throw new Error(`the children were not read: ${refusal?.val ?? refusal}`);
+  }
+}
+
+function bytes(list) {
+  return list === undefined || list === null ? null : new Uint8Array(list);
+}
 
 /** As the interface takes it: half a surrogate pair is no text. */
 function text(value) {

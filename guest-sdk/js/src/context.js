@@ -1,9 +1,12 @@
 // How a handler talks to the server. Belongs to one attempt. `server` is the seam: the imports in a component, a fake in a test.
 
+import { fromBytes, toBytes } from "./bytes.js";
+import { readChildren } from "./children.js";
 import { millis } from "./duration.js";
-import { Cancelled, Fatal } from "./errors.js";
+import { Cancelled, Waiting } from "./errors.js";
 
 const LEVELS = ["debug", "info", "warn", "error"];
+const ON_FAILURE = ["fail", "cancel", "continue"];
 const PRIORITIES = ["critical", "high", "normal"];
 
 export class Context {
@@ -79,6 +82,20 @@ export class Context {
     });
   }
 
+  waitForChildren(state, { onFailure = "fail" } = {}) {
+    const saved = state === undefined ? null : { schema: this.schema, state: toBytes(state, "state") };
+    this.#server.wait(oneOf("onFailure", onFailure, ON_FAILURE), saved);
+    throw new Waiting();
+  }
+
+  joined() {
+    return this.#server.joined();
+  }
+
+  children() {
+    return readChildren(this.#server);
+  }
+
   log(level, message) {
     this.#server.log(oneOf("level", level, LEVELS), String(message));
   }
@@ -90,23 +107,6 @@ export class Context {
   secret(name) {
     return this.#server.secret(name);
   }
-}
-
-/** JSON, or the bytes themselves. What JSON cannot say is fatal: it would be so next time. */
-export function toBytes(value, what) {
-  if (value instanceof Uint8Array) return value;
-  let text;
-  try {
-    text = JSON.stringify(value ?? null);
-  } catch (error) {
-    throw new Fatal(`the ${what} cannot be written as JSON: ${error.message}`);
-  }
-  if (text === undefined) throw new Fatal(`the ${what} cannot be written as JSON: it is a ${typeof value}`);
-  return new TextEncoder().encode(text);
-}
-
-export function fromBytes(bytes) {
-  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
 }
 
 function oneOf(name, value, choices) {

@@ -15,6 +15,14 @@ export class RetryAfter extends Error {
   }
 }
 
+export class Waiting extends Error {
+  name = "Waiting";
+
+  constructor() {
+    super("waits for its children");
+  }
+}
+
 export class Cancelled extends Error {
   name = "Cancelled";
 

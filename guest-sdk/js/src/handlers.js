@@ -1,6 +1,6 @@
 // From a function to a handler: which one serves which queue, and what lies between its values and bytes.
 
-import { fromBytes, toBytes } from "./context.js";
+import { fromBytes, toBytes } from "./bytes.js";
 import { Fatal } from "./errors.js";
 
 /** The queue name that takes what no other handler does. */

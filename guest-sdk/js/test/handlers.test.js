@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Cancelled, Context, Fatal, RetryAfter, handler, raw } from "windlass";
+import { Cancelled, Context, Fatal, RetryAfter, Waiting, handler, raw } from "windlass";
 import { Fake } from "windlass/testing";
 
 import { millis } from "../src/duration.js";
@@ -19,6 +19,18 @@ async function total(ctx, order) {
     ctx.checkpoint({ done, sum });
     await null;
   }
+  return sum;
+}
+
+/** Doubles each number in a child of its own, and adds up what they give back. */
+function doubleAll(ctx, numbers) {
+  if (ctx.joined() === null) {
+    for (const number of numbers) ctx.spawn("double", number);
+    ctx.waitForChildren(numbers.length, { onFailure: "continue" });
+  }
+  assert.equal(ctx.state(), numbers.length, "the state that the wait saved");
+  let sum = 0;
+  for (const child of ctx.children()) if (child.state === "completed") sum += child.result();
   return sum;
 }
 
@@ -132,4 +144,56 @@ test("errors say what should happen next", () => {
   assert.equal(new RetryAfter("9s", "busy").delayMs, 9000);
   assert.ok(new Fatal("x") instanceof Error);
   assert.equal(typeof Context, "function");
+});
+
+test("a parent waits for its children and reads their results", async () => {
+  const fake = new Fake();
+  await assert.rejects(fake.run(doubleAll, [1, 2, 3]), Waiting);
+  assert.deepEqual(fake.children.map(({ queue }) => queue), ["double", "double", "double"]);
+  await assert.rejects(fake.run(doubleAll, [1, 2, 3]), /child 0 has not ended/);
+  for (const ordinal of [0, 1, 2]) fake.childCompleted(ordinal, 2 * (ordinal + 1));
+  assert.equal(await fake.run(doubleAll, [1, 2, 3]), 12);
+});
+
+test("a child that died is seen, or takes its parent along", async () => {
+  const fake = new Fake();
+  await assert.rejects(fake.run(doubleAll, [1, 2]), Waiting);
+  fake.childCompleted(0, 2);
+  fake.childDied(1, "boom");
+  assert.equal(await fake.run(doubleAll, [1, 2]), 2);
+
+  const strict = (ctx) => {
+    ctx.spawn("double", 1);
+    ctx.waitForChildren();
+  };
+  const other = new Fake();
+  await assert.rejects(other.run(strict, null), Waiting);
+  other.childDied(0, "boom");
+  await assert.rejects(other.run(strict, null), /a child failed/);
+});
+
+test("an error after a wait counts, and nothing waits", async () => {
+  const torn = (ctx) => {
+    ctx.spawn("double", 1);
+    assert.throws(() => ctx.waitForChildren(1), Waiting);
+    throw new Error("no after all");
+  };
+  const fake = new Fake();
+  await assert.rejects(fake.run(torn, null), /no after all/);
+  assert.deepEqual([fake.children, fake.state()], [[], null]);
+});
+
+test("a large result is read by itself", async () => {
+  const length = (ctx) => {
+    if (ctx.joined() === null) {
+      ctx.spawn("large", 1);
+      ctx.waitForChildren();
+    }
+    const [child] = ctx.children();
+    return child.result().length;
+  };
+  const fake = new Fake();
+  await assert.rejects(fake.run(length, null), Waiting);
+  fake.childCompleted(0, "x".repeat(100_000));
+  assert.equal(await fake.run(length, null), 100_000);
 });

@@ -40,6 +40,16 @@ def total(ctx: windlass.Context, order: Order) -> int:
     return standing.sum
 
 
+def double_all(ctx: windlass.Context, numbers: list[int]) -> int:
+    """Doubles each number in a child of its own, and adds up what they give back."""
+    if ctx.joined() is None:
+        for number in numbers:
+            ctx.spawn("double", number)
+        ctx.wait_for_children(len(numbers), on_failure="continue")
+    assert ctx.state(int) == len(numbers) == ctx.joined().total
+    return sum(child.result(int) for child in ctx.children() if child.state == "completed")
+
+
 ORDER = Order(items=[1, 2, 3, 4, 32])
 
 
@@ -104,6 +114,64 @@ class Handlers(unittest.TestCase):
         self.assertEqual(second.payload, b"\xff")
         with self.assertRaisesRegex(ValueError, "critical, high, normal"):
             fake.run(lambda ctx: ctx.spawn("a", 1, priority="urgent"))
+
+    def test_a_parent_waits_for_its_children_and_reads_their_results(self):
+        fake = Fake()
+        with self.assertRaises(windlass.Waiting):
+            fake.run(double_all, [1, 2, 3])
+        self.assertEqual([child.queue for child in fake.children], ["double"] * 3)
+        with self.assertRaisesRegex(windlass.Fatal, "child 0 has not ended"):
+            fake.run(double_all, [1, 2, 3])
+        for ordinal in range(3):
+            fake.child_completed(ordinal, 2 * (ordinal + 1))
+        self.assertEqual(fake.run(double_all, [1, 2, 3]), 12)
+
+    def test_a_child_that_died_is_seen_or_takes_its_parent_along(self):
+        fake = Fake()
+        with self.assertRaises(windlass.Waiting):
+            fake.run(double_all, [1, 2])
+        fake.child_completed(0, 2)
+        fake.child_died(1, "boom")
+        self.assertEqual(fake.run(double_all, [1, 2]), 2)
+
+        def strict(ctx: windlass.Context) -> None:
+            ctx.spawn("double", 1)
+            ctx.wait_for_children()
+
+        fake = Fake()
+        with self.assertRaises(windlass.Waiting):
+            fake.run(strict)
+        fake.child_died(0, "boom")
+        with self.assertRaisesRegex(windlass.Fatal, "a child failed"):
+            fake.run(strict)
+
+    def test_an_error_after_a_wait_counts_and_nothing_waits(self):
+        def torn(ctx: windlass.Context) -> None:
+            ctx.spawn("double", 1)
+            try:
+                ctx.wait_for_children(1)
+            except windlass.Waiting:
+                raise RuntimeError("no after all")
+
+        fake = Fake()
+        with self.assertRaisesRegex(RuntimeError, "no after all"):
+            fake.run(torn)
+        self.assertEqual((fake.children, fake.state()), ([], None))
+
+    def test_a_result_is_typed_and_a_large_one_is_read_by_itself(self):
+        def length(ctx: windlass.Context) -> int:
+            if ctx.joined() is None:
+                ctx.spawn("large", 1)
+                ctx.wait_for_children()
+            (child,) = ctx.children()
+            self.assertRaisesRegex(windlass.Fatal, "child 0 is not what was expected", child.result, int)
+            return len(child.result(str))
+
+        fake = Fake()
+        with self.assertRaises(windlass.Waiting):
+            fake.run(length)
+        fake.child_completed(0, "x" * 100_000)
+        self.assertEqual(fake.run(length), 100_000)
 
     def test_config_secrets_log_and_the_job_itself(self):
         fake = Fake(queue="q", tags={"a": "b"}, scope="user:1", config={"size": "3"}, secrets={"key": "s3"})

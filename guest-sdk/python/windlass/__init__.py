@@ -7,10 +7,24 @@
         ...
 """
 
+from .children import ChildJob
 from .context import Context
-from .errors import Cancelled, Fatal, RetryAfter
+from .errors import Cancelled, Fatal, RetryAfter, Waiting
 from .handlers import handler
-from .job import Cancel, Child, Job, Progress
+from .job import Cancel, Child, ChildCounts, Job, Progress
 
-__all__ = ["Cancel", "Cancelled", "Child", "Context", "Fatal", "Job", "Progress", "RetryAfter", "handler"]
+__all__ = [
+    "Cancel",
+    "Cancelled",
+    "Child",
+    "ChildCounts",
+    "ChildJob",
+    "Context",
+    "Fatal",
+    "Job",
+    "Progress",
+    "RetryAfter",
+    "Waiting",
+    "handler",
+]
 __version__ = "0.1.0"

@@ -24,19 +24,21 @@ import encodings.utf_8_sig  # noqa: F401
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports import run as wit
-from wit_world.imports import cancel, checkpoint, config, log, progress, secrets, spawn
+from wit_world.imports import cancel, checkpoint, children, config, log, progress, secrets, spawn
 
 from . import convert, handlers
 from .context import Context
 from .duration import millis
-from .errors import Cancelled, Fatal, RetryAfter
-from .job import Cancel, Child, Job, Progress
+from .errors import Cancelled, Fatal, RetryAfter, Waiting
+from .job import Cancel, Child, ChildCounts, ChildTold, Job, Progress
 
 # The bindings call the module of shared types by its short name where no other package has one.
 _types = getattr(log, "windlass_job_types", None) or log.types
 
 _DETAIL_CHARACTERS = 16_000
 _U64 = (1 << 64) - 1
+#: Children asked for at once; the server gives no more.
+_PAGE = 100
 
 
 class Run(exports.Run):
@@ -59,6 +61,8 @@ class Run(exports.Run):
         )
         try:
             return handlers.find(job.queue).run(Context(ours, saved, _Imports()))
+        except Waiting:
+            return b""  # The server knows that the job waits, and takes no output from it.
         except BaseException as error:  # also SystemExit: nothing may get past this, it would be a trap without words
             raise Err(_failure(error)) from None
         finally:
@@ -142,6 +146,39 @@ class _Imports:
                 raise Fatal(f"the children that wait for a checkpoint have more than {limit} bytes; save one in between") from None
             raise Fatal(limit) from None
 
+    def joined(self) -> Optional[ChildCounts]:
+        found = children.joined()
+        return found and ChildCounts(found.total, found.completed, found.dead, found.cancelled)
+
+    def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]:
+        try:
+            page = children.read(start, _PAGE)
+        except Err as refused:
+            raise _not_read(refused.value) from None
+        told = [
+            ChildTold(
+                each.ordinal, each.id, each.queue, each.state.name.lower(), each.output, each.output_bytes, each.error
+            )
+            for each in page.children
+        ]
+        return told, page.next
+
+    def child_result(self, ordinal: int) -> Optional[bytes]:
+        try:
+            return children.output(ordinal)
+        except Err as refused:
+            raise _not_read(refused.value) from None
+
+    def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None:
+        saved = state and _types.SavedState(*state)
+        try:
+            children.wait(children.OnFailure[on_failure.upper()], saved)
+        except Err as refused:
+            if state is not None and isinstance(refused.value, children.Refusal_TooLarge):
+                size, limit = len(state[1]), refused.value.value
+                raise Fatal(f"the state has {size} bytes, and a checkpoint may have {limit}") from None
+            raise _not_read(refused.value) from None
+
     def config(self, name: str) -> Optional[str]:
         return config.get(name)
 
@@ -150,6 +187,12 @@ class _Imports:
             return secrets.get(name)
         except Err as refused:
             raise Fatal(refused.value.value) from None
+
+
+def _not_read(refusal: Any) -> Exception:
+    if isinstance(refusal, children.Refusal_Unavailable):
+        return RuntimeError(f"the children were not read: {refusal.value}")
+    return Fatal(str(refusal.value))
 
 
 def _text(value: Any) -> Any:

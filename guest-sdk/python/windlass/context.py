@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Optional, Protocol, TypeVar
+from typing import Any, Iterator, NoReturn, Optional, Protocol, TypeVar
 
-from . import convert
+from . import children, convert
 from .duration import Duration, millis, seconds
-from .errors import Cancelled, Fatal
-from .job import LEVELS, Cancel, Child, Job, Progress, one_of
+from .errors import Cancelled, Fatal, Waiting
+from .job import LEVELS, ON_FAILURE, Cancel, Child, ChildCounts, ChildTold, Job, Progress, one_of
 
 T = TypeVar("T")
 
@@ -21,6 +21,10 @@ class Server(Protocol):
     def cancelled(self) -> Optional[Cancel]: ...
     def log(self, level: str, message: str) -> None: ...
     def spawn(self, child: Child) -> int: ...
+    def joined(self) -> Optional[ChildCounts]: ...
+    def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]: ...
+    def child_result(self, ordinal: int) -> Optional[bytes]: ...
+    def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None: ...
     def config(self, name: str) -> Optional[str]: ...
     def secret(self, name: str) -> str: ...
 
@@ -113,6 +117,23 @@ class Context:
                 scope=scope,
             )
         )
+
+    def wait_for_children(self, state: Any = None, *, on_failure: str = "fail") -> NoReturn:
+        """Ends this attempt, by raising Waiting: the job goes on, from this state, when all its children have ended. Without a
+        state the last checkpoint stays. Children, state and wait are committed in one step. While it waits the job holds no
+        memory and no place, and is charged for nothing. `on_failure` is what becomes of it when a child dies or is cancelled:
+        `fail` with it, `cancel` the other children, or `continue`."""
+        saved = None if state is None else (self.schema, _bytes(state, "state"))
+        self._server.wait(one_of("on_failure", on_failure, ON_FAILURE), saved)
+        raise Waiting()
+
+    def joined(self) -> Optional[ChildCounts]:
+        """How the children ended, if this attempt follows a wait for them; None if it does not."""
+        return self._server.joined()
+
+    def children(self) -> Iterator[children.ChildJob]:
+        """The children, in the order they were spawned. They are read as the loop goes on, a page at a time."""
+        return children.read(self._server)
 
     def log(self, level: str, message: str) -> None:
         """Writes to the job's log. `print` and `logging` go there too."""

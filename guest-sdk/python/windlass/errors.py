@@ -17,6 +17,13 @@ class RetryAfter(Exception):
         self.delay = seconds(delay)
 
 
+class Waiting(BaseException):
+    """Not a failure: the job goes on when its children have ended. It passes by `except Exception`, as Cancelled does."""
+
+    def __init__(self) -> None:
+        super().__init__("waits for its children")
+
+
 class Cancelled(BaseException):
     """Not a failure: the handler was asked to stop, and did. Like `KeyboardInterrupt`, it passes by `except Exception`."""
 

@@ -9,6 +9,8 @@ from typing import Optional
 LEVELS = ("debug", "info", "warn", "error")
 #: Which jobs go first in a queue.
 PRIORITIES = ("critical", "high", "normal")
+#: What becomes of a job that waits when one of its children dies or is cancelled.
+ON_FAILURE = ("fail", "cancel", "continue")
 #: Why an attempt is asked to stop.
 REASONS = ("user", "timeout", "shutdown", "swap")
 
@@ -87,6 +89,30 @@ class Child:
     def __post_init__(self) -> None:
         if self.priority is not None:
             one_of("priority", self.priority, PRIORITIES)
+
+
+@dataclass
+class ChildCounts:
+    """How many children a job has had, over all attempts, and how they ended."""
+
+    total: int
+    completed: int
+    dead: int
+    cancelled: int
+
+
+@dataclass
+class ChildTold:
+    """A child as it is told on a page."""
+
+    ordinal: int
+    id: str
+    queue: str
+    state: str
+    #: None when there is none, or when it is too large for a page.
+    result: Optional[bytes]
+    result_bytes: int
+    error: Optional[str]
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:

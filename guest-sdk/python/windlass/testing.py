@@ -14,9 +14,9 @@ from typing import Any, Callable, Optional
 
 from . import convert
 from .context import Context, _bytes
-from .errors import Fatal
+from .errors import Fatal, Waiting
 from .handlers import Handler
-from .job import REASONS, Cancel, Child, Job, Progress, one_of
+from .job import REASONS, Cancel, Child, ChildCounts, ChildTold, Job, Progress, one_of
 
 
 class Fake:
@@ -39,6 +39,10 @@ class Fake:
         self._spawned: list[Child] = []
         self._cancel: Optional[list[Any]] = None
         self._checkpoints_left: Optional[int] = None
+        self._ended: dict[int, Any] = {}
+        self._wait: Optional[tuple[str, Optional[tuple[int, bytes]]]] = None
+        self._waiting: Optional[str] = None
+        self._joined = False
         #: The progress events of all attempts.
         self.progress: list[Progress] = []
         #: The log of all attempts, as (level, message).
@@ -61,13 +65,42 @@ class Fake:
         self._cancel = None
         self._checkpoints_left = None
 
+    def child_completed(self, ordinal: int, result: Any = None) -> None:
+        """A child has completed with this result. To be said before the attempt that follows a wait."""
+        self._ended[ordinal] = _bytes(result, "result")
+
+    def child_died(self, ordinal: int, error: str) -> None:
+        """A child is dead, with this error."""
+        self._ended[ordinal] = RuntimeError(error)
+
+    def _join(self) -> None:
+        """What the server would do with a job that waits: run it again, or not."""
+        if self._waiting is None:
+            return
+        for ordinal in range(len(self.children)):
+            if ordinal not in self._ended:
+                raise Fatal(f"child {ordinal} has not ended; say how with child_completed or child_died")
+        if self._waiting == "fail" and any(isinstance(end, Exception) for end in self._ended.values()):
+            raise Fatal("a child failed")
+        self._waiting, self._joined = None, True
+
     def run(self, handler: Callable[..., Any], payload: Any = None) -> Any:
-        """Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes."""
+        """Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes. When it waits for
+        its children, that is raised: Waiting."""
+        self._join()
         self._attempt += 1
         self._spawned = []
+        self._wait = None
         job = Job(payload=_bytes(payload, "payload"), attempt=self._attempt, **self._job)  # type: ignore[arg-type]
-        output = Handler(handler).run(Context(job, self._saved, _Link(self)))
+        try:
+            output = Handler(handler).run(Context(job, self._saved, _Link(self)))
+        except Waiting:
+            output = b""
         self.children += self._spawned
+        if self._wait is not None:
+            self._waiting, saved = self._wait
+            self._saved = saved or self._saved
+            raise Waiting()
         try:
             return json.loads(output)
         except ValueError:
@@ -115,6 +148,35 @@ class _Link:
     def spawn(self, child: Child) -> int:
         self._fake._spawned.append(child)
         return len(self._fake.children) + len(self._fake._spawned) - 1
+
+    def joined(self) -> Optional[ChildCounts]:
+        if not self._fake._joined:
+            return None
+        total = len(self._fake.children)
+        dead = sum(isinstance(end, Exception) for end in self._fake._ended.values())
+        return ChildCounts(total, total - dead, dead, 0)
+
+    def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]:
+        # Two at a time, so that a test of three sees more than one page.
+        end = min(start + 2, len(self._fake.children))
+        return [self._told(each) for each in range(start, end)], end if end < len(self._fake.children) else None
+
+    def _told(self, ordinal: int) -> ChildTold:
+        end = self._fake._ended.get(ordinal)
+        state = "open" if end is None else "dead" if isinstance(end, Exception) else "completed"
+        result = end if isinstance(end, bytes) else None
+        size = len(result or b"")
+        # As on the server, a large one is not on the page.
+        shown = result if size <= 64 * 1024 else None
+        error = str(end) if isinstance(end, Exception) else None
+        return ChildTold(ordinal, f"job_test_{ordinal}", self._fake.children[ordinal].queue, state, shown, size, error)
+
+    def child_result(self, ordinal: int) -> Optional[bytes]:
+        end = self._fake._ended.get(ordinal)
+        return end if isinstance(end, bytes) else None
+
+    def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None:
+        self._fake._wait = (on_failure, state)
 
     def config(self, name: str) -> Optional[str]:
         return self._fake._config.get(name)

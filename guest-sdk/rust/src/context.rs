@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::child::Child;
+use crate::children::{ChildCounts, Children, OnFailure};
 use crate::error::{Error, Result};
 use crate::job::{Cancel, Job, Level};
 use crate::progress::Progress;
@@ -51,9 +52,7 @@ impl Context {
     /// Saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children spawned
     /// before. That takes about half a millisecond.
     pub fn checkpoint(&mut self, state: &impl Serialize) -> Result<()> {
-        let state = serde_json::to_vec(state)
-            .map_err(|error| Error::fatal(format_args!("the state cannot be written as JSON: {error}")))?;
-        self.checkpoint_raw(state)
+        self.checkpoint_raw(state_bytes(state)?)
     }
 
     /// Saves state if the last time is at least `period` ago, and says whether it did. For loops whose steps are short.
@@ -115,6 +114,30 @@ impl Context {
         self.server.spawn(child)
     }
 
+    /// Ends this attempt: the job goes on, from this state, when all its children have ended. `return
+    /// ctx.wait_for_children(OnFailure::Fail, &state)`. Children, state and wait are committed in one step. While it waits
+    /// the job holds no memory and no place, and is charged for nothing.
+    pub fn wait_for_children<T>(&mut self, on_failure: OnFailure, state: &impl Serialize) -> Result<T> {
+        let state = state_bytes(state)?;
+        self.wait_for_children_raw(on_failure, Some(state))
+    }
+
+    /// The same with state that is not JSON, or none: then the last checkpoint stays.
+    pub fn wait_for_children_raw<T>(&mut self, on_failure: OnFailure, state: Option<Vec<u8>>) -> Result<T> {
+        self.server.wait(on_failure, state.map(|state| (self.schema, state)))?;
+        Err(Error::waiting())
+    }
+
+    /// How the children ended, if this attempt follows a wait for them; `None` if it does not.
+    pub fn joined(&mut self) -> Option<ChildCounts> {
+        self.server.joined()
+    }
+
+    /// The children, in the order they were spawned. They are read as the loop goes on, a page at a time.
+    pub fn children(&mut self) -> Children {
+        Children::new(self.server.link())
+    }
+
     /// Writes to the job's log. `println!` and `eprintln!` go there too.
     pub fn log(&mut self, level: Level, message: impl AsRef<str>) {
         self.server.log(level, message.as_ref());
@@ -129,6 +152,11 @@ impl Context {
     pub fn secret(&mut self, name: &str) -> Result<String> {
         self.server.secret(name)
     }
+}
+
+fn state_bytes(state: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(state)
+        .map_err(|error| Error::fatal(format_args!("the state cannot be written as JSON: {error}")))
 }
 
 impl fmt::Debug for Context {

@@ -26,6 +26,8 @@ pub(crate) enum Next {
     Never,
     /// Not a failure: the handler was asked to stop, and did.
     Cancelled(Reason),
+    /// Not a failure either: the job goes on when its children have ended.
+    Waiting,
 }
 
 impl Error {
@@ -46,6 +48,10 @@ impl Error {
 
     pub(crate) fn cancelled(reason: Reason) -> Self {
         Error { next: Next::Cancelled(reason), ..Error::new(format_args!("stopped on request: {reason}")) }
+    }
+
+    pub(crate) fn waiting() -> Self {
+        Error { next: Next::Waiting, ..Error::new("waits for its children") }
     }
 
     /// More for whoever looks for the fault: a backtrace, a chain of causes, the answer of a remote server.
@@ -73,11 +79,16 @@ impl Error {
         matches!(self.next, Next::Cancelled(_))
     }
 
+    /// The handler ended because the job waits for its children.
+    pub fn is_waiting(&self) -> bool {
+        self.next == Next::Waiting
+    }
+
     /// The delay asked for, if one was.
     pub fn delay(&self) -> Option<Duration> {
         match self.next {
             Next::RetryAfter(delay) => Some(delay),
-            Next::Retry | Next::Never | Next::Cancelled(_) => None,
+            Next::Retry | Next::Never | Next::Cancelled(_) | Next::Waiting => None,
         }
     }
 

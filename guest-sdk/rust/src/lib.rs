@@ -28,6 +28,7 @@ mod error;
 mod handler;
 
 mod child;
+mod children;
 mod job;
 mod progress;
 
@@ -42,6 +43,7 @@ pub mod wasm;
 mod wasm_http;
 
 pub use child::{Child, Priority};
+pub use children::{ChildCounts, ChildJob, ChildState, Children, OnFailure};
 pub use context::Context;
 pub use error::{Error, Result};
 pub use handler::{Handler, Raw, Typed, raw};

@@ -1,6 +1,7 @@
 //! The seam between a handler and whoever runs it: the server in a component, a fake in a test.
 
 use crate::child::Child;
+use crate::children::{ChildCounts, OnFailure, Page};
 use crate::error::Result;
 use crate::job::{Cancel, Level};
 use crate::progress::Progress;
@@ -12,6 +13,13 @@ pub(crate) trait Server {
     fn cancelled(&mut self) -> Option<Cancel>;
     fn log(&mut self, level: Level, message: &str);
     fn spawn(&mut self, child: Child) -> Result<u32>;
+    fn joined(&mut self) -> Option<ChildCounts>;
+    /// A page of the children from this number on.
+    fn children(&mut self, start: u32) -> Result<Page>;
+    fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>>;
+    fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()>;
     fn config(&mut self, name: &str) -> Option<String>;
     fn secret(&mut self, name: &str) -> Result<String>;
+    /// The same server once more, for what outlives a borrow of the context.
+    fn link(&self) -> Box<dyn Server>;
 }

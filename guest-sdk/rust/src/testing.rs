@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::child::Child;
+use crate::children::{ChildCounts, ChildState, OnFailure, Page, Told};
 use crate::context::{Context, Saved};
 use crate::error::{Error, Result};
 use crate::handler::{Handler, Typed};
@@ -62,6 +63,13 @@ struct Record {
     /// Children of this attempt that no checkpoint or result has committed.
     spawned: Vec<Child>,
     children: Vec<Child>,
+    /// How children ended, by their ordinals: the test has said so.
+    ended: BTreeMap<u32, Result<Vec<u8>, String>>,
+    /// This attempt has asked to wait.
+    wait: Option<(OnFailure, Option<Saved>)>,
+    /// The last attempt did.
+    waiting: Option<OnFailure>,
+    joined: bool,
     config: BTreeMap<String, String>,
     secrets: BTreeMap<String, String>,
     cancel: Option<(usize, Reason)>,
@@ -135,6 +143,18 @@ impl Fake {
         self.record.borrow_mut().checkpoints_left = Some(checkpoints);
     }
 
+    /// A child has completed with this result. To be said before the attempt that follows a wait.
+    pub fn child_completed(&mut self, ordinal: u32, result: &impl Serialize) -> Result<()> {
+        let result = serde_json::to_vec(result)?;
+        self.record.borrow_mut().ended.insert(ordinal, Ok(result));
+        Ok(())
+    }
+
+    /// A child is dead, with this error.
+    pub fn child_died(&mut self, ordinal: u32, error: impl Into<String>) {
+        self.record.borrow_mut().ended.insert(ordinal, Err(error.into()));
+    }
+
     /// Runs a typed handler as the next attempt.
     pub fn run<P, Payload, Output>(
         &mut self,
@@ -153,6 +173,7 @@ impl Fake {
 
     /// Runs any handler as the next attempt, with bytes.
     pub fn run_raw<Kind>(&mut self, handler: impl Handler<Kind>, payload: impl Into<Vec<u8>>) -> Result<Vec<u8>> {
+        self.record.borrow_mut().join()?;
         self.job.attempt += 1;
         let job = Job { payload: payload.into(), ..self.job.clone() };
         let saved = self.record.borrow().saved.clone();
@@ -162,6 +183,14 @@ impl Fake {
         ANSWER.set(None);
         let mut record = self.record.borrow_mut();
         let spawned = std::mem::take(&mut record.spawned);
+        let wait = record.wait.take();
+        let waits = output.as_ref().err().is_none_or(Error::is_waiting);
+        if let Some((on_failure, saved)) = wait.filter(|_| waits) {
+            record.children.extend(spawned);
+            record.saved = saved.or(record.saved.take());
+            record.waiting = Some(on_failure);
+            return Err(Error::waiting());
+        }
         if output.is_ok() {
             record.children.extend(spawned);
         }
@@ -192,6 +221,44 @@ impl Fake {
     /// The children that were really started: committed with a checkpoint or a result.
     pub fn children(&self) -> Vec<Child> {
         self.record.borrow().children.clone()
+    }
+}
+
+impl Record {
+    /// What the server would do with a job that waits: run it again, or not.
+    fn join(&mut self) -> Result<()> {
+        let Some(on_failure) = self.waiting else { return Ok(()) };
+        let all = u32::try_from(self.children.len())?;
+        if let Some(open) = (0..all).find(|ordinal| !self.ended.contains_key(ordinal)) {
+            let how = "say how with `Fake::child_completed` or `Fake::child_died`";
+            return Err(Error::fatal(format_args!("child {open} has not ended; {how}")));
+        }
+        if on_failure == OnFailure::Fail && self.ended.values().any(Result::is_err) {
+            return Err(Error::fatal("a child failed"));
+        }
+        self.waiting = None;
+        self.joined = true;
+        Ok(())
+    }
+
+    fn told(&self, ordinal: u32) -> Option<Told> {
+        let child = self.children.get(ordinal as usize)?;
+        let end = self.ended.get(&ordinal);
+        let result = end.and_then(|end| end.clone().ok());
+        Some(Told {
+            ordinal,
+            id: format!("job_test_{ordinal}"),
+            queue: child.queue.clone(),
+            state: match end {
+                None => ChildState::Open,
+                Some(Ok(_)) => ChildState::Completed,
+                Some(Err(_)) => ChildState::Dead,
+            },
+            result_bytes: result.as_ref().map_or(0, Vec::len) as u64,
+            // As on the server, a large one is not on the page.
+            result: result.filter(|result| result.len() <= 64 * 1024),
+            error: end.and_then(|end| end.clone().err()),
+        })
     }
 }
 
@@ -235,6 +302,35 @@ impl Server for Link {
         let ordinal = record.children.len() + record.spawned.len();
         record.spawned.push(child);
         Ok(u32::try_from(ordinal)?)
+    }
+
+    fn joined(&mut self) -> Option<ChildCounts> {
+        let record = self.0.borrow();
+        let dead = record.ended.values().filter(|end| end.is_err()).count() as u64;
+        let total = record.children.len() as u64;
+        record.joined.then(|| ChildCounts { total, completed: total - dead, dead, cancelled: 0 })
+    }
+
+    fn children(&mut self, start: u32) -> Result<Page> {
+        // Two at a time, so that a test of three sees more than one page.
+        let children: Vec<Told> = (start..).map_while(|n| self.0.borrow().told(n)).take(2).collect();
+        let next = start + u32::try_from(children.len())?;
+        let more = (next as usize) < self.0.borrow().children.len();
+        Ok(Page { children, next: more.then_some(next) })
+    }
+
+    fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>> {
+        Ok(self.0.borrow().ended.get(&ordinal).and_then(|end| end.clone().ok()))
+    }
+
+    fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()> {
+        let saved = state.map(|(schema, state)| Saved { schema, state });
+        self.0.borrow_mut().wait = Some((on_failure, saved));
+        Ok(())
+    }
+
+    fn link(&self) -> Box<dyn Server> {
+        Box::new(Link(Rc::clone(&self.0)))
     }
 
     fn config(&mut self, name: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use std::panic;
 use std::time::Duration;
 
 use crate::child::{Child, Priority};
+use crate::children::{ChildCounts, ChildState, OnFailure, Page, Told};
 use crate::context::{Context, Saved};
 use crate::error::{Error, Next, Result};
 use crate::job::{Cancel, Job, Level, Reason};
@@ -25,7 +26,7 @@ pub mod bindings {
 use bindings::exports::windlass::job::run::Retry;
 pub use bindings::exports::windlass::job::run::{Failure, Guest};
 pub use bindings::windlass::job::types::Job as WitJob;
-use bindings::windlass::job::{cancel, checkpoint, config, log, progress, secrets, spawn, types};
+use bindings::windlass::job::{cancel, checkpoint, children, config, log, progress, secrets, spawn, types};
 
 /// Exports `run` with the given dispatch function.
 #[doc(hidden)]
@@ -61,14 +62,18 @@ pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Re
         deadline_ms: job.deadline_ms,
     };
     let mut ctx = Context::new(job, saved, Box::new(Imports));
-    dispatch(&mut ctx).map_err(failure)
+    match dispatch(&mut ctx) {
+        // The server knows that the job waits, and takes no output from it.
+        Err(error) if error.is_waiting() => Ok(Vec::new()),
+        answer => answer.map_err(failure),
+    }
 }
 
 fn failure(error: Error) -> Failure {
     let (message, detail, next) = error.into_parts();
     let retry = match next {
         // The server knows that it asked, and why; to it this is no failure.
-        Next::Retry | Next::Cancelled(_) => Retry::Backoff,
+        Next::Retry | Next::Cancelled(_) | Next::Waiting => Retry::Backoff,
         Next::RetryAfter(delay) => Retry::AfterMs(millis(delay)),
         Next::Never => Retry::Never,
     };
@@ -152,6 +157,40 @@ impl Server for Imports {
         })
     }
 
+    fn joined(&mut self) -> Option<ChildCounts> {
+        children::joined().map(|counts| ChildCounts {
+            total: counts.total,
+            completed: counts.completed,
+            dead: counts.dead,
+            cancelled: counts.cancelled,
+        })
+    }
+
+    fn children(&mut self, start: u32) -> Result<Page> {
+        let page = children::read(start, u32::MAX).map_err(not_read)?;
+        Ok(Page { children: page.children.into_iter().map(told).collect(), next: page.next })
+    }
+
+    fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>> {
+        children::output(ordinal).map_err(not_read)
+    }
+
+    fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()> {
+        let on_failure = match on_failure {
+            OnFailure::Fail => children::OnFailure::Fail,
+            OnFailure::Cancel => children::OnFailure::Cancel,
+            OnFailure::Continue => children::OnFailure::Continue,
+        };
+        let state = state.map(|(schema, state)| types::SavedState { schema, state });
+        let bytes = state.as_ref().map_or(0, |saved| saved.state.len());
+        children::wait(on_failure, state.as_ref()).map_err(|refusal| match refusal {
+            children::Refusal::TooLarge(limit) => {
+                Error::fatal(format_args!("the state has {bytes} bytes, and a checkpoint may have {limit}"))
+            }
+            other => not_read(other),
+        })
+    }
+
     fn config(&mut self, name: &str) -> Option<String> {
         config::get(name)
     }
@@ -160,6 +199,35 @@ impl Server for Imports {
         secrets::get(name).map_err(|refusal| match refusal {
             secrets::Refusal::Denied(how) | secrets::Refusal::Missing(how) => Error::fatal(how),
         })
+    }
+
+    fn link(&self) -> Box<dyn Server> {
+        Box::new(Imports)
+    }
+}
+
+fn told(child: children::Child) -> Told {
+    Told {
+        ordinal: child.ordinal,
+        id: child.id,
+        queue: child.queue,
+        state: match child.state {
+            children::ChildState::Open => ChildState::Open,
+            children::ChildState::Completed => ChildState::Completed,
+            children::ChildState::Dead => ChildState::Dead,
+            children::ChildState::Cancelled => ChildState::Cancelled,
+        },
+        result: child.output,
+        result_bytes: child.output_bytes,
+        error: child.error,
+    }
+}
+
+fn not_read(refusal: children::Refusal) -> Error {
+    match refusal {
+        children::Refusal::Invalid(reason) => Error::fatal(reason),
+        children::Refusal::TooLarge(limit) => Error::fatal(format_args!("it has more than {limit} bytes")),
+        children::Refusal::Unavailable(reason) => Error::new(format_args!("the children were not read: {reason}")),
     }
 }
 

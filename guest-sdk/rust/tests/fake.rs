@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::testing::Fake;
-use windlass::{Child, Context, Error, Level, Reason, Result};
+use windlass::{Child, ChildState, Context, Error, Level, OnFailure, Reason, Result};
 
 /// Adds the numbers up, one per step.
 fn sum(ctx: &mut Context, numbers: Vec<u64>) -> Result<u64> {
@@ -82,6 +82,87 @@ fn children_commit_with_a_checkpoint_or_the_result_and_never_twice() {
     assert_eq!(fake.run(parent, &false), Ok(1));
     let queues: Vec<String> = fake.children().into_iter().map(|child| child.queue).collect();
     assert_eq!(queues, ["first", "second"]);
+}
+
+/// Doubles each number in a child of its own, and adds up what they give back.
+fn double_all(ctx: &mut Context, numbers: Vec<u64>) -> Result<u64> {
+    let Some(_) = ctx.joined() else {
+        for number in &numbers {
+            ctx.spawn(Child::new("double", number)?)?;
+        }
+        return ctx.wait_for_children(OnFailure::Continue, &numbers.len());
+    };
+    assert_eq!(ctx.state::<usize>()?, Some(numbers.len()), "the state that the wait saved");
+    let mut sum = 0;
+    for child in ctx.children() {
+        let child = child?;
+        ctx.progress(u64::from(child.ordinal) + 1, numbers.len() as u64, "adding up");
+        if child.state == ChildState::Completed {
+            sum += child.result::<u64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+#[test]
+fn a_parent_waits_for_its_children_and_reads_their_results() {
+    let mut fake = Fake::new();
+    let error = fake.run(double_all, &[1, 2, 3]).expect_err("it waits");
+    assert!(error.is_waiting(), "{error}");
+    assert_eq!(fake.children().len(), 3, "they are committed with the wait");
+    assert!(fake.run(double_all, &[1, 2, 3]).expect_err("too early").message().contains("child 0 has not ended"));
+    for (ordinal, result) in [(0, 2), (1, 4), (2, 6)] {
+        fake.child_completed(ordinal, &result).expect("a number");
+    }
+    assert_eq!(fake.run(double_all, &[1, 2, 3]), Ok(12));
+    assert_eq!(fake.progress().len(), 3);
+}
+
+#[test]
+fn a_child_that_died_is_seen_or_takes_its_parent_along() {
+    let mut fake = Fake::new();
+    fake.run(double_all, &[1, 2]).expect_err("it waits");
+    fake.child_completed(0, &2).expect("a number");
+    fake.child_died(1, "boom");
+    assert_eq!(fake.run(double_all, &[1, 2]), Ok(2));
+
+    fn strict(ctx: &mut Context, _: ()) -> Result<u64> {
+        ctx.spawn(Child::new("double", &1)?)?;
+        ctx.wait_for_children(OnFailure::Fail, &())
+    }
+    let mut fake = Fake::new();
+    fake.run(strict, &()).expect_err("it waits");
+    fake.child_died(0, "boom");
+    assert_eq!(fake.run(strict, &()).expect_err("it is not run").message(), "a child failed");
+}
+
+#[test]
+fn an_error_after_a_wait_counts_and_nothing_waits() {
+    fn torn(ctx: &mut Context, _: ()) -> Result<()> {
+        ctx.spawn(Child::new("double", &1)?)?;
+        let _: Result<()> = ctx.wait_for_children(OnFailure::Fail, &1);
+        Err(Error::new("no after all"))
+    }
+    let mut fake = Fake::new();
+    assert!(!fake.run(torn, &()).expect_err("it fails").is_waiting());
+    assert!(fake.children().is_empty());
+    assert_eq!(fake.state::<u8>(), Ok(None));
+}
+
+#[test]
+fn a_large_result_is_read_by_itself() {
+    fn length(ctx: &mut Context, _: ()) -> Result<usize> {
+        if ctx.joined().is_none() {
+            ctx.spawn(Child::new("large", &1)?)?;
+            return ctx.wait_for_children(OnFailure::Fail, &());
+        }
+        let child = ctx.children().next().ok_or_else(|| Error::new("no child"))??;
+        Ok(child.result::<String>()?.len())
+    }
+    let mut fake = Fake::new();
+    fake.run(length, &()).expect_err("it waits");
+    fake.child_completed(0, &"x".repeat(100_000)).expect("a text");
+    assert_eq!(fake.run(length, &()), Ok(100_000));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
-use windlass::{Context, Error, Level, Progress, Result};
+use windlass::{Child, Context, Error, Level, OnFailure, Progress, Result};
 
 /// What to try.
 #[derive(Debug, Deserialize)]
@@ -93,10 +93,26 @@ pub enum Attempt {
     Config {
         name: String,
     },
+    /// Start so many children, ask to wait for them, and then do something else; or, when they have ended, add up what they
+    /// gave back.
+    Wait {
+        children: u32,
+        then: Then,
+    },
     /// How many jobs this very instance has served.
     Served,
     /// Trap instead of returning.
     Panic,
+}
+
+/// What to do after a wait was noted.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    Wait,
+    Complete,
+    Fail,
+    Trap,
 }
 
 static SERVED: AtomicU32 = AtomicU32::new(0);
@@ -161,8 +177,34 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::Secret { name } => ctx.secret(&name),
         Attempt::TellSecret { name } => tell(ctx, &name),
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
+        Attempt::Wait { children, then } => wait(ctx, children, then),
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
+    }
+}
+
+fn wait(ctx: &mut Context, children: u32, then: Then) -> Result<String> {
+    if let Some(counts) = ctx.joined() {
+        let (mut sum, mut errors) = (0, String::new());
+        for child in ctx.children() {
+            let child = child?;
+            match &child.error {
+                Some(error) => errors.push_str(error),
+                None => sum += child.result::<u64>()?,
+            }
+        }
+        return Ok(format!("{} joined, {sum} in all, {errors}", counts.total));
+    }
+    for n in 0..children {
+        ctx.spawn(Child::new("more", &n)?)?;
+    }
+    let waits = ctx.wait_for_children(OnFailure::Continue, &"begun");
+    match (waits, then) {
+        (Err(error), _) if !error.is_waiting() => Err(error),
+        (waits, Then::Wait) => waits,
+        (_, Then::Complete) => Ok("nobody reads this".to_owned()),
+        (_, Then::Fail) => Err(Error::new("failed after all")),
+        (_, Then::Trap) => panic!("trapped after all"),
     }
 }
 

@@ -54,7 +54,6 @@ pub const FURTHEST: Duration = LONGEST;
 pub const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 pub const URL_BYTES: usize = 2 * 1024;
-pub const SECRET_BYTES: usize = 1024;
 /// How often the delivery of an event may be tried again.
 pub const WEBHOOK_RETRIES: u32 = 20;
 /// The largest rate a limit may name per window.

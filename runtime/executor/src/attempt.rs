@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::capability::Permissions;
+use crate::host::ChildCounts;
 use crate::limits::Limits;
 
 /// One run of one job's handler.
@@ -27,6 +28,8 @@ pub struct Attempt {
     pub started_at_ms: u64,
     /// How many children earlier attempts have committed: the ordinal of the next one.
     pub children_committed: u32,
+    /// The job waited for its children and this attempt follows: how they ended.
+    pub joined: Option<ChildCounts>,
     pub limits: Limits,
     pub permissions: Permissions,
     /// Whether the instance may serve further attempts. `None`: a fresh one, thrown away afterwards.

@@ -1,6 +1,6 @@
 //! Generated from `wit/`: the types and traits of the world `handler`, seen from the host.
 //!
-//! Only `save` waits for something, so only it is async. Every import may trap, because that is how an attempt is ended
+//! Only what waits for the disk is async. Every import may trap, because that is how an attempt is ended
 //! from inside a call.
 
 wasmtime::component::bindgen!({
@@ -8,6 +8,8 @@ wasmtime::component::bindgen!({
     world: "handler",
     imports: {
         "windlass:job/checkpoint.save": async | trappable,
+        "windlass:job/children.read": async | trappable,
+        "windlass:job/children.output": async | trappable,
         default: trappable,
     },
     exports: { default: async },

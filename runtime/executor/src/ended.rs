@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::attempt::CancelReason;
-use crate::host::Child;
+use crate::host::{Child, Wait};
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub outcome: Outcome,
-    /// The children spawned since the last checkpoint, to be committed with the result. Empty unless completed: what an
-    /// attempt spawned and did not commit never was.
+    /// The children spawned since the last checkpoint, to be committed with the result or the wait. Empty after any other end:
+    /// what an attempt spawned and did not commit never was.
     pub children: Vec<Child>,
     pub usage: Usage,
 }
@@ -22,6 +22,8 @@ pub struct Ended {
 pub enum Outcome {
     /// The handler returned a result. It may have done so after it was asked to stop.
     Completed { result: Bytes },
+    /// The handler returned, and the job goes on when its children have ended.
+    Waiting(Wait),
     /// The handler failed: by its own word, by a trap, or against a limit.
     Failed { error: String, backtrace: Option<String>, retry: Retry },
     /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.

@@ -47,7 +47,10 @@ pub use componentize::{NotComponentized, componentize};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
-pub use host::{Amount, Child, Host, HostError, Level, LogLine, Priority, Progress, Stream};
+pub use host::{
+    Amount, Child, ChildCounts, ChildPage, ChildRead, ChildState, Host, HostError, Level, LogLine, OnChildFailure,
+    PageLimits, Priority, Progress, Stream, Wait,
+};
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use plugin::Plugin;
 pub use windlass_core::grant::HostRule;

@@ -122,6 +122,10 @@ pub(crate) const MESSAGE_BYTES: usize = 4 * KIB;
 /// The detail of a progress event.
 pub(crate) const DETAIL_BYTES: usize = 16 * KIB;
 
+/// Children in one page, and the bytes of their results together.
+pub(crate) const CHILDREN_PAGE: usize = 100;
+pub(crate) const CHILDREN_PAGE_BYTES: usize = MIB;
+
 /// Random bytes in one call; each call is host time that the epoch cannot interrupt.
 pub(crate) const RANDOM_BYTES: u64 = MIB as u64;
 

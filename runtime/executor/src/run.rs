@@ -73,6 +73,7 @@ pub(crate) async fn run(
         cpu: Arc::clone(&cpu),
         permissions: attempt.permissions,
         children_committed: attempt.children_committed,
+        joined: attempt.joined,
         network: floor.network.clone(),
     };
     let mut live = match live(&floor.engine, entered, parts) {
@@ -101,7 +102,7 @@ pub(crate) async fn run(
         Err(dead) => stopped_dead(dead, &state.limits),
     };
     let children = match outcome {
-        Outcome::Completed { .. } => state.children.take(),
+        Outcome::Completed { .. } | Outcome::Waiting(_) => state.children.take(),
         Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Vec::new(),
     };
     let usage = Usage {
@@ -200,8 +201,9 @@ fn job(attempt: &Attempt) -> types::Job {
 }
 
 /// The guest came back by itself, or trapped.
-fn returned_outcome(returned: Returned, stop: &Stop, state: &State) -> Outcome {
+fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outcome {
     match returned {
+        Ok(Ok(_)) if let Some(wait) = state.wait.take() => Outcome::Waiting(wait),
         Ok(Ok(result)) if result.len() > state.limits.result_bytes => Outcome::Failed {
             error: format!("the result has {} bytes, and the limit is {}", result.len(), state.limits.result_bytes),
             backtrace: None,
@@ -222,7 +224,9 @@ fn explained(outcome: Outcome, state: &State) -> Outcome {
         Outcome::Failed { error, backtrace, retry } => {
             Outcome::Failed { error: state.permissions.explain(error, &state.refused()), backtrace, retry }
         }
-        other @ (Outcome::Completed { .. } | Outcome::Stopped { .. } | Outcome::Superseded) => other,
+        other @ (Outcome::Completed { .. } | Outcome::Waiting(_) | Outcome::Stopped { .. } | Outcome::Superseded) => {
+            other
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::bindings::windlass::job::types;
 use crate::capability::{NoFolder, Permissions};
-use crate::host::{Children, Host};
+use crate::host::{ChildCounts, Children, Host, Wait};
 use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
 use crate::meter::{CpuMeter, Life, MemoryMeter};
@@ -22,6 +22,9 @@ pub(crate) struct State {
     pub(crate) stop: Stop,
     pub(crate) logbook: Arc<Logbook>,
     pub(crate) children: Children,
+    pub(crate) joined: Option<ChildCounts>,
+    /// What the guest wants instead of an end, should it return ok.
+    pub(crate) wait: Option<Wait>,
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
@@ -42,12 +45,13 @@ pub(crate) struct Parts {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
+    pub(crate) joined: Option<ChildCounts>,
     pub(crate) network: Network,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, network } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -55,6 +59,8 @@ impl State {
             wasi: permissions.wasi(&logbook)?,
             memory: MemoryMeter::new(limits.memory_bytes),
             children: Children::starting_at(children_committed),
+            joined,
+            wait: None,
             host_calls: 0,
             host,
             limits,
@@ -71,10 +77,12 @@ impl State {
 
     /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, network } = parts;
         self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
+        self.joined = joined;
+        self.wait = None;
         self.host_calls = 0;
         self.host = host;
         self.limits = limits;

@@ -15,7 +15,7 @@ use windlass_store::{OpenError, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::figures::Rates;
-use crate::http::{self, Api, Hub, Key, Workers, serve};
+use crate::http::{self, Api, Bounds, Hub, Key, Workers, serve};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
@@ -29,7 +29,7 @@ pub struct App {
     clock: Arc<SystemClock>,
     secrets: Secrets,
     max_body: usize,
-    max_connections: usize,
+    bounds: Bounds,
     slots: usize,
     key: Option<Key>,
     max_fetches: usize,
@@ -85,7 +85,7 @@ impl App {
             clock,
             secrets,
             max_body: config.max_body,
-            max_connections: config.max_connections,
+            bounds: Bounds { connections: config.max_connections, client_timeout: config.client_timeout },
             slots: config.slots,
             key: config.api_key.as_deref().map(Key::new),
             max_fetches: config.max_fetches,
@@ -113,14 +113,20 @@ impl App {
             secrets: self.secrets.clone(),
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
+            client_timeout: self.bounds.client_timeout,
             hub,
             workers: Workers::new(self.max_fetches),
             rates: Rates::start(self.store.clone(), shutdown.clone()),
-            webhooks: Webhooks::start(self.store.clone(), self.webhooks_private, shutdown.clone()),
+            webhooks: Webhooks::start(
+                self.store.clone(),
+                self.secrets.clone(),
+                self.webhooks_private,
+                shutdown.clone(),
+            ),
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, http::router(api), self.max_connections, shutdown).await;
+        serve(listener, http::router(api), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher did not end well: {error}");
         }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
@@ -18,6 +19,7 @@ pub struct Config {
     pub max_body: usize,
     pub slots: usize,
     pub max_connections: usize,
+    pub client_timeout: Duration,
     pub api_key: Option<String>,
     pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
@@ -52,6 +54,10 @@ pub struct Layer {
     /// How many connections are open at once; more wait their turn [default: 10000]
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<usize>,
+
+    /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave an answer untaken [default: 30]
+    #[arg(long, env = "WINDLASS_CLIENT_TIMEOUT", value_name = "SECONDS")]
+    pub client_timeout: Option<u64>,
 
     /// The key that every request must carry; needed on an address that other machines can reach
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
@@ -116,6 +122,10 @@ impl Config {
             max_body: flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
+            client_timeout: flags
+                .client_timeout
+                .or(file.client_timeout)
+                .map_or(limits::CLIENT_TIMEOUT, Duration::from_secs),
             api_key: flags.api_key.or(file.api_key),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
@@ -131,6 +141,9 @@ impl Config {
         }
         if config.max_connections == 0 {
             return wrong("max_connections", "at least 1".to_owned());
+        }
+        if !(1..=limits::CLIENT_TIMEOUT_MOST).contains(&config.client_timeout.as_secs()) {
+            return wrong("client_timeout", format!("between 1 and {} seconds", limits::CLIENT_TIMEOUT_MOST));
         }
         if config.api_key.as_ref().is_some_and(|key| key.len() < limits::KEY_LEAST || !key.is_ascii()) {
             return wrong("api_key", format!("at least {} letters, digits and signs", limits::KEY_LEAST));

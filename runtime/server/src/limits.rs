@@ -25,10 +25,11 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Connections that are open at once, unless the configuration says otherwise.
 pub const CONNECTIONS: usize = 10_000;
-/// How long a client may take to send the head of a request, counted from when it could.
-pub const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long a client may fall silent in the middle of a body, and take for all of it.
-pub const BODY_IDLE: Duration = Duration::from_secs(30);
+/// How long a client may take to send the head of a request, fall silent in the middle of a body, or leave an answer untaken, unless
+/// the configuration says otherwise.
+pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
+pub const CLIENT_TIMEOUT_MOST: u64 = 3_600;
+/// How long all of a body may take.
 pub const BODY_TIME: Duration = Duration::from_secs(600);
 /// The shortest key that is worth the name.
 pub const KEY_LEAST: usize = 8;
@@ -48,6 +49,8 @@ pub const MANIFEST: usize = 64 * 1024;
 /// Bytes of a secret.
 pub const SECRET_LEAST: usize = 4;
 pub const SECRET: usize = 64 * 1024;
+/// The most bytes of the secret that a webhook signs with.
+pub const WEBHOOK_SECRET: usize = 1024;
 /// How long a swap waits for a checkpoint, unless it is said.
 pub const SWAP_WAIT: Duration = Duration::from_secs(60);
 
@@ -63,8 +66,10 @@ pub const PAGE_MOST: usize = 1_000;
 /// A text that is searched for, or a jq filter.
 pub const FILTER_TEXT: usize = 4_096;
 pub const FILTER_STATES: usize = 64;
-/// How long a jq filter may take on a handful of payloads; and in all, should the server have died meanwhile.
+/// How much processor time a jq filter may take on a handful of payloads; how long it may take to get it; and how much in all,
+/// should the server have died meanwhile.
 pub const JQ_TIME: Duration = Duration::from_secs(2);
+pub const JQ_WALL: Duration = Duration::from_secs(20);
 pub const JQ_CPU: Duration = Duration::from_secs(60);
 pub const JQ_MEMORY: u64 = 1024 * 1024 * 1024;
 /// Searches by jq at once; each has up to two children. The others wait.

@@ -1,4 +1,5 @@
-//! Secrets: sealed on disk, open in memory, and given to the attempts of plugins that are granted them.
+//! Secrets: sealed on disk, open in memory, and given to the attempts of plugins that are granted them. What webhooks sign with is
+//! sealed under the same key, and opened by the task that delivers.
 //!
 //! Sealed means XChaCha20-Poly1305 with a fresh nonce each time and the secret's name bound to it, under a key that lies in a file
 //! of its own. A value never goes into a log, an event, an error or an answer.
@@ -13,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
-use windlass_core::{Name, Refusal};
+use windlass_core::{Name, Refusal, Webhook};
 use windlass_executor::Secret;
 use windlass_store::{SecretChange, SecretRow, Store};
 
@@ -39,10 +40,10 @@ pub enum KeyError {
     Make { file: String, why: io::Error },
     #[error("{file} is not a key of secrets: it should hold {} characters 0-9 a-f. {ADVICE}", KEY_BYTES * 2)]
     NoKey { file: String },
-    #[error("{count} secrets are stored, and the key that opens them, {file}, is not there. {ADVICE}")]
+    #[error("secrets are stored ({count} of them), and the key that opens them, {file}, is not there. {ADVICE}")]
     Missing { file: String, count: usize },
-    #[error("the key in {file} does not open the secret `{secret}`: it was sealed under another one. {ADVICE}")]
-    Wrong { file: String, secret: String },
+    #[error("the key in {file} does not open {what}: it was sealed under another one. {ADVICE}")]
+    Wrong { file: String, what: String },
     #[error("cannot read the secrets: {0}")]
     Store(#[from] windlass_store::Error),
 }
@@ -55,15 +56,16 @@ impl Secrets {
     /// Opens every secret with the key, which is made when there are no secrets yet.
     pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
+        let mut hooks = store.webhooks().await?;
+        hooks.retain(|hook| hook.sealed_secret.is_some());
+        let count = rows.len() + hooks.len();
         let file = key_file.display().to_string();
         let key = match std::fs::read_to_string(key_file) {
             Ok(text) => parse_key(&text).ok_or(KeyError::NoKey { file: file.clone() })?,
-            Err(why) if why.kind() == io::ErrorKind::NotFound && rows.is_empty() => {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && count == 0 => {
                 make_key(key_file).map_err(|why| KeyError::Make { file: file.clone(), why })?
             }
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return Err(KeyError::Missing { file, count: rows.len() });
-            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(KeyError::Missing { file, count }),
             Err(why) => return Err(KeyError::Read { file, why }),
         };
         warn_if_readable(key_file);
@@ -72,10 +74,27 @@ impl Secrets {
         for row in rows {
             match unseal(&cipher, &row.name, &row.sealed) {
                 Some(value) => drop(open.insert(row.name, Secret::new(value))),
-                None => return Err(KeyError::Wrong { file, secret: row.name }),
+                None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
         }
-        Ok(Secrets { inner: Arc::new(Inner { store, cipher, open: RwLock::new(open) }) })
+        let secrets = Secrets { inner: Arc::new(Inner { store, cipher, open: RwLock::new(open) }) };
+        match hooks.iter().find(|hook| secrets.of_webhook(hook).is_none()) {
+            Some(hook) => Err(KeyError::Wrong { file, what: format!("the secret of the webhook `{}`", hook.id) }),
+            None => Ok(secrets),
+        }
+    }
+
+    /// Seals what a webhook signs with; it opens for that webhook alone.
+    pub fn seal_for_webhook(&self, id: &str, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
+        if !(1..=limits::WEBHOOK_SECRET).contains(&value.len()) {
+            return Err(Refusal::invalid("secret", format!("1 to {} bytes", limits::WEBHOOK_SECRET)).into());
+        }
+        seal(&self.inner.cipher, &of_webhook(id), value.as_bytes()).ok_or_else(no_randomness)
+    }
+
+    /// What the webhook signs with. None when it has nothing, or when that was sealed under another key.
+    pub fn of_webhook(&self, hook: &Webhook) -> Option<String> {
+        unseal(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
     }
 
     /// The value of a secret, for an attempt that may have it.
@@ -94,9 +113,7 @@ impl Secrets {
             let why = format!("a secret has {least} to {most} bytes; a shorter one could not be kept out of logs");
             return Err(Refusal::invalid("value", why).into());
         }
-        let Some(sealed) = seal(&self.inner.cipher, &name, value.as_bytes()) else {
-            return Err(windlass_store::Error::Unavailable { why: "the system has no randomness to seal with".into() });
-        };
+        let sealed = seal(&self.inner.cipher, &name, value.as_bytes()).ok_or_else(no_randomness)?;
         self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
         self.write(|open| drop(open.insert(name.to_string(), Secret::new(value))));
         Ok(())
@@ -111,6 +128,15 @@ impl Secrets {
     fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
         change(&mut self.inner.open.write().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+fn no_randomness() -> windlass_store::Error {
+    windlass_store::Error::Unavailable { why: "the system has no randomness to seal with".into() }
+}
+
+/// The name that a webhook's secret is bound to: none that a secret can have.
+fn of_webhook(id: &str) -> String {
+    format!("webhook {id}")
 }
 
 /// The nonce, and what was sealed with it. None only when the system has no randomness.
@@ -172,6 +198,11 @@ mod tests {
         }
         assert_eq!(unseal(&cipher, "token", b"short"), None);
         assert_ne!(seal(&cipher, "token", b"s3cret"), Some(sealed), "each time another nonce");
+    }
+
+    #[test]
+    fn no_secret_has_the_name_that_a_webhook_s_is_bound_to() {
+        assert!(Name::parse("name", &of_webhook("hook_1")).is_err());
     }
 
     #[test]

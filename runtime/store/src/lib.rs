@@ -11,6 +11,7 @@ pub mod limits;
 mod request;
 pub mod search;
 mod store;
+pub mod thread;
 
 pub use error::{Error, OpenError};
 pub use request::{

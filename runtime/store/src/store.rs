@@ -62,6 +62,14 @@ impl Store {
         }
     }
 
+    /// The same store, of which everything is read as it is at this moment: for an answer that is put together from several
+    /// reads. Not to be kept, because what it sees cannot be cleared away.
+    pub fn frozen(&self) -> Result<Store, Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.frozen().map(Store::Embedded),
+        }
+    }
+
     /// Makes bytes ready to be part of a command: large ones become a durable file first.
     pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
         match self {
@@ -124,8 +132,13 @@ impl Store {
         }
     }
 
-    /// A page of a job's children, and where the next one begins.
-    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+    /// A page of a job's children, each with its number, and where the next page begins.
+    pub async fn children(
+        &self,
+        parent: &Job,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Job)>, Option<u64>), Error> {
         match self {
             Store::Embedded(embedded) => embedded.children(parent, from, limit).await,
         }

@@ -19,6 +19,8 @@ pub struct Answer {
     pub body: Value,
     /// The `Allow` header.
     pub allow: Option<String>,
+    /// The `Retry-After` header.
+    pub retry_after: Option<String>,
 }
 
 impl Client {
@@ -161,12 +163,13 @@ type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 fn answer(path: &str, called: Called) -> Answer {
     let mut response = called.unwrap_or_else(|error| panic!("{path}: {error}"));
     let status = response.status().as_u16();
-    let allow = response.headers().get("allow").and_then(|allow| allow.to_str().ok()).map(str::to_owned);
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (allow, retry_after) = (header("allow"), header("retry-after"));
     let body = response.body_mut().with_config().limit(MOST).read_to_string();
     let body = body.unwrap_or_else(|error| panic!("{path}: {error}"));
     let body = match body.as_str() {
         "" => Value::Null,
         json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),
     };
-    Answer { status, body, allow }
+    Answer { status, body, allow, retry_after }
 }

@@ -26,6 +26,20 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
 }
 
+/// All files below a folder that hold these bytes.
+pub fn files_holding(folder: &Path, needle: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_holding(&path, needle));
+        } else if std::fs::read(&path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle)) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
 /// The same component under another digest: with a custom section that nobody reads.
 pub fn variant(component: &[u8], version: u8) -> Vec<u8> {
     // Section 0, three bytes long: a name of one letter, and the version.

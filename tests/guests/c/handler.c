@@ -87,6 +87,39 @@ static wl_result spawn(wl_ctx *ctx, wl_bytes payload) {
     return wl_ok_text(wl_format("{\"spawned\":%lu}", count));
 }
 
+static wl_result join(wl_ctx *ctx, wl_bytes payload) {
+    unsigned long count = number(payload, "count"), bad = number(payload, "bad");
+    wl_child_counts counts;
+    wl_bytes state = wl_text("begun");
+    if (!wl_joined(ctx, &counts)) {
+        wl_bytes given = literal(payload, "text");
+        for (unsigned long n = 0; n < count; n++) {
+            const char *mode = n < bad ? "fatal" : "echo";
+            const char *child = wl_format("{\"mode\":\"%s\",\"text\":%.*s}", mode, (int)given.len, (const char *)given.ptr);
+            if (!wl_spawn(ctx, &(wl_child){.queue = text(payload, "queue"), .payload = wl_text(child)}, NULL)) return wl_last_error(ctx);
+        }
+        const char *policy = text(payload, "on_failure");
+        wl_on_failure on_failure = strcmp(policy, "continue") == 0 ? WL_ON_FAILURE_CONTINUE
+                                   : strcmp(policy, "cancel") == 0 ? WL_ON_FAILURE_CANCEL
+                                                                   : WL_ON_FAILURE_FAIL;
+        return wl_wait_for_children(ctx, on_failure, &state);
+    }
+    if (!wl_state(ctx, &state) || !wl_is(state, "begun")) return wl_fatal("the state that the wait saved is not there");
+    const char *texts = "";
+    wl_children all = {0};
+    wl_child_job child;
+    while (wl_next_child(ctx, &all, &child)) {
+        wl_bytes result;
+        if (child.state != WL_CHILD_COMPLETED) continue;
+        if (!wl_child_result(ctx, &child, &result)) return wl_last_error(ctx);
+        wl_bytes echo = literal(result, "text");
+        texts = wl_format("%s%s%.*s", texts, *texts == 0 ? "" : ",", (int)echo.len, (const char *)echo.ptr);
+    }
+    if (all.failed) return wl_last_error(ctx);
+    return wl_ok_text(wl_format("{\"total\":%llu,\"completed\":%llu,\"dead\":%llu,\"texts\":[%s]}", (unsigned long long)counts.total,
+                                (unsigned long long)counts.completed, (unsigned long long)counts.dead, texts));
+}
+
 static wl_result conform(wl_ctx *ctx, wl_bytes payload) {
     const char *mode = text(payload, "mode");
     if (strcmp(mode, "noop") == 0) return wl_ok_text("{}");
@@ -104,6 +137,7 @@ static wl_result conform(wl_ctx *ctx, wl_bytes payload) {
     if (strcmp(mode, "retry_after") == 0) return wl_retry_after(number(payload, "ms"), "%s", text(payload, "text"));
     if (strcmp(mode, "panic") == 0) wl_panic("%s", text(payload, "text"));
     if (strcmp(mode, "spawn") == 0) return spawn(ctx, payload);
+    if (strcmp(mode, "join") == 0) return join(ctx, payload);
     if (strcmp(mode, "fetch") == 0) return fetch(ctx, payload);
     wl_bytes value;
     if (strcmp(mode, "config") == 0) {

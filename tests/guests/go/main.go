@@ -19,6 +19,8 @@ type order struct {
 	Ms      uint64 `json:"ms"`
 	Queue   string `json:"queue"`
 	Count   int    `json:"count"`
+	Bad     int    `json:"bad"`
+	OnFail  string `json:"on_failure"`
 	Name    string `json:"name"`
 	URL     string `json:"url"`
 }
@@ -56,6 +58,8 @@ func conform(ctx *windlass.Context, in order) (answer, error) {
 			}
 		}
 		return answer{"spawned": in.Count}, nil
+	case "join":
+		return join(ctx, in)
 	case "config":
 		if value, found := ctx.Config(in.Name); found {
 			return answer{"value": value}, nil
@@ -74,6 +78,42 @@ func conform(ctx *windlass.Context, in order) (answer, error) {
 		return answer{"status": response.Status, "body": string(body)}, err
 	}
 	return nil, windlass.Fatalf("there is no mode %q", in.Mode)
+}
+
+func join(ctx *windlass.Context, in order) (answer, error) {
+	counts, joined := ctx.Joined()
+	if !joined {
+		for n := range in.Count {
+			mode := "echo"
+			if n < in.Bad {
+				mode = "fatal"
+			}
+			if _, err := ctx.Spawn(windlass.Child{Queue: in.Queue, Payload: answer{"mode": mode, "text": in.Text}}); err != nil {
+				return nil, err
+			}
+		}
+		policies := map[string]windlass.OnFailure{"cancel": windlass.OnFailureCancel, "continue": windlass.OnFailureContinue}
+		return nil, ctx.WaitForChildren(policies[in.OnFail], in.Count)
+	}
+	var spawned int
+	if _, err := ctx.State(&spawned); err != nil || spawned != in.Count {
+		return nil, windlass.Fatalf("the state that the wait saved is not there")
+	}
+	texts := []string{}
+	for child, err := range ctx.Children() {
+		if err != nil {
+			return nil, err
+		}
+		if child.State != windlass.ChildCompleted {
+			continue
+		}
+		var echo struct{ Text string }
+		if err := child.Result(&echo); err != nil {
+			return nil, err
+		}
+		texts = append(texts, echo.Text)
+	}
+	return answer{"total": counts.Total, "completed": counts.Completed, "dead": counts.Dead, "texts": texts}, nil
 }
 
 // Seen from outside, so that the compiler keeps the loop.

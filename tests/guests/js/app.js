@@ -46,6 +46,18 @@ const modes = {
     return { spawned: count };
   },
 
+  join(ctx, { queue = "", count = 0, bad = 0, text, on_failure = "fail" }) {
+    const counts = ctx.joined();
+    if (counts === null) {
+      for (let n = 0; n < count; n++) ctx.spawn(queue, { mode: n < bad ? "fatal" : "echo", text });
+      return ctx.waitForChildren(count, { onFailure: on_failure });
+    }
+    if (ctx.state() !== count) throw new Fatal("the state that the wait saved is not there");
+    const texts = [];
+    for (const child of ctx.children()) if (child.state === "completed") texts.push(child.result().text);
+    return { total: counts.total, completed: counts.completed, dead: counts.dead, texts };
+  },
+
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),
 
   secret: (ctx, { name = "" }) => ({ value: ctx.secret(name) }),

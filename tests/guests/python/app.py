@@ -16,6 +16,8 @@ class Order:
     ms: int = 0
     queue: str = ""
     count: int = 0
+    bad: int = 0
+    on_failure: str = "fail"
     name: str = ""
     url: str = ""
 
@@ -76,6 +78,18 @@ def spawn(ctx, order):
     return {"spawned": order.count}
 
 
+def join(ctx, order):
+    counts = ctx.joined()
+    if counts is None:
+        for n in range(order.count):
+            ctx.spawn(order.queue, {"mode": "fatal" if n < order.bad else "echo", "text": order.text})
+        ctx.wait_for_children(order.count, on_failure=order.on_failure)
+    if ctx.state(int) != order.count:
+        raise windlass.Fatal("the state that the wait saved is not there")
+    texts = [child.result()["text"] for child in ctx.children() if child.state == "completed"]
+    return {"total": counts.total, "completed": counts.completed, "dead": counts.dead, "texts": texts}
+
+
 def config(ctx, order):
     return {"value": ctx.config(order.name)}
 
@@ -89,4 +103,7 @@ def fetch(ctx, order):
         return {"status": answer.status, "body": answer.read().decode()}
 
 
-MODES = {each.__name__: each for each in (noop, echo, steps, spin, fail, fatal, retry_after, panic, spawn, config, secret, fetch)}
+MODES = {
+    each.__name__: each
+    for each in (noop, echo, steps, spin, fail, fatal, retry_after, panic, spawn, join, config, secret, fetch)
+}

@@ -1,6 +1,6 @@
 // Does what the payload's `mode` says: what every language must be able to do.
 
-import { type Context, Fatal, RetryAfter, handler, sleep } from "windlass";
+import { type Context, Fatal, type OnFailure, RetryAfter, handler, sleep } from "windlass";
 
 interface Order {
   mode: string;
@@ -10,6 +10,8 @@ interface Order {
   ms?: number;
   queue?: string;
   count?: number;
+  bad?: number;
+  on_failure?: OnFailure;
   name?: string;
   url?: string;
 }
@@ -58,6 +60,18 @@ const modes: Record<string, Mode> = {
   spawn(ctx, { queue = "", count = 0, text }) {
     for (let i = 0; i < count; i++) ctx.spawn(queue, { mode: "echo", text });
     return { spawned: count };
+  },
+
+  join(ctx, { queue = "", count = 0, bad = 0, text, on_failure = "fail" }) {
+    const counts = ctx.joined();
+    if (counts === null) {
+      for (let n = 0; n < count; n++) ctx.spawn(queue, { mode: n < bad ? "fatal" : "echo", text });
+      return ctx.waitForChildren(count, { onFailure: on_failure });
+    }
+    if (ctx.state<number>() !== count) throw new Fatal("the state that the wait saved is not there");
+    const texts: string[] = [];
+    for (const child of ctx.children()) if (child.state === "completed") texts.push(child.result<{ text: string }>().text);
+    return { total: counts.total, completed: counts.completed, dead: counts.dead, texts };
   },
 
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),

@@ -73,6 +73,7 @@ fn attempt(payload: &Bytes, cancel: watch::Receiver<Option<Cancel>>) -> Attempt 
         created_at_ms: 0,
         started_at_ms: 0,
         children_committed: 0,
+        joined: None,
         limits: Limits { attempt_timeout: Some(Duration::from_secs(3_600)), ..Limits::default() },
         permissions: Permissions::default(),
         reuse: None,

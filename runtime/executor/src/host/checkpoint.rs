@@ -6,16 +6,26 @@ use crate::attempt::Checkpoint;
 use crate::bindings::windlass::job::checkpoint as wit;
 use crate::state::{State, Superseded};
 
-/// Why the host did not store a checkpoint.
+/// Why the host did not store or read something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// It could not be stored. The guest is told, and decides.
+    /// What was asked for cannot be, and why. The guest is told, and decides.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store could not do it. The guest is told, and decides.
     #[error("{0}")]
     Unavailable(String),
     /// This attempt is over: another one has taken its place, or the checkpoint was stored together with a hand-back. The
     /// guest gets no further word.
     #[error("the attempt is over")]
     Ended,
+}
+
+impl HostError {
+    /// What to say of a child that is not there.
+    pub fn no_child(ordinal: u32) -> HostError {
+        HostError::Invalid(format!("this job has no child number {ordinal}, or has it no longer"))
+    }
 }
 
 impl wit::Host for State {
@@ -35,7 +45,9 @@ impl wit::Host for State {
                 self.children.committed();
                 Ok(Ok(()))
             }
-            Err(HostError::Unavailable(reason)) => Ok(Err(wit::Refusal::Unavailable(reason))),
+            Err(HostError::Unavailable(reason) | HostError::Invalid(reason)) => {
+                Ok(Err(wit::Refusal::Unavailable(reason)))
+            }
             Err(HostError::Ended) => Err(Superseded.into()),
         }
     }

@@ -5,6 +5,7 @@
 
 mod cancel;
 mod checkpoint;
+mod children;
 mod config;
 mod log;
 mod progress;
@@ -12,10 +13,12 @@ mod secrets;
 mod spawn;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use crate::attempt::Checkpoint;
 
 pub use checkpoint::HostError;
+pub use children::{ChildCounts, ChildPage, ChildRead, ChildState, OnChildFailure, PageLimits, Wait};
 pub use log::{Level, LogLine, Stream};
 pub use progress::{Amount, Progress};
 pub(crate) use spawn::Children;
@@ -33,4 +36,14 @@ pub trait Host: Send + Sync {
     /// Stores state and children in one step, and returns when they are durable. The future may be dropped while it waits,
     /// when the attempt is stopped: what was handed over may then be committed or not.
     async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError>;
+
+    /// The job's children from this number on, within the limits of a page. A host without a store knows of none.
+    async fn children(&self, _start: u32, _limits: PageLimits) -> Result<ChildPage, HostError> {
+        Ok(ChildPage::default())
+    }
+
+    /// The whole result of one child; none if it gave none.
+    async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
+        Err(HostError::no_child(ordinal))
+    }
 }

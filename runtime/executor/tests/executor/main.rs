@@ -6,6 +6,7 @@ mod boundary;
 mod cache;
 mod capabilities;
 mod checkpoints;
+mod children;
 mod compiling;
 mod fuzz;
 mod good;

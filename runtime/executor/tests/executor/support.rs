@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_executor::{
-    Attempt, Cancel, CancelReason, Checkpoint, Child, Config, Ended, Executor, Host, HostError, Limits, LogLine,
-    Outcome, Permissions, Plugin, Progress, async_trait,
+    Attempt, Cancel, CancelReason, Checkpoint, Child, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError,
+    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -69,6 +69,11 @@ pub struct Recorder {
     pub checkpoints: Mutex<Vec<(Checkpoint, Vec<Child>)>>,
     /// What the next checkpoints are answered; `Ok` when there is nothing.
     pub answers: Mutex<Vec<Result<(), HostError>>>,
+    /// The job's children, as they ended, or why they cannot be read.
+    pub family: Mutex<Vec<ChildRead>>,
+    pub unreadable: Mutex<Option<HostError>>,
+    /// How many children were asked for at once.
+    pub pages: Mutex<Vec<usize>>,
     /// How long storing a checkpoint takes.
     pub disk: Mutex<Duration>,
     heard: Notify,
@@ -121,6 +126,23 @@ impl Host for Recorder {
         self.heard.notify_one();
         answer
     }
+
+    async fn children(&self, start: u32, limits: PageLimits) -> Result<ChildPage, HostError> {
+        if let Some(error) = self.unreadable.lock().expect("no panic").clone() {
+            return Err(error);
+        }
+        self.pages.lock().expect("no panic").push(limits.children);
+        let family = self.family.lock().expect("no panic");
+        let children: Vec<ChildRead> = family.iter().skip(start as usize).take(limits.children).cloned().collect();
+        let next = start + children.len() as u32;
+        Ok(ChildPage { children, next: Some(next).filter(|next| (*next as usize) < family.len()) })
+    }
+
+    async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
+        let family = self.family.lock().expect("no panic");
+        let child = family.get(ordinal as usize).ok_or_else(|| HostError::no_child(ordinal))?;
+        Ok(Some(Bytes::from(vec![b'7'; child.result_bytes as usize])))
+    }
 }
 
 /// An attempt that is under way.
@@ -155,6 +177,7 @@ pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
         created_at_ms: 0,
         started_at_ms: 0,
         children_committed: 0,
+        joined: None,
         limits: Limits::default(),
         permissions: Permissions::default(),
         reuse: None,
@@ -200,7 +223,9 @@ pub async fn neighbour_is_well() {
 pub fn error(ended: &Ended) -> &str {
     match &ended.outcome {
         Outcome::Failed { error, .. } | Outcome::Stopped { error, .. } => error,
-        outcome @ (Outcome::Completed { .. } | Outcome::Superseded) => panic!("it did not fail: {outcome:?}"),
+        outcome @ (Outcome::Completed { .. } | Outcome::Waiting(_) | Outcome::Superseded) => {
+            panic!("it did not fail: {outcome:?}")
+        }
     }
 }
 

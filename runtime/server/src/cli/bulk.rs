@@ -146,11 +146,7 @@ impl Bulk {
                 self.word()
             );
         } else {
-            let mut ids = Vec::new();
-            for line in stdin().lock().lines() {
-                ids.extend(line.context("the ids cannot be read")?.split_whitespace().map(str::to_owned));
-            }
-            ids
+            read_ids(&std::io::read_to_string(stdin().lock()).context("the ids cannot be read")?)?
         };
         request.insert("job_ids".to_owned(), json!(ids));
         Ok(request)
@@ -184,6 +180,17 @@ impl Bulk {
         }
         Ok(())
     }
+}
+
+/// The jobs that `windlass search` names: one id a line, or its whole answer in JSON.
+fn read_ids(text: &str) -> anyhow::Result<Vec<String>> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Ok(text.split_whitespace().map(str::to_owned).collect());
+    }
+    let found: Value = serde_json::from_str(text).context("neither ids nor the JSON of `windlass search`")?;
+    let jobs = found.as_array().or(found["jobs"].as_array()).context("there is no list of jobs in this JSON")?;
+    let id = |job: &Value| job["id"].as_str().or(job.as_str()).map(str::to_owned);
+    jobs.iter().map(|job| id(job).with_context(|| format!("{job} has no id"))).collect()
 }
 
 fn show_taken(remote: &Remote, taken: &Value, id: &str) -> anyhow::Result<()> {
@@ -221,5 +228,27 @@ pub fn follow(remote: &Remote, id: &str) -> anyhow::Result<Value> {
         }
         tries += 1;
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jobs_of_a_search_are_read_as_ids_and_as_json() {
+        let both = vec!["job_1".to_owned(), "job_2".to_owned()];
+        for text in [
+            "job_1\njob_2\n",
+            r#"{"jobs": [{"id": "job_1"}, {"id": "job_2"}], "total": 2}"#,
+            r#"["job_1", "job_2"]"#,
+            r#"[{"id": "job_1"}, {"id": "job_2"}]"#,
+        ] {
+            assert_eq!(read_ids(text).expect(text), both, "{text}");
+        }
+        assert_eq!(read_ids("").expect("none"), Vec::<String>::new());
+        for wrong in ["{", r#"{"total": 2}"#, r#"[{"queue": "q"}]"#] {
+            assert!(read_ids(wrong).is_err(), "{wrong}");
+        }
     }
 }

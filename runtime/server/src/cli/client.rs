@@ -69,6 +69,12 @@ impl Remote {
         self.answer(self.with_key(request).send_json(body))
     }
 
+    /// The same with a header.
+    pub fn post_with(&self, path: &str, (name, value): (&str, &str), body: &Value) -> anyhow::Result<Value> {
+        let request = self.agent(Some(PATIENCE)).post(self.url(path)).header(name, value);
+        self.answer(self.with_key(request).send_json(body))
+    }
+
     pub fn put(&self, path: &str, bytes: &[u8]) -> anyhow::Result<Value> {
         let request = self.agent(Some(UPLOAD)).put(self.url(path));
         self.answer(self.with_key(request).send(bytes))
@@ -136,8 +142,25 @@ impl Remote {
         };
         match status.as_u16() {
             401 | 403 => bail!("{why}; give the key with --api-key or WINDLASS_API_KEY"),
+            404 => bail!("{why}{}", where_to_look(why)),
+            429 | 503 => bail!("{why}; nothing was done, try again in a moment"),
             _ => bail!("{why}"),
         }
+    }
+}
+
+/// Which command shows what there is, for somebody who asked for what there is not.
+fn where_to_look(why: &str) -> &'static str {
+    let missing = why.strip_prefix("there is no ").unwrap_or_default();
+    match missing.split(" `").next().unwrap_or_default() {
+        "job" => "; `windlass job list` and `windlass search` show those there are",
+        "queue" => "; `windlass queue list` shows those there are",
+        "schedule" => "; `windlass schedule list` shows those there are",
+        "plugin" => "; `windlass plugin list` shows those there are",
+        "secret" => "; `windlass secret list` shows those there are",
+        "webhook" => "; `windlass webhook list` shows those there are",
+        "worker" => "; `windlass worker list` shows those there are",
+        _ => "",
     }
 }
 
@@ -194,6 +217,13 @@ mod tests {
     fn a_name_with_a_slash_is_one_part_of_a_path() {
         assert_eq!(part("emails.send"), "emails.send");
         assert_eq!(part("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
+    }
+
+    #[test]
+    fn whoever_asks_for_what_is_not_there_is_told_where_to_look() {
+        assert!(where_to_look("there is no queue `x`").contains("windlass queue list"));
+        assert!(where_to_look("there is no job `x`: `id`: a job id is").contains("windlass search"));
+        assert_eq!(where_to_look("there is no GET /x"), "");
     }
 
     #[test]

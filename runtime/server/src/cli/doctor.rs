@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::author::tools;
 use super::client::Remote;
 use super::show;
 
@@ -41,15 +42,16 @@ impl Doctor {
                 what: "server",
                 optional: true,
                 result: server
-                    .map(|info| format!("version {} answers", info["server_version"]))
+                    .map(|info| format!("version {} answers", info["server_version"].as_str().unwrap_or("?")))
                     .map_err(|why| why.to_string()),
             },
             Finding { what: "data folder", optional: false, result: check_folder(&self.data) },
             Finding { what: "port", optional: running, result: check_port(&self.listen) },
-            Finding { what: "rust for handlers", optional: true, result: check_rust() },
-            tool("python for handlers", "componentize-py", "pip install componentize-py"),
-            tool("javascript for handlers", "jco", "npm install -g @bytecodealliance/jco"),
-            tool("go for handlers", "tinygo", "see tinygo.org/getting-started"),
+            language("handlers in rust", check_rust()),
+            language("handlers in python", check_python("python-", "componentize-py")),
+            language("handlers in js and ts", check_node()),
+            language("handlers in go", check_go()),
+            language("handlers in c", check_python("zig-", "zig")),
         ];
         if self.remote.json() {
             show::json(&json!({ "checks": findings.iter().map(in_json).collect::<Vec<_>>() }))?;
@@ -106,10 +108,38 @@ fn check_rust() -> Result<String, String> {
     }
 }
 
-fn tool(what: &'static str, name: &str, get: &str) -> Finding {
-    let result = match Command::new(name).arg("--version").output() {
-        Ok(_) => Ok(format!("{name} is there")),
-        Err(_) => Err(format!("no {name}; to get it: {get}")),
-    };
+/// Only those who write handlers need a language, and most of them one.
+fn language(what: &'static str, result: Result<String, String>) -> Finding {
     Finding { what, optional: true, result }
+}
+
+const BRINGS: &str = "the first `windlass plugin build` brings";
+
+/// Tools that come as packages of Python, into our own folder.
+fn check_python(kept: &str, tool: &str) -> Result<String, String> {
+    if tools::are_kept(kept) {
+        return Ok(format!("{tool} is there"));
+    }
+    let python = tools::python(&format!("{tool} comes with it")).map_err(|why| why.to_string())?;
+    Ok(format!("{} is there; {BRINGS} {tool}", python.display()))
+}
+
+fn check_node() -> Result<String, String> {
+    let version = tools::ask(Command::new("node").arg("--version")).unwrap_or_default();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    match major {
+        Some(20..) if tools::are_kept("js-") => Ok(format!("node {version} and componentize-qjs are there")),
+        Some(20..) if tools::found("npm").is_some() => {
+            Ok(format!("node {version} is there; {BRINGS} componentize-qjs"))
+        }
+        Some(20..) => Err("no npm; install it beside node, such as `sudo apt-get install npm`".to_owned()),
+        _ => Err("no Node.js 20 or newer; get it from https://nodejs.org".to_owned()),
+    }
+}
+
+fn check_go() -> Result<String, String> {
+    match tools::ask(Command::new("go").args(["env", "GOVERSION"])) {
+        Some(version) => Ok(format!("{version} is there; one older than 1.24 is passed over for our own")),
+        None => check_python("go-", "go"),
+    }
 }

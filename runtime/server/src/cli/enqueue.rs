@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,8 @@ pub struct Enqueue {
     /// Only one job with this key waits or runs at a time
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
+    #[command(flatten)]
+    policy: Policy,
     /// A tag; may be given several times
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = pair)]
     tags: Vec<(String, String)>,
@@ -53,6 +55,12 @@ pub struct Enqueue {
     /// Hold it until somebody approves it
     #[arg(long, value_name = "REASON")]
     hold: Option<String>,
+    /// Any other field of `POST /enqueue`, in a JSON object: '{"chain": {"steps": […]}}', or @FILE
+    #[arg(long, value_name = "JSON")]
+    with: Option<String>,
+    /// Sent again with the same key within a day, it is the same job
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     /// Stay and show how it goes; ends as the job does
     #[arg(long)]
     watch: bool,
@@ -60,26 +68,94 @@ pub struct Enqueue {
     remote: Remote,
 }
 
+/// How the job is tried, and how long it may take. What is left out is as its queue says.
+#[derive(Debug, Args)]
+struct Policy {
+    /// How waiting grows from run to run: none, fixed, linear or exponential
+    #[arg(long, value_name = "KIND")]
+    retry_backoff: Option<String>,
+    /// The wait after the first run that failed
+    #[arg(long, value_name = "SPAN")]
+    retry_base_delay: Option<String>,
+    /// The longest wait between two runs
+    #[arg(long, value_name = "SPAN")]
+    retry_max_delay: Option<String>,
+    /// How long the unique key holds
+    #[arg(long, value_name = "SPAN")]
+    unique_period: Option<String>,
+    /// Not started any more after this long
+    #[arg(long, value_name = "SPAN")]
+    expire_after: Option<String>,
+    /// How long one run may take
+    #[arg(long, value_name = "SPAN")]
+    attempt_timeout: Option<String>,
+    /// How long a run may give no sign of life
+    #[arg(long, value_name = "SPAN")]
+    stall_timeout: Option<String>,
+    /// How long all runs may take together
+    #[arg(long, value_name = "SPAN")]
+    max_duration: Option<String>,
+    /// How long it is kept once it has ended
+    #[arg(long, value_name = "SPAN")]
+    ttl: Option<String>,
+    /// Only this worker may fetch it
+    #[arg(long, value_name = "ID")]
+    target_worker: Option<String>,
+    /// The job that it is a child of
+    #[arg(long = "parent", value_name = "JOB")]
+    parent_id: Option<String>,
+}
+
+impl Policy {
+    fn words(&self) -> [(&'static str, &Option<String>); 11] {
+        [
+            ("retry_backoff", &self.retry_backoff),
+            ("retry_base_delay", &self.retry_base_delay),
+            ("retry_max_delay", &self.retry_max_delay),
+            ("unique_period", &self.unique_period),
+            ("expire_after", &self.expire_after),
+            ("attempt_timeout", &self.attempt_timeout),
+            ("stall_timeout", &self.stall_timeout),
+            ("max_duration", &self.max_duration),
+            ("ttl", &self.ttl),
+            ("target_worker", &self.target_worker),
+            ("parent_id", &self.parent_id),
+        ]
+    }
+}
+
 impl Enqueue {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let remote = &self.remote;
-        let answer = remote.post("/enqueue", &self.body()?)?;
+        let body = self.body()?;
+        let answer = match &self.idempotency_key {
+            Some(key) => remote.post_with("/enqueue", ("Idempotency-Key", key), &body)?,
+            None => remote.post("/enqueue", &body)?,
+        };
         let id = answer["job_id"].as_str().unwrap_or_default().to_owned();
         if self.watch {
             return watch::watch(remote, &id);
         }
         if remote.json() {
             show::json(&answer)?;
-        } else if answer["unique_existing"] == true {
-            show::print(&format!("{id} has this unique key already"))?;
         } else {
+            // Scripts take the id, whichever job has it.
             show::print(&id)?;
+            if answer["unique_existing"] == true {
+                eprintln!("no new job: this one has the key already");
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn body(&self) -> anyhow::Result<Value> {
-        let mut body = Map::new();
+        let mut body = match &self.with {
+            Some(text) => match read_json(text)? {
+                Value::Object(fields) => fields,
+                other => bail!("--with takes a JSON object of fields, not {other}"),
+            },
+            None => Map::new(),
+        };
         body.insert("queue".to_owned(), json!(self.queue));
         if let Some(payload) = &self.payload {
             body.insert("payload".to_owned(), read_json(payload)?);
@@ -95,7 +171,7 @@ impl Enqueue {
             ("batch_id", &self.batch),
             ("on_dependency_failure", &self.on_dependency_failure),
         ];
-        for (field, value) in words {
+        for (field, value) in words.into_iter().chain(self.policy.words()) {
             if let Some(value) = value {
                 body.insert(field.to_owned(), json!(value));
             }
@@ -131,5 +207,5 @@ pub fn read_json(text: &str) -> anyhow::Result<Value> {
         None => text.to_owned(),
     };
     serde_json::from_str(&read)
-        .context("the payload is not JSON; write one such as '{\"a\": 1}', in single quotes for the shell, or @FILE")
+        .context("that is not JSON; write it such as '{\"a\": 1}', in single quotes for the shell, or @FILE")
 }

@@ -148,6 +148,44 @@ const LIST: [Column; 10] = [
     ("SERVED BY", "served_by"),
 ];
 
+const QUEUE: [Column; 26] = [
+    ("queue", "name"),
+    ("served by", "served_by"),
+    ("paused", "paused"),
+    ("draining", "draining"),
+    ("pending", "pending"),
+    ("active", "active"),
+    ("scheduled", "scheduled"),
+    ("retrying", "retrying"),
+    ("held", "held"),
+    ("blocked", "blocked"),
+    ("completed", "completed"),
+    ("dead", "dead"),
+    ("cancelled", "cancelled"),
+    ("oldest pending", "oldest_pending_at"),
+    ("in a second", "enqueued_per_second"),
+    ("done a second", "completed_per_second"),
+    ("success rate", "stats.success_rate"),
+    ("wait, ms", "stats.wait_ms"),
+    ("run, ms", "stats.run_ms"),
+    ("max concurrency", "settings.max_concurrency"),
+    ("rate", "settings.rate"),
+    ("concurrency of a key", "settings.key_concurrency"),
+    ("rate of a key", "settings.key_rate"),
+    ("ageing", "settings.ageing"),
+    ("defaults", "settings.defaults"),
+    ("retention", "settings.retention"),
+];
+const SETTINGS: [Column; 7] = [
+    ("max concurrency", "max_concurrency"),
+    ("rate", "rate"),
+    ("concurrency of a key", "key_concurrency"),
+    ("rate of a key", "key_rate"),
+    ("ageing", "ageing"),
+    ("defaults", "defaults"),
+    ("retention", "retention"),
+];
+
 impl Queue {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = &self.remote;
@@ -165,7 +203,7 @@ impl Queue {
             Action::Show { name } => {
                 let mut queue = remote.get(&format!("/queues/{}", part(&name)))?;
                 queue["stats"] = remote.get(&format!("/queues/{}/stats", part(&name)))?;
-                show::json(&queue)
+                if remote.json() { show::json(&queue) } else { show::fields(&queue, &QUEUE) }
             }
             Action::Pause { name } => act(&name, "pause"),
             Action::Resume { name } => act(&name, "resume"),
@@ -173,7 +211,8 @@ impl Queue {
             Action::Clear { name } => act(&name, "clear"),
             Action::Set(set) => {
                 let body = set.body()?;
-                show::json(&remote.post(&format!("/queues/{}/settings", part(&set.name)), &body)?)
+                let settings = remote.post(&format!("/queues/{}/settings", part(&set.name)), &body)?;
+                if remote.json() { show::json(&settings) } else { show::fields(&settings, &SETTINGS) }
             }
             Action::Rounds { name, watch } => rounds(remote, &name, watch),
             Action::Sweep(sweep) => sweep.run(remote),

@@ -1,5 +1,6 @@
 //! `windlass schedule`: jobs that the clock makes.
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
@@ -37,24 +38,26 @@ enum Action {
         /// For times that passed while the server was down: skip, once or all [default: once]
         #[arg(long)]
         catch_up: Option<String>,
+        /// While a job with this key waits or runs, no other is made
+        #[arg(long, value_name = "KEY")]
+        unique_key: Option<String>,
+        /// The number of runs of its jobs, the first included
+        #[arg(long, value_name = "N")]
+        max_retries: Option<u32>,
+        /// Change the schedule of this name, if there is one
+        #[arg(long)]
+        replace: bool,
     },
     /// All schedules
     List,
     /// Make no more jobs until it is resumed
-    Pause {
-        name: String,
-    },
-    Resume {
-        name: String,
-    },
+    Pause { name: String },
+    /// Make jobs again
+    Resume { name: String },
     /// Make a job now
-    Run {
-        name: String,
-    },
+    Run { name: String },
     /// Remove it; jobs it has made stay
-    Remove {
-        name: String,
-    },
+    Remove { name: String },
     /// The next times it runs
     Next {
         name: String,
@@ -77,19 +80,41 @@ impl Schedule {
         let remote = &self.remote;
         let path = |name: &str, rest: &str| format!("/schedules/{}{rest}", part(name));
         match self.action {
-            Action::Add { name, cron, queue, payload, timezone, overlap, catch_up } => {
-                let mut body = Map::new();
-                let words =
-                    [("name", Some(name)), ("cron", Some(cron)), ("queue", Some(queue)), ("timezone", timezone)];
-                for (field, value) in words.into_iter().chain([("overlap", overlap), ("catch_up", catch_up)]) {
-                    if let Some(value) = value {
-                        body.insert(field.to_owned(), json!(value));
-                    }
-                }
+            Action::Add {
+                name,
+                cron,
+                queue,
+                payload,
+                timezone,
+                overlap,
+                catch_up,
+                unique_key,
+                max_retries,
+                replace,
+            } => {
+                let fields = [
+                    ("name", json!(name)),
+                    ("cron", json!(cron)),
+                    ("queue", json!(queue)),
+                    ("timezone", json!(timezone)),
+                    ("overlap", json!(overlap)),
+                    ("catch_up", json!(catch_up)),
+                    ("unique_key", json!(unique_key)),
+                    ("max_retries", json!(max_retries)),
+                ];
+                let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+                let mut body: Map<String, Value> = given.map(|(field, value)| (field.to_owned(), value)).collect();
                 if let Some(payload) = payload {
                     body.insert("payload".to_owned(), read_json(&payload)?);
                 }
-                let made = remote.post("/schedules", &Value::Object(body))?;
+                let known = remote.get("/schedules")?;
+                let known = known.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == json!(name)));
+                let body = Value::Object(body);
+                let made = match (known, replace) {
+                    (true, true) => remote.put(&path(&name, ""), body.to_string().as_bytes())?,
+                    (true, false) => bail!("schedule {name} exists already; add --replace to change it"),
+                    (false, _) => remote.post("/schedules", &body)?,
+                };
                 if remote.json() {
                     show::json(&made)
                 } else {

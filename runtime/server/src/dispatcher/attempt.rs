@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::{debug, error};
+use windlass_core::flow::{Family, OnFailure};
 use windlass_core::{BodyKind, Command, Failure, Job, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
-use windlass_executor::{self as executor, Attempt, CancelReason, Checkpoint, Ended, Limits, Outcome, Reuse};
+use windlass_executor::{
+    self as executor, Attempt, CancelReason, Checkpoint, Child, ChildCounts, Ended, Limits, OnChildFailure, Outcome,
+    Reuse, Wait,
+};
 use windlass_store::{Assignment, Clock, Error};
 
 use super::blot::Blot;
@@ -71,6 +75,7 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         created_at_ms: job.created_at.millis(),
         started_at_ms: now.millis(),
         children_committed: job.children,
+        joined: joined(floor, job).await?,
         limits: Limits {
             attempt_timeout: shortest([time_limit(job, now), limits.attempt_timeout]),
             stall_timeout: shortest([job.policy.stall_timeout, limits.stall_timeout]),
@@ -81,6 +86,17 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         cancel: tokio::sync::watch::channel(None).1,
     };
     Ok(Prepared { code, attempt })
+}
+
+/// How the children ended, when the attempt follows a wait for them.
+async fn joined(floor: &Floor, job: &Job) -> Result<Option<ChildCounts>, String> {
+    if !job.ties.as_ref().is_some_and(|ties| ties.joined) {
+        return Ok(None);
+    }
+    let family = insist(|| floor.store.family(job.id)).await;
+    let family = family.map_err(|error| format!("the numbers of the job's children cannot be read: {error}"))?;
+    let Family { total, completed, dead, cancelled, .. } = family.unwrap_or_default();
+    Ok(Some(ChildCounts { total, completed, dead, cancelled }))
 }
 
 /// How long this attempt may take: its own limit, or what is left of the job's whole time. No limit when neither is set.
@@ -106,6 +122,12 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
+        Outcome::Waiting(wait) => {
+            return match waiting(floor, reporter, word, wait, ended.children).await {
+                Ok((command, children)) => (Some(command), children),
+                Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+            };
+        }
         Outcome::Failed { error, backtrace, retry } => {
             let (error, backtrace) = reporter.clean(error, backtrace);
             fail(word, error, backtrace, convert(retry), usage)
@@ -126,6 +148,30 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
         Outcome::Superseded => None,
     };
     (command, Vec::new())
+}
+
+/// The command by which the job waits for its children, and those that it has spawned last.
+async fn waiting(
+    floor: &Floor,
+    reporter: &Reporter,
+    word: Word,
+    wait: Wait,
+    children: Vec<Child>,
+) -> Result<(Command, Vec<NewJob>), Error> {
+    let children = insist(|| reporter.new_jobs(children.clone())).await?;
+    let checkpoint = match wait.checkpoint {
+        Some(Checkpoint { schema, bytes }) => {
+            let body = insist(|| floor.store.keep(bytes.clone())).await?;
+            Some(windlass_core::Checkpoint { body, schema })
+        }
+        None => None,
+    };
+    let on_child_failure = match wait.on_failure {
+        OnChildFailure::Fail => OnFailure::Fail,
+        OnChildFailure::Cancel => OnFailure::Cancel,
+        OnChildFailure::Continue => OnFailure::Continue,
+    };
+    Ok((Command::Wait { word, on_child_failure, checkpoint, notes: None }, children))
 }
 
 /// An empty result is no result.
@@ -165,7 +211,7 @@ async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, 
 }
 
 fn not_taken(error: &Error) -> String {
-    format!("the handler completed, but what it handed in was not taken: {error}")
+    format!("the handler succeeded, but what it handed in was not taken: {error}")
 }
 
 fn fail(word: Word, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {

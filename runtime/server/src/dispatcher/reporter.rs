@@ -5,13 +5,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass_core::{
-    Checkpoint, Command, JobId, Name, NewJob, Priority, Progress, Refusal, Reply, Token, Unique, Until, Within, Word,
+    BodyKind, Checkpoint, Command, Job, JobId, Name, NewJob, Priority, Progress, Refusal, Reply, State, Token, Unique,
+    Until, Within, Word,
 };
-use windlass_executor::{self as executor, Amount, Child, Host, HostError, Stream};
+use windlass_executor::{
+    self as executor, Amount, Child, ChildPage, ChildRead, ChildState, Host, HostError, PageLimits, Stream,
+};
 use windlass_store::{Clock, Error, LogLine, Store};
 
 use super::blot::Blot;
@@ -133,6 +137,15 @@ impl Reporter {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The job as it stands: how many children it has changes with every checkpoint.
+    async fn parent(&self) -> Result<Job, HostError> {
+        self.store.job(self.job).await.map_err(unavailable)?.ok_or(HostError::Ended)
+    }
+
+    async fn result_of(&self, child: &Job) -> Result<Option<Bytes>, HostError> {
+        self.store.body(child, BodyKind::Result).await.map_err(unavailable)
+    }
+
     /// Children as the store takes them. Their ids come from the parent and the ordinal, so that a repeated attempt makes no
     /// doubles.
     pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
@@ -177,7 +190,6 @@ impl Host for Reporter {
     }
 
     async fn checkpoint(&self, checkpoint: executor::Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
-        let unavailable = |error: Error| HostError::Unavailable(error.to_string());
         let body = self.store.keep(checkpoint.bytes).await.map_err(unavailable)?;
         let children = self.new_jobs(children).await.map_err(unavailable)?;
         // The report that waits rides along: one commit less.
@@ -203,6 +215,58 @@ impl Host for Reporter {
                 Err(error) => return Err(unavailable(error)),
             }
         }
+    }
+
+    async fn children(&self, start: u32, page: PageLimits) -> Result<ChildPage, HostError> {
+        let parent = self.parent().await?;
+        let (found, mut next) =
+            self.store.children(&parent, u64::from(start), page.children).await.map_err(unavailable)?;
+        let mut children = Vec::with_capacity(found.len());
+        let mut bytes = 0;
+        let room = page.bytes as u64;
+        for (number, child) in found {
+            let size = child.result.len();
+            let fits = size <= limits::EVENT_RESULT;
+            if fits && size > 0 && !children.is_empty() && bytes + size > room {
+                next = Some(number);
+                break;
+            }
+            let result = if fits { self.result_of(&child).await? } else { None };
+            bytes += if fits { size } else { 0 };
+            children.push(child_read(number, child, result));
+        }
+        Ok(ChildPage { children, next: next.and_then(|number| u32::try_from(number).ok()) })
+    }
+
+    async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
+        let parent = self.parent().await?;
+        let (found, _) = self.store.children(&parent, u64::from(ordinal), 1).await.map_err(unavailable)?;
+        match found.first() {
+            Some((number, child)) if *number == u64::from(ordinal) => self.result_of(child).await,
+            Some(_) | None => Err(HostError::no_child(ordinal)),
+        }
+    }
+}
+
+fn unavailable(error: Error) -> HostError {
+    HostError::Unavailable(error.to_string())
+}
+
+/// A child, as its parent reads it.
+fn child_read(number: u64, job: Job, result: Option<Bytes>) -> ChildRead {
+    ChildRead {
+        ordinal: u32::try_from(number).unwrap_or(u32::MAX),
+        id: job.id.to_string(),
+        queue: job.queue.to_string(),
+        state: match job.state {
+            State::Completed => ChildState::Completed,
+            State::Dead => ChildState::Dead,
+            State::Cancelled => ChildState::Cancelled,
+            _ => ChildState::Open,
+        },
+        result,
+        result_bytes: job.result.len(),
+        error: job.last_error,
     }
 }
 
@@ -257,7 +321,6 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
 mod tests {
     use std::time::Duration;
 
-    use bytes::Bytes;
     use tokio::time::timeout;
     use windlass_core::EventKind;
     use windlass_executor::Level;
@@ -344,6 +407,47 @@ mod tests {
         assert_eq!(reporter.store.jobs(list).await.expect("a list").len(), 1);
         let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
         assert_eq!(parent.checkpoint_schema, 3);
+    }
+
+    /// Completes a child with a result of so many bytes, as an external worker would.
+    async fn complete(reporter: &Reporter, bytes: usize) {
+        let by = By::Worker { worker_id: String::new(), hostname: String::new() };
+        let queues = vec!["kids".parse().expect("a name")];
+        let claim = Claim { by, queues, count: 1, wait: Duration::from_secs(10) };
+        let claimed = reporter.store.claim(claim).await.expect("it is claimed");
+        let Some(Assignment { job, token }) = claimed.into_iter().next() else { panic!("no child") };
+        let result = Some(reporter.store.keep(Bytes::from(vec![b'x'; bytes])).await.expect("kept"));
+        let word = Word::Of(token);
+        let done = Command::Complete { word, result, usage: Default::default(), closing: None, notes: None };
+        reporter.store.ask(job.id, done, Vec::new()).await.expect("completed");
+    }
+
+    #[tokio::test]
+    async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_are_read_by_themselves() {
+        const LARGE: usize = 70_000;
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let state = executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
+        let children = (0..5).map(|n| child(n, "kids")).collect();
+        reporter.checkpoint(state, children).await.expect("it is stored");
+        for bytes in [10, 60_000, LARGE, 60_000] {
+            complete(&reporter, bytes).await;
+        }
+        let pages = |start, children, bytes| reporter.children(start, PageLimits { children, bytes });
+        let ordinals = |page: &ChildPage| page.children.iter().map(|child| child.ordinal).collect::<Vec<_>>();
+
+        let page = pages(0, 2, 1_000_000).await.expect("a page");
+        assert_eq!((ordinals(&page), page.next), (vec![0, 1], Some(2)));
+        let page = pages(0, 100, 100_000).await.expect("a page");
+        assert_eq!((ordinals(&page), page.next), (vec![0, 1, 2], Some(3)), "the fourth has too many bytes");
+        let large = &page.children[2];
+        assert_eq!((large.result.as_ref(), large.result_bytes), (None, LARGE as u64));
+        let page = pages(3, 100, 1_000).await.expect("a page");
+        assert_eq!((ordinals(&page), page.next), (vec![3, 4], None), "the first of a page is given whatever it has");
+        assert_eq!(page.children[1].state, ChildState::Open);
+        assert_eq!(reporter.child_result(2).await.expect("a result").map(|bytes| bytes.len()), Some(LARGE));
+        let missing = reporter.child_result(9).await.expect_err("there is no such child");
+        assert!(matches!(&missing, HostError::Invalid(why) if why.contains("child number 9")), "{missing:?}");
     }
 
     #[tokio::test]

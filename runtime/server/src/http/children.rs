@@ -88,13 +88,14 @@ pub async fn list(
     JobPath(id): JobPath,
     Query(query): Query<ChildrenQuery>,
 ) -> Result<Json<ChildrenPage>> {
-    let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let store = api.store.frozen()?;
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let limit = query.limit.unwrap_or(limits::PAGE).clamp(1, limits::PAGE_MOST);
-    let (found, next) = api.store.children(&job, query.from, limit).await?;
+    let (found, next) = store.children(&job, query.from, limit).await?;
     let mut children = Vec::with_capacity(found.len());
-    for child in found {
+    for (_, child) in found {
         let large = child.result.len() > limits::EVENT_RESULT;
-        let result = if large { None } else { api.store.body(&child, BodyKind::Result).await? };
+        let result = if large { None } else { store.body(&child, BodyKind::Result).await? };
         children.push(ChildView {
             id: child.id.to_string(),
             queue: child.queue,
@@ -104,7 +105,7 @@ pub async fn list(
             error: child.last_error,
         });
     }
-    Ok(Json(ChildrenPage { counts: counts(&api.store, &job).await?, children, next }))
+    Ok(Json(ChildrenPage { counts: counts(&store, &job).await?, children, next }))
 }
 
 /// A job and what is below it.
@@ -139,9 +140,10 @@ fn is_zero(number: &u64) -> bool {
 /// Children and their children, at most some hundred in all; `percent` rolls up from the leaves, weighted.
 #[utoipa::path(get, path = "/jobs/{id}/tree", tag = "flows", responses((status = 200, body = Tree), (status = 404, description = "There is no such job.")))]
 pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Tree>> {
-    let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let store = api.store.frozen()?;
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let mut room = limits::FLOW_NODES;
-    Ok(Json(grow(&api.store, job, &mut room).await?))
+    Ok(Json(grow(&store, job, &mut room).await?))
 }
 
 /// Depth first, with room for so many jobs; what does not fit is counted.
@@ -152,7 +154,7 @@ async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
     let Some(counts) = counts else { return Ok(tree) };
     let (children, _) = store.children(&job, 0, (*room).min(limits::FLOW_CHILDREN)).await?;
     *room = room.saturating_sub(children.len());
-    for child in children {
+    for (_, child) in children {
         tree.jobs.push(Box::pin(grow(store, child, room)).await?);
     }
     tree.omitted = counts.total.saturating_sub(tree.jobs.len() as u64);

@@ -189,7 +189,7 @@ impl Walk<'_> {
         }
         let id = job.id.to_string();
         let (children, _) = self.store.children(job, 0, limits::FLOW_CHILDREN).await?;
-        for child in children {
+        for (_, child) in children {
             let child_id = child.id.to_string();
             if self.see(child) {
                 self.edge(&id, &child_id, "child");

@@ -325,7 +325,7 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
 /// A job that joins its children waits for those that have not ended; the first of them are named.
 async fn waits_for_children(store: &Store, job: &Job, counts: ChildCounts) -> Result<WaitsFor> {
     let (first, _) = store.children(job, 0, limits::PAGE).await?;
-    let open = first.iter().filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
+    let open = first.iter().map(|(_, child)| child).filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
     let count = u32::try_from(counts.pending).unwrap_or(u32::MAX);
     let jobs = open.map(|child| child.id.to_string()).collect();
     Ok(WaitsFor { count, jobs, ..WaitsFor::default() })

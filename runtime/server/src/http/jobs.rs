@@ -30,8 +30,9 @@ pub fn status(status: &'static str) -> Json<Status> {
 /// One job: all of its record
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
 pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
-    let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
-    Ok(Json(job_view::whole(&api.store, job).await?))
+    let store = api.store.frozen()?;
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    Ok(Json(job_view::whole(&store, job).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -92,10 +93,11 @@ pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJo
     if job_ids.len() > limits::BULK_GET {
         return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
     }
+    let store = api.store.frozen()?;
     let mut jobs = Vec::with_capacity(job_ids.len());
     for id in job_ids.iter().filter_map(|id| id.parse().ok()) {
-        if let Some(job) = api.store.job(id).await? {
-            jobs.push(job_view::whole(&api.store, job).await?);
+        if let Some(job) = store.job(id).await? {
+            jobs.push(job_view::whole(&store, job).await?);
         }
     }
     Ok(Json(WholeJobs { jobs }))
@@ -147,11 +149,12 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
     if query.follow {
         return events::follow_log(&api, id, query.from).await;
     }
-    if api.store.job(id).await?.is_none() {
+    let store = api.store.frozen()?;
+    if store.job(id).await?.is_none() {
         return Err(Refusal::not_found("job", id).into());
     }
     let limit = query.limit.unwrap_or(limits::LOG_PAGE).min(limits::LOG_PAGE_MOST);
-    let lines = api.store.logs(id, query.from, limit).await?;
+    let lines = store.logs(id, query.from, limit).await?;
     let next = lines.last().map_or(query.from, |(n, _)| n + 1);
     let lines = lines.into_iter().map(|(n, line)| Line {
         n,

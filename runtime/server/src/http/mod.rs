@@ -29,6 +29,7 @@ mod job_view;
 mod jobs;
 mod metrics;
 mod openapi;
+mod patient;
 mod plugins;
 mod policy;
 mod queue_settings;
@@ -43,6 +44,7 @@ mod webhooks;
 mod workers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -60,7 +62,7 @@ pub use access::Key;
 use error::Error;
 pub use events::{Hub, event_json};
 use openapi::Routes;
-pub use serve::serve;
+pub use serve::{Bounds, serve};
 pub use workers::Workers;
 
 /// What every handler works with.
@@ -71,6 +73,8 @@ pub struct Api {
     pub secrets: Secrets,
     pub clock: Arc<SystemClock>,
     pub max_body: usize,
+    /// How long a client may fall silent in the middle of a body.
+    pub client_timeout: Duration,
     pub hub: Hub,
     pub workers: Workers,
     pub rates: Rates,

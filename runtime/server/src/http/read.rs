@@ -1,6 +1,7 @@
 //! Reading requests: bodies up to a limit, JSON with errors that name the field, path and query parts.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -23,7 +24,7 @@ pub struct Body(Bytes);
 impl FromRequest<Api> for Body {
     type Rejection = Error;
     async fn from_request(request: Request, api: &Api) -> Result<Body> {
-        read(request, api.max_body, "start the server with a larger --max-body").await.map(Body)
+        read(request, api, api.max_body, "start the server with a larger --max-body").await.map(Body)
     }
 }
 
@@ -49,13 +50,14 @@ impl Body {
 }
 
 /// The whole body of a request, refused when it has more than `most` bytes.
-pub async fn read(request: Request, most: usize, otherwise: &str) -> Result<Bytes> {
+pub async fn read(request: Request, api: &Api, most: usize, otherwise: &str) -> Result<Bytes> {
+    let idle = api.client_timeout;
     let told = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let waits = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
     let read = match told {
         Some(length) if length > most as u64 => None,
-        _ => timeout(limits::BODY_TIME, collect(&mut body, most)).await.map_err(|_| Error::too_slow())??,
+        _ => timeout(limits::BODY_TIME, collect(&mut body, idle, most)).await.map_err(|_| Error::too_slow())??,
     };
     if let Some(bytes) = read {
         return Ok(bytes);
@@ -63,17 +65,17 @@ pub async fn read(request: Request, most: usize, otherwise: &str) -> Result<Byte
     // A client that asked first has sent nothing yet. Any other is still sending, and would see a broken connection instead
     // of our answer if we did not read on for a while.
     if !waits {
-        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body)).await;
+        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body, idle)).await;
     }
     let size = told.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
     Err(Error::too_large(format!("the body has {size}, and the limit is {most} bytes; send less, or {otherwise}")))
 }
 
 /// The body's bytes, or nothing when there are more than `most`.
-async fn collect(body: &mut axum::body::Body, most: usize) -> Result<Option<Bytes>> {
+async fn collect(body: &mut axum::body::Body, idle: Duration, most: usize) -> Result<Option<Bytes>> {
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
-    while let Some(data) = next(body).await? {
+    while let Some(data) = next(body, idle).await? {
         if first.len() + whole.len() + data.len() > most {
             return Ok(None);
         }
@@ -88,9 +90,9 @@ async fn collect(body: &mut axum::body::Body, most: usize) -> Result<Option<Byte
     Ok(Some(if whole.is_empty() { first } else { whole.freeze() }))
 }
 
-async fn collect_nothing(body: &mut axum::body::Body) {
+async fn collect_nothing(body: &mut axum::body::Body, idle: Duration) {
     let mut discarded = 0;
-    while let Ok(Some(data)) = next(body).await {
+    while let Ok(Some(data)) = next(body, idle).await {
         discarded += data.len();
         if discarded > limits::DISCARD {
             return;
@@ -98,10 +100,10 @@ async fn collect_nothing(body: &mut axum::body::Body) {
     }
 }
 
-async fn next(body: &mut axum::body::Body) -> Result<Option<Bytes>> {
+async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Bytes>> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match timeout(limits::BODY_IDLE, frame).await.map_err(|_| Error::too_slow())? {
+        match timeout(idle, frame).await.map_err(|_| Error::too_slow())? {
             None => return Ok(None),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {

@@ -44,7 +44,7 @@ pub async fn list(State(api): State<Api>) -> Result<Json<SecretList>> {
 /// The body is the value, as it is. The next attempt of a plugin that is granted it reads this one.
 #[utoipa::path(put, path = "/secrets/{name}", tag = "secrets", request_body(content = String, content_type = "text/plain", description = "The value."), responses((status = 200, body = Status)))]
 pub async fn set(State(api): State<Api>, NamePath(name): NamePath, request: Request) -> Result<Json<Status>> {
-    let bytes = read::read(request, limits::SECRET, "keep what is larger elsewhere, and its key here").await?;
+    let bytes = read::read(request, &api, limits::SECRET, "keep what is larger elsewhere, and its key here").await?;
     let value = String::from_utf8(bytes.to_vec()).map_err(|_| Error::field("value", "a secret is text (UTF-8)"))?;
     api.secrets.set(name, value).await?;
     Ok(status("stored"))

@@ -1,6 +1,7 @@
 //! Connections: how many there may be, how long a client may take to say what it wants, and how they end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -12,12 +13,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::patient::Patient;
 use crate::{Shutdown, limits};
 
+/// What connections may come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// How many there are at once.
+    pub connections: usize,
+    /// How long a client may take for the head of a request, counted from when it could send it, and to take what it is sent.
+    pub client_timeout: Duration,
+}
+
 /// Answers requests until told to stop, then lets the open ones finish, but not for ever.
-pub async fn serve(listener: TcpListener, router: Router, connections: usize, shutdown: Shutdown) {
+pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: Shutdown) {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
+    let places = Arc::new(Semaphore::new(bounds.connections.min(Semaphore::MAX_PERMITS)));
     loop {
         // No place, no accept: the client waits in the operating system's queue.
         let accepted = tokio::select! {
@@ -28,8 +39,8 @@ pub async fn serve(listener: TcpListener, router: Router, connections: usize, sh
         let service = TowerToHyperService::new(router.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits::HEAD_TIME)
-            .serve_connection(TokioIo::new(stream), service);
+            .header_read_timeout(bounds.client_timeout)
+            .serve_connection(TokioIo::new(Patient::new(stream, bounds.client_timeout)), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{Counts, Job, Queue, QueueName, Refusal, State as JobState};
-use windlass_store::JobList;
+use windlass_store::{JobList, Store};
 
 use super::Api;
 use super::error::Result;
@@ -67,9 +67,10 @@ pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
 /// Figures of one queue: success rate, waiting and running times
 #[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
 pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
-    let queue = find(&api, &name).await?;
+    let store = api.store.frozen()?;
+    let queue = find(&store, &name).await?;
     let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };
-    let jobs = api.store.jobs(list).await?;
+    let jobs = store.jobs(list).await?;
     let wait = |job: &Job| job.first_started_at.map(|at| at.since(job.created_at));
     let run = |job: &Job| job.completed_at.zip(job.started_at).map(|(end, start)| end.since(start));
     Ok(Json(QueueStats {
@@ -81,8 +82,8 @@ pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Resul
     }))
 }
 
-async fn find(api: &Api, name: &QueueName) -> Result<Queue> {
-    let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == *name);
+async fn find(store: &Store, name: &QueueName) -> Result<Queue> {
+    let found = store.queues().await?.into_iter().find(|view| view.queue.name == *name);
     Ok(found.ok_or_else(|| Refusal::not_found("queue", name))?.queue)
 }
 

@@ -25,7 +25,8 @@ struct WebhookBody {
     /// Kinds of events; all when it is left out.
     #[schema(example = json!(["completed", "dead"]))]
     events: Option<Vec<String>>,
-    /// Deliveries carry `X-Windlass-Signature: sha256=HMAC-SHA256(secret, body)`. Never shown again.
+    /// Deliveries carry `X-Windlass-Signature: sha256=HMAC-SHA256(secret, body)`. Stored sealed, never shown again.
+    #[schema(min_length = 1, max_length = 1024)]
     secret: Option<String>,
     enabled: Option<bool>,
     /// How often a delivery that failed is tried again, 3 unless it is said.
@@ -75,11 +76,12 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(Error::internal)?;
     let id = format!("hook_{:016x}", u64::from_be_bytes(random));
+    let sealed_secret = wanted.secret.map(|secret| api.secrets.seal_for_webhook(&id, &secret)).transpose()?;
     let hook = Webhook {
         id: id.clone(),
         url,
         events: wanted.events.unwrap_or_else(|| vec!["*".to_owned()]),
-        secret: wanted.secret,
+        sealed_secret,
         enabled: wanted.enabled.unwrap_or(true),
         retry_limit: wanted.retry_limit.unwrap_or(RETRIES),
         created_at: Time::ZERO,
@@ -109,7 +111,7 @@ impl From<Webhook> for WebhookAnswer {
             id: hook.id,
             url: hook.url,
             events: hook.events,
-            has_secret: hook.secret.is_some(),
+            has_secret: hook.sealed_secret.is_some(),
             enabled: hook.enabled,
             retry_limit: hook.retry_limit,
             created_at: Rfc3339(hook.created_at),

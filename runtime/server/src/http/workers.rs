@@ -37,6 +37,7 @@ pub struct Waiting {
     queues: Vec<QueueName>,
 }
 
+#[derive(Clone)]
 struct Seen {
     hostname: String,
     queues: Vec<QueueName>,
@@ -98,7 +99,9 @@ impl Workers {
             last: now,
             draining: false,
         });
-        hostname.clone_into(&mut seen.hostname);
+        if !hostname.is_empty() {
+            hostname.clone_into(&mut seen.hostname);
+        }
         seen.queues = queues.to_vec();
         seen.last = now;
     }
@@ -152,24 +155,37 @@ pub struct WorkerAnswer {
 /// Workers that have fetched lately, and what they hold
 #[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Vec<WorkerAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
-    let active = JobList { state: Some(JobState::Active), limit: limits::PAGE_MOST, ..JobList::default() };
+    let active = JobList { state: Some(JobState::Active), limit: limits::WORKERS, ..JobList::default() };
+    let active = api.store.jobs(active).await?;
+    let mut workers = api.workers.lock().clone();
     let mut held: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for job in api.store.jobs(active).await? {
-        if let Some(Runner::External { worker_id, .. }) = job.run.map(|run| run.runner) {
-            held.entry(worker_id).or_default().push(job.id.to_string());
+    for job in active {
+        let Some(run) = job.run else { continue };
+        let Runner::External { worker_id, hostname } = run.runner else { continue };
+        if worker_id.is_empty() {
+            continue;
         }
+        // One that fetched from the process before this one is known by what it holds.
+        let seen = workers.entry(worker_id.clone()).or_insert_with(|| Seen {
+            hostname,
+            queues: vec![job.queue],
+            first: run.started_at,
+            last: run.heartbeat_at,
+            draining: false,
+        });
+        seen.last = seen.last.max(run.heartbeat_at);
+        held.entry(worker_id).or_default().push(job.id.to_string());
     }
     let now = api.clock.now();
-    let workers = api.workers.lock();
-    let answers = workers.iter().map(|(id, seen)| WorkerAnswer {
-        id: id.clone(),
-        hostname: seen.hostname.clone(),
-        queues: seen.queues.clone(),
+    let answers = workers.into_iter().map(|(id, seen)| WorkerAnswer {
+        jobs: held.remove(&id).unwrap_or_default(),
+        id,
+        hostname: seen.hostname,
+        queues: seen.queues,
         last_heartbeat: Rfc3339(seen.last),
         started_at: Rfc3339(seen.first),
         uptime_seconds: now.since(seen.first).as_secs(),
         draining: seen.draining,
-        jobs: held.remove(id).unwrap_or_default(),
     });
     Ok(Json(answers.collect()))
 }

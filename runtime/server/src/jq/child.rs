@@ -8,6 +8,7 @@ use jaq_core::load::{Arena, Error as LoadError, File, Loader, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars};
 use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use windlass_store::thread::leave_to_all_others;
 
 use super::{needles, wire};
 use crate::limits;
@@ -25,8 +26,11 @@ pub fn run() -> std::io::Result<()> {
         Err(why) => return wire::write_checked(&mut output, &Err(why)),
     };
     wire::write_checked(&mut output, &Ok(needles::of(&code)))?;
-    while let Some(payloads) = wire::read_payloads(&mut input)? {
-        let passes: Vec<bool> = payloads.iter().map(|payload| passes(&filter, payload)).collect();
+    leave_to_all_others();
+    while let Some((ends, bytes)) = wire::read_payloads(&mut input)? {
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let payloads = starts.zip(&ends).map(|(from, until)| &bytes[from..*until]);
+        let passes: Vec<bool> = payloads.map(|payload| passes(&filter, payload)).collect();
         wire::write_passes(&mut output, &passes)?;
     }
     output.flush()

@@ -15,9 +15,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use windlass_store::search::{Sieve, SieveError, Sift};
+use windlass_store::search::{Payloads, Sieve, SieveError, Sift};
 
 use crate::limits;
 
@@ -77,9 +76,10 @@ struct Watched(Mutex<Vec<Arc<Watch>>>);
 /// One child, as its watcher sees it.
 struct Watch {
     child: Mutex<Child>,
-    /// Since when it works on something.
-    busy: Mutex<Option<Instant>>,
+    /// Since when it works on something, and the processor time that it had used by then.
+    busy: Mutex<Option<(Instant, Duration)>>,
     late: std::sync::atomic::AtomicBool,
+    born: Instant,
 }
 
 impl Drop for Watched {
@@ -91,6 +91,23 @@ impl Drop for Watched {
 }
 
 impl Watch {
+    /// By its own processor time: on a machine that has other things to do it gets little of it, and that is no fault of the
+    /// filter. One that does nothing at all is waited for some time longer.
+    fn takes_too_long(&self) -> bool {
+        let Some((since, used)) = *lock(&self.busy) else { return false };
+        since.elapsed() > limits::JQ_TIME
+            && (since.elapsed() > limits::JQ_WALL || self.used().saturating_sub(used) > limits::JQ_TIME)
+    }
+
+    /// The processor time that the child has used so far.
+    fn used(&self) -> Duration {
+        let pid = lock(&self.child).id();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+        let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
+        // Where that cannot be read, time is time.
+        nanos.map_or_else(|| self.born.elapsed(), Duration::from_nanos)
+    }
+
     fn end(&self) {
         let mut child = lock(&self.child);
         // It may have ended by itself.
@@ -104,7 +121,7 @@ fn watch(watched: Weak<Watched>) {
     std::thread::spawn(move || {
         while let Some(watched) = watched.upgrade() {
             for watch in lock(&watched.0).iter() {
-                if lock(&watch.busy).is_some_and(|since| since.elapsed() > limits::JQ_TIME) {
+                if watch.takes_too_long() {
                     watch.late.store(true, std::sync::atomic::Ordering::Relaxed);
                     watch.end();
                 }
@@ -114,6 +131,9 @@ fn watch(watched: Weak<Watched>) {
         }
     });
 }
+
+/// What fits into a pipe at once.
+const PIPE: usize = 64 * 1024;
 
 /// A child process that holds the filter.
 struct Process {
@@ -140,10 +160,11 @@ impl Process {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(SieveError("jq cannot be run here: it has no pipes".into()));
         };
-        let busy = Mutex::new(None);
-        let watch = Arc::new(Watch { child: Mutex::new(child), busy, late: Default::default() });
+        let (busy, born) = (Mutex::new(None), Instant::now());
+        let watch = Arc::new(Watch { child: Mutex::new(child), busy, born, late: Default::default() });
         lock(&watched.0).push(watch.clone());
-        let mut process = Process { watch, input: BufWriter::new(input), output: BufReader::new(output) };
+        let mut process =
+            Process { watch, input: BufWriter::with_capacity(PIPE, input), output: BufReader::new(output) };
         let checked = process.ask(|input| wire::write_filter(input, filter), wire::read_checked)?;
         let needles = checked.map_err(SieveError)?;
         Ok((process, needles))
@@ -155,7 +176,7 @@ impl Process {
         send: impl FnOnce(&mut BufWriter<ChildStdin>) -> std::io::Result<()>,
         receive: impl FnOnce(&mut BufReader<ChildStdout>) -> std::io::Result<T>,
     ) -> Result<T, SieveError> {
-        *lock(&self.watch.busy) = Some(Instant::now());
+        *lock(&self.watch.busy) = Some((Instant::now(), self.watch.used()));
         let came = send(&mut self.input).and_then(|()| receive(&mut self.output));
         *lock(&self.watch.busy) = None;
         came.map_err(|_| self.why_it_ended())
@@ -171,7 +192,7 @@ impl Process {
 }
 
 impl Sift for Process {
-    fn sift(&mut self, payloads: &[Bytes]) -> Result<Vec<bool>, SieveError> {
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError> {
         self.ask(|input| wire::write_payloads(input, payloads), |output| wire::read_passes(output, payloads.len()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
-use bytes::Bytes;
+use windlass_store::search::Payloads;
 
 /// Nothing that either side sends is longer.
 const LONGEST: usize = 2 * 1024 * 1024 * 1024 - 1;
@@ -68,22 +68,26 @@ pub fn read_checked(from: &mut impl Read) -> Result<Checked> {
     Ok(Err(String::from_utf8_lossy(&read_bytes(from)?).into_owned()))
 }
 
-pub fn write_payloads(out: &mut impl Write, payloads: &[Bytes]) -> Result<()> {
-    out.write_all(&(payloads.len() as u32).to_be_bytes())?;
-    for payload in payloads {
-        write_bytes(out, payload)?;
-    }
+pub fn write_payloads(out: &mut impl Write, payloads: &Payloads) -> Result<()> {
+    let (bytes, ends) = payloads.parts();
+    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_be_bytes()).collect();
+    write_bytes(out, &ends)?;
+    write_bytes(out, bytes)?;
     out.flush()
 }
 
-/// The next payloads; none when the server has gone.
-pub fn read_payloads(from: &mut impl Read) -> Result<Option<Vec<Vec<u8>>>> {
-    let count = match read_number(from) {
-        Ok(count) => count,
+/// The next payloads: where each ends, and all of them; none when the server has gone.
+pub fn read_payloads(from: &mut impl Read) -> Result<Option<(Vec<usize>, Vec<u8>)>> {
+    let ends = match read_bytes(from) {
+        Ok(ends) => ends,
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     };
-    (0..count).map(|_| read_bytes(from)).collect::<Result<_>>().map(Some)
+    let bytes = read_bytes(from)?;
+    let (ends, _) = ends.as_chunks::<4>();
+    let ends: Vec<usize> = ends.iter().map(|end| u32::from_be_bytes(*end) as usize).collect();
+    let in_order = ends.is_sorted() && ends.last().is_none_or(|last| *last <= bytes.len());
+    if in_order { Ok(Some((ends, bytes))) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
 pub fn write_passes(out: &mut impl Write, passes: &[bool]) -> Result<()> {

@@ -20,6 +20,7 @@ use windlass_core::Webhook;
 use windlass_store::{EventRecord, Store, WebhookChange};
 
 use crate::http::event_json;
+use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
 pub use post::{Target, Undelivered};
 
@@ -32,9 +33,9 @@ pub struct Webhooks {
 
 impl Webhooks {
     /// Begins to deliver, until the server stops.
-    pub fn start(store: Store, private: bool, shutdown: Shutdown) -> Webhooks {
+    pub fn start(store: Store, secrets: Secrets, private: bool, shutdown: Shutdown) -> Webhooks {
         let webhooks = Webhooks { changed: Arc::new(Notify::new()), private };
-        tokio::spawn(webhooks.clone().run(store, shutdown));
+        tokio::spawn(webhooks.clone().run(store, secrets, shutdown));
         webhooks
     }
 
@@ -50,7 +51,7 @@ impl Webhooks {
         Ok(target)
     }
 
-    async fn run(self, store: Store, shutdown: Shutdown) {
+    async fn run(self, store: Store, secrets: Secrets, shutdown: Shutdown) {
         let mut tasks: HashMap<String, JoinHandle<()>> = HashMap::new();
         loop {
             match store.webhooks().await {
@@ -63,8 +64,9 @@ impl Webhooks {
                         wanted && !task.is_finished()
                     });
                     for hook in hooks.into_iter().filter(|hook| hook.enabled) {
-                        let (store, private) = (store.clone(), self.private);
-                        tasks.entry(hook.id.clone()).or_insert_with(|| tokio::spawn(deliver(store, hook, private)));
+                        let (store, secrets, private) = (store.clone(), secrets.clone(), self.private);
+                        let id = hook.id.clone();
+                        tasks.entry(id).or_insert_with(|| tokio::spawn(deliver(store, secrets, hook, private)));
                     }
                 }
                 Err(error) => warn!("the webhooks cannot be read: {error}"),
@@ -83,7 +85,12 @@ impl Webhooks {
 }
 
 /// One webhook's life: page after page of stored events, then waiting for more.
-async fn deliver(store: Store, mut hook: Webhook, private: bool) {
+async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: bool) {
+    let secret = secrets.of_webhook(&hook);
+    if secret.is_none() && hook.sealed_secret.is_some() {
+        warn!(webhook = hook.id, "its secret cannot be opened, and unsigned it tells nothing; add it anew");
+        return;
+    }
     let mut news = store.watch();
     loop {
         let page = match store.events_after(hook.told, limits::DELIVERIES).await {
@@ -103,7 +110,7 @@ async fn deliver(store: Store, mut hook: Webhook, private: bool) {
         };
         let mut tally = (0, 0, hook.last_error.take());
         for record in page.iter().filter(|record| hook.wants(&record.event.kind)) {
-            match insist(&store, &hook, record, private).await {
+            match insist(&store, &hook, secret.as_deref(), record, private).await {
                 Ok(()) => tally = (tally.0 + 1, tally.1, None),
                 Err(why) => {
                     info!(webhook = hook.id, "event {} is given up: {why}", record.seq);
@@ -133,7 +140,13 @@ async fn deliver(store: Store, mut hook: Webhook, private: bool) {
 }
 
 /// One event, again and again with longer pauses, as often as the webhook allows.
-async fn insist(store: &Store, hook: &Webhook, record: &EventRecord, private: bool) -> Result<(), String> {
+async fn insist(
+    store: &Store,
+    hook: &Webhook,
+    secret: Option<&str>,
+    record: &EventRecord,
+    private: bool,
+) -> Result<(), String> {
     let body = event_json(store, record).await;
     let mut pause = limits::DELIVERY_RETRY;
     let mut tries = 0;
@@ -145,7 +158,7 @@ async fn insist(store: &Store, hook: &Webhook, record: &EventRecord, private: bo
             ("x-windlass-delivery", format!("{}:{}", hook.id, record.seq)),
             ("x-windlass-webhook", hook.id.clone()),
         ];
-        let signature = hook.secret.as_ref().map(|secret| ("x-windlass-signature", sign(secret, body.as_bytes())));
+        let signature = secret.map(|secret| ("x-windlass-signature", sign(secret, body.as_bytes())));
         let headers = headers.into_iter().chain(signature);
         let told = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
         let why = match told {

@@ -13,6 +13,7 @@ use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, QueueN
 use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::message::{Answer, Request};
+use super::records::{known_queue, marked_jobs};
 use super::{Embedded, Inner, keys, record};
 use crate::{Error, SweepFor, limits};
 
@@ -129,16 +130,17 @@ impl Embedded {
         let mut states = Vec::new();
         states.extend(wanted.failed.then_some(State::Dead));
         states.extend(wanted.cancelled.then_some(State::Cancelled));
-        let disk = self.disk()?;
-        let (name, of) = (queue.clone(), states.clone());
+        let (view, of) = (self.view()?, states.clone());
+        let id = known_queue(&view, &queue)?;
         let jobs = super::on_a_thread_of_its_own(move || {
-            let id = super::records::known_queue(&disk, &name)?;
             let mut jobs = Vec::new();
             for state in of {
-                disk.each(Space::States, &keys::states(id, state), &mut |key, _| jobs.extend(keys::last_job(key)))?;
+                for pair in view.under(Space::States, &keys::states(id, state)) {
+                    jobs.extend(keys::last_job(&pair?.0));
+                }
             }
             if wanted.marked {
-                jobs.extend(Embedded::marked_jobs(&disk, id)?);
+                jobs.extend(marked_jobs(&view, id)?);
             }
             let mut seen = FxHashSet::default();
             jobs.retain(|job| seen.insert(*job));
@@ -156,14 +158,11 @@ impl Embedded {
     }
 
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
-        match self.disk()?.get(Space::Bulks, &keys::bulk(id))? {
-            Some(bytes) => Ok(Some(record::decode(Space::Bulks, &bytes)?)),
-            None => Ok(None),
-        }
+        Ok(super::read::row(&self.view()?, Space::Bulks, &keys::bulk(id))?)
     }
 
     pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
-        self.read(|disk| super::read::rows(disk, Space::Bulks)).await
+        self.read(|view| super::read::rows(view, Space::Bulks)).await
     }
 
     pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
@@ -209,13 +208,13 @@ impl Driver {
     }
 
     fn store(&self) -> Result<Embedded, Error> {
-        self.store.upgrade().map(|inner| Embedded { inner }).ok_or(Error::Closed)
+        self.store.upgrade().map(|inner| Embedded { inner, moment: None }).ok_or(Error::Closed)
     }
 
     /// The oldest operation that is not over. A store that cannot be read now is asked again.
     fn next(&self) -> Option<Bulk> {
         loop {
-            let rows = self.store().ok()?.disk().and_then(|disk| Ok(super::read::rows::<Bulk>(&disk, Space::Bulks)?));
+            let rows = self.store().ok()?.view().and_then(|view| Ok(super::read::rows::<Bulk>(&view, Space::Bulks)?));
             match rows {
                 Ok(bulks) => return bulks.into_iter().find(|bulk| !bulk.status.is_over()),
                 Err(Error::Closed) => return None,

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
@@ -19,7 +20,7 @@ const WORKERS: usize = 2;
 pub struct FjallDisk {
     db: Database,
     /// In the order of `Space::ALL`.
-    spaces: Vec<Keyspace>,
+    spaces: Arc<[Keyspace]>,
     persist: PersistMode,
 }
 
@@ -41,31 +42,11 @@ impl FjallDisk {
             Durability::Fsync => PersistMode::SyncData,
             Durability::Os => PersistMode::Buffer,
         };
-        Ok(FjallDisk { db, spaces, persist })
+        Ok(FjallDisk { db, spaces: spaces.into(), persist })
     }
 
-    /// What lies under a prefix, last first.
-    pub fn scan_back(&self, space: Space, prefix: &[u8], limit: usize) -> Result<Pairs, DiskError> {
-        let found = self.space(space).prefix(prefix).rev().take(limit);
-        found.map(|guard| guard.into_inner().map_err(io)).collect()
-    }
-
-    /// Visits a whole keyspace, last first, for as long as the visitor wants more.
-    pub fn each_back(
-        &self,
-        space: Space,
-        mut visit: impl FnMut(&[u8]) -> Result<bool, DiskError>,
-    ) -> Result<(), DiskError> {
-        for guard in self.space(space).iter().rev() {
-            let (_, value) = guard.into_inner().map_err(io)?;
-            if !visit(&value)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// What is stored at this moment, for a read of many parts. Not to be kept: what it sees cannot be cleared away.
+    /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
+    /// is written. Not to be kept: what it sees cannot be cleared away.
     pub fn view(&self) -> View {
         View { snapshot: self.db.snapshot(), spaces: self.spaces.clone() }
     }
@@ -79,7 +60,7 @@ impl FjallDisk {
 #[derive(Clone)]
 pub struct View {
     snapshot: Snapshot,
-    spaces: Vec<Keyspace>,
+    spaces: Arc<[Keyspace]>,
 }
 
 impl View {

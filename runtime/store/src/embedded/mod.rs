@@ -65,6 +65,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
+    /// Where all reads come from, if the store was frozen.
+    moment: Option<fjall_disk::View>,
 }
 
 struct Inner {

@@ -103,7 +103,7 @@ impl Embedded {
         };
         let inner = Arc::new(inner);
         bulk::start(&inner, bell_receiver).map_err(folder)?;
-        Ok(Embedded { inner })
+        Ok(Embedded { inner, moment: None })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads: straight from the database, past the engine. They see what has been committed.
+//! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use windlass_core::{
     AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time, Webhook,
 };
 
-use super::disk::{Disk, DiskError, Space, after_prefix};
+use super::disk::{DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
 use super::fjall_disk::{FjallDisk, View};
 use super::ready::Place;
@@ -31,61 +31,72 @@ impl Embedded {
         shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened".into() })
     }
 
+    /// The same store, of which everything is read as it is now.
+    pub fn frozen(&self) -> Result<Embedded, Error> {
+        Ok(Embedded { inner: self.inner.clone(), moment: Some(self.view()?) })
+    }
+
+    /// What is stored now; or then, if this is a frozen store.
+    pub(super) fn view(&self) -> Result<View, Error> {
+        match &self.moment {
+            Some(view) => Ok(view.clone()),
+            None => Ok(self.disk()?.view()),
+        }
+    }
+
     /// A read that may take longer than a look into memory.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&FjallDisk) -> Result<T, DiskError> + Send + 'static,
+        read: impl FnOnce(&View) -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, Error> {
-        let disk = self.disk()?;
-        on_a_thread_of_its_own(move || read(&disk).map_err(Error::from)).await
+        let view = self.view()?;
+        on_a_thread_of_its_own(move || read(&view).map_err(Error::from)).await
     }
 
-    /// Read from a view: outside one a commit shows itself part by part, and a record could name a body that is not there yet.
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
-        job_in(&self.disk()?.view(), id)
+        Ok(row(&self.view()?, Space::Jobs, &keys::job(id))?)
     }
 
     pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
         match job.body(kind) {
             BodyRef::None => Ok(None),
-            BodyRef::Blob(blob) => self.read_blob(blob).await.map(Some),
-            BodyRef::Inline { .. } => self.inline_body(job, kind).await,
+            BodyRef::Blob(blob) => match self.read_blob(blob).await {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(error) => self.gone_or(error, job, kind),
+            },
+            BodyRef::Inline { .. } => match self.view()?.get(Space::Bodies, &keys::body(job.id, kind))? {
+                Some(bytes) => Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?))),
+                None => {
+                    let what = format!("the {kind:?} of job {} is not there", job.id);
+                    self.gone_or(Error::Damaged { what }, job, kind)
+                }
+            },
         }
     }
 
-    async fn inline_body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
-        let view = self.disk()?.view();
-        if let Some(bytes) = view.get(Space::Bodies, &keys::body(job.id, kind))? {
-            return Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?)));
-        }
-        // Gone since the record was read, or lost?
-        match job_in(&view, job.id)? {
-            Some(now) if now.body(kind) == job.body(kind) => {
-                Err(Error::Damaged { what: format!("the {kind:?} of job {} is not there", job.id) })
-            }
+    /// A body that is not there: gone since the record was read, or lost?
+    fn gone_or(&self, error: Error, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
+        match row::<Job>(&self.disk()?.view(), Space::Jobs, &keys::job(job.id))? {
+            Some(now) if now.body(kind) == job.body(kind) => Err(error),
             Some(_) | None => Ok(None),
         }
     }
 
     pub async fn errors(&self, id: JobId) -> Result<Vec<AttemptError>, Error> {
-        self.read(move |disk| {
-            let page = disk.scan(Space::Errors, &keys::job(id), &after_prefix(&keys::job(id)), 1_000)?;
-            page.iter().map(|(_, value)| record::decode(Space::Errors, value)).collect()
+        self.read(move |view| {
+            let found = view.under(Space::Errors, &keys::job(id));
+            found.map(|pair| record::decode(Space::Errors, &pair?.1)).collect()
         })
         .await
     }
 
     pub async fn logs(&self, id: JobId, from: u64, limit: usize) -> Result<Vec<(u64, LogLine)>, Error> {
-        self.read(move |disk| {
+        self.read(move |view| {
             let mut lines = Vec::new();
-            let mut start = keys::log(id, from);
-            while lines.len() < limit {
-                let page = disk.scan(Space::Logs, &start, &after_prefix(&keys::job(id)), 64)?;
-                let Some((last, _)) = page.last() else { break };
-                start = last.to_vec();
-                start.push(0);
-                for (_, value) in &page {
-                    lines.extend(stream::read_lines(value, from)?);
+            for pair in view.range(Space::Logs, &keys::log(id, from), &after_prefix(&keys::job(id))) {
+                lines.extend(stream::read_lines(&pair?.1, from)?);
+                if lines.len() >= limit {
+                    break;
                 }
             }
             lines.truncate(limit);
@@ -96,19 +107,20 @@ impl Embedded {
 
     /// Those that came into their state latest come first.
     pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
-        self.read(move |disk| {
+        self.read(move |view| {
             let most = list.offset.saturating_add(list.limit);
             let mut found: Vec<(Time, JobId)> = Vec::new();
-            for queue in rows::<Queue>(disk, Space::Queues)? {
+            for queue in rows::<Queue>(view, Space::Queues)? {
                 if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
                     continue;
                 }
                 for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
                     match state {
-                        State::Pending => latest_pending(disk, queue.id, most, &mut found)?,
+                        State::Pending => latest_pending(view, queue.id, most, &mut found)?,
                         _ => {
-                            let page = disk.scan_back(Space::States, &keys::states(queue.id, state), most)?;
-                            found.extend(page.iter().filter_map(|(key, _)| keys::read_state(key)));
+                            for pair in view.under(Space::States, &keys::states(queue.id, state)).rev().take(most) {
+                                found.extend(keys::read_state(&pair?.0));
+                            }
                         }
                     }
                 }
@@ -116,9 +128,7 @@ impl Embedded {
             found.sort_unstable_by(|a, b| b.cmp(a));
             let mut jobs = Vec::new();
             for (_, id) in found.into_iter().skip(list.offset).take(list.limit) {
-                if let Some(bytes) = disk.get(Space::Jobs, &keys::job(id))? {
-                    jobs.push(record::decode(Space::Jobs, &bytes)?);
-                }
+                jobs.extend(row::<Job>(view, Space::Jobs, &keys::job(id))?);
             }
             Ok(jobs)
         })
@@ -126,18 +136,18 @@ impl Embedded {
     }
 
     pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
-        self.read(|disk| {
-            let plugins = rows::<Plugin>(disk, Space::Plugins)?;
+        self.read(|view| {
+            let plugins = rows::<Plugin>(view, Space::Plugins)?;
             let served_by = |queue: &Queue| {
                 let serving =
                     plugins.iter().find(|plugin| plugin.active.is_some() && plugin.queues.contains(&queue.name));
                 serving.map(|plugin| plugin.name.clone())
             };
-            let queues = rows::<Queue>(disk, Space::Queues)?;
-            let mut courses = read_flow::courses(disk, &queues)?;
+            let queues = rows::<Queue>(view, Space::Queues)?;
+            let mut courses = read_flow::courses(view, &queues)?;
             let mut views = Vec::new();
             for queue in queues {
-                let oldest_pending_at = oldest_pending(disk, &queue)?;
+                let oldest_pending_at = oldest_pending(view, &queue)?;
                 let rounds = courses.remove(&queue.name);
                 views.push(QueueView { served_by: served_by(&queue), oldest_pending_at, rounds, queue });
             }
@@ -147,25 +157,23 @@ impl Embedded {
     }
 
     pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
-        self.read(|disk| rows(disk, Space::Plugins)).await
+        self.read(|view| rows(view, Space::Plugins)).await
     }
 
     pub async fn grants(&self) -> Result<BTreeMap<String, Grant>, Error> {
-        self.read(|disk| rows::<(String, Grant)>(disk, Space::Grants).map(|rows| rows.into_iter().collect())).await
+        self.read(|view| rows::<(String, Grant)>(view, Space::Grants).map(|rows| rows.into_iter().collect())).await
     }
 
     pub async fn secrets(&self) -> Result<Vec<SecretRow>, Error> {
-        self.read(|disk| rows(disk, Space::Secrets)).await
+        self.read(|view| rows(view, Space::Secrets)).await
     }
 
     pub async fn running(&self) -> Result<Vec<Running>, Error> {
-        self.read(|disk| {
-            let mut ids = Vec::new();
-            disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
+        self.read(|view| {
             let mut running = Vec::new();
-            for id in ids {
-                let Some(bytes) = disk.get(Space::Jobs, &keys::job(id))? else { continue };
-                let job: Job = record::decode(Space::Jobs, &bytes)?;
+            for pair in view.under(Space::Locals, &[]) {
+                let Some(id) = keys::last_job(&pair?.0) else { continue };
+                let Some(job) = row::<Job>(view, Space::Jobs, &keys::job(id))? else { continue };
                 if let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) {
                     running.push(Running { job: id, plugin, version });
                 }
@@ -176,24 +184,20 @@ impl Embedded {
     }
 
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
-        self.read(|disk| rows(disk, Space::Webhooks)).await
+        self.read(|view| rows(view, Space::Webhooks)).await
     }
 
     pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
-        self.read(|disk| rows(disk, Space::Schedules)).await
+        self.read(|view| rows(view, Space::Schedules)).await
     }
 
     pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
-        self.read(move |disk| {
+        self.read(move |view| {
             let mut events = Vec::new();
-            let mut start = keys::event(seq.saturating_add(1));
-            while events.len() < limit {
-                let page = disk.scan(Space::Events, &start, &[u8::MAX; 16], 64)?;
-                let Some((last, _)) = page.last() else { break };
-                start = last.to_vec();
-                start.push(0);
-                for (_, value) in &page {
-                    events.extend(stream::read_chunk(value, seq)?);
+            for pair in view.range(Space::Events, &keys::event(seq.saturating_add(1)), &[u8::MAX; 16]) {
+                events.extend(stream::read_chunk(&pair?.1, seq)?);
+                if events.len() >= limit {
+                    break;
                 }
             }
             events.truncate(limit);
@@ -204,14 +208,16 @@ impl Embedded {
 
     /// The latest stored events of one job, oldest first. `since` is when the job was made: the search goes no further back.
     pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
-        self.read(move |disk| {
+        self.read(move |view| {
             let mut found = Vec::new();
-            disk.each_back(Space::Events, |value| {
-                let chunk = stream::read_chunk(value, 0)?;
+            for pair in view.under(Space::Events, &[]).rev() {
+                let chunk = stream::read_chunk(&pair?.1, 0)?;
                 let older = chunk.first().is_some_and(|first| first.event.at < since);
                 found.extend(chunk.into_iter().rev().filter(|record| record.event.job == id));
-                Ok(!older && found.len() < limit)
-            })?;
+                if older || found.len() >= limit {
+                    break;
+                }
+            }
             found.truncate(limit);
             found.reverse();
             Ok(found)
@@ -220,37 +226,31 @@ impl Embedded {
     }
 
     pub async fn event_bounds(&self) -> Result<EventBounds, Error> {
-        let meta: Meta = match self.disk()?.get(Space::Meta, META_KEY)? {
-            Some(bytes) => record::decode(Space::Meta, &bytes)?,
-            None => Meta::default(),
-        };
+        let meta: Meta = row(&self.view()?, Space::Meta, META_KEY)?.unwrap_or_default();
         Ok(EventBounds { from: meta.events_from, reserved: meta.events_reserved })
     }
 }
 
-fn job_in(view: &View, id: JobId) -> Result<Option<Job>, Error> {
-    match view.get(Space::Jobs, &keys::job(id))? {
-        Some(bytes) => Ok(Some(record::decode(Space::Jobs, &bytes)?)),
+pub(super) fn row<T: serde::de::DeserializeOwned>(
+    view: &View,
+    space: Space,
+    key: &[u8],
+) -> Result<Option<T>, DiskError> {
+    match view.get(space, key)? {
+        Some(bytes) => Ok(Some(record::decode(space, &bytes)?)),
         None => Ok(None),
     }
 }
 
-pub(super) fn rows<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space) -> Result<Vec<T>, DiskError> {
-    let mut rows = Vec::new();
-    let mut failed = None;
-    disk.each(space, &[], &mut |_, value| match record::decode(space, value) {
-        Ok(row) => rows.push(row),
-        Err(error) => failed = Some(error),
-    })?;
-    failed.map_or(Ok(rows), Err)
+pub(super) fn rows<T: serde::de::DeserializeOwned>(view: &View, space: Space) -> Result<Vec<T>, DiskError> {
+    view.under(space, &[]).map(|pair| record::decode(space, &pair?.1)).collect()
 }
 
 /// The jobs that joined each lane of a queue last.
-fn latest_pending(disk: &FjallDisk, queue: u32, most: usize, found: &mut Vec<(Time, JobId)>) -> Result<(), DiskError> {
-    let mut lanes = Vec::new();
-    disk.each(Space::Lanes, &queue.to_be_bytes(), &mut |key, _| lanes.push(key.to_vec()))?;
-    for lane in lanes {
-        for (key, value) in disk.scan_back(Space::Ready, &lane, most)? {
+fn latest_pending(view: &View, queue: u32, most: usize, found: &mut Vec<(Time, JobId)>) -> Result<(), DiskError> {
+    for lane in view.under(Space::Lanes, &queue.to_be_bytes()) {
+        for pair in view.under(Space::Ready, &lane?.0).rev().take(most) {
+            let (key, value) = pair?;
             let place = Place::decode(&key, &value)?;
             found.push((place.since, place.id));
         }
@@ -259,18 +259,19 @@ fn latest_pending(disk: &FjallDisk, queue: u32, most: usize, found: &mut Vec<(Ti
 }
 
 /// Since when the job at the head of each lane waits: from the lanes' cursors, never from the head of the keyspace.
-fn oldest_pending(disk: &FjallDisk, queue: &Queue) -> Result<Option<Time>, DiskError> {
+fn oldest_pending(view: &View, queue: &Queue) -> Result<Option<Time>, DiskError> {
     const LANES: usize = 64;
     if queue.counts.of(State::Pending) == 0 {
         return Ok(None);
     }
     let mut oldest: Option<Time> = None;
     for priority in Priority::ALL {
-        let prefix = keys::ring(queue.id, priority, "");
-        for (lane, cursor) in disk.scan(Space::Lanes, &prefix, &after_prefix(&prefix), LANES)? {
+        for lane in view.under(Space::Lanes, &keys::ring(queue.id, priority, "")).take(LANES) {
+            let (lane, cursor) = lane?;
             let from: Vec<u8> = lane.iter().chain(cursor.get(1..).unwrap_or_default()).copied().collect();
-            if let Some((key, value)) = disk.scan(Space::Ready, &from, &after_prefix(&lane), 1)?.first() {
-                let since = Place::decode(key, value)?.since;
+            if let Some(head) = view.range(Space::Ready, &from, &after_prefix(&lane)).next() {
+                let (key, value) = head?;
+                let since = Place::decode(&key, &value)?.since;
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         }

@@ -1,13 +1,15 @@
-//! Reads of flows: straight from the database, past the engine.
+//! Reads of flows: straight from the database, past the engine, each from one view.
 
 use std::collections::BTreeMap;
 
 use windlass_core::flow::{Batch, Bound, Chain, Course, Family};
 use windlass_core::{Job, JobId, Queue, QueueName, State};
 
-use super::disk::{Disk, DiskError, Space, after_prefix};
-use super::fjall_disk::FjallDisk;
+use super::disk::{DiskError, Space, after_prefix};
+use super::fjall_disk::View;
 use super::flow::{child_id, read_end};
+use super::read::row;
+use super::records::known_queue;
 use super::{Embedded, keys, record};
 use crate::{Error, Linked, RoundRow, RoundsView};
 
@@ -17,27 +19,33 @@ const CHILDREN_LOOKED_AT: u64 = 10_000;
 impl Embedded {
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         let key = keys::batch(id);
-        self.read(move |disk| row(disk, Space::Flows, &key)).await
+        self.read(move |view| row(view, Space::Flows, &key)).await
     }
 
     pub async fn family(&self, parent: JobId) -> Result<Option<Family>, Error> {
-        self.read(move |disk| row(disk, Space::Flows, &keys::family(parent))).await
+        self.read(move |view| row(view, Space::Flows, &keys::family(parent))).await
     }
 
     pub async fn chain(&self, first: JobId) -> Result<Option<Chain>, Error> {
-        self.read(move |disk| row(disk, Space::Flows, &keys::chain(first))).await
+        self.read(move |view| row(view, Space::Flows, &keys::chain(first))).await
     }
 
-    /// The children of a job from number `from` on, those that are still there. The second answer is where the next page
-    /// begins, if there is one.
-    pub async fn children(&self, parent: &Job, from: u64, limit: usize) -> Result<(Vec<Job>, Option<u64>), Error> {
+    /// The children of a job from number `from` on, those that are still there, each with its number. The second answer is
+    /// where the next page begins, if there is one.
+    pub async fn children(
+        &self,
+        parent: &Job,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Job)>, Option<u64>), Error> {
         let (id, spawned, adopted) = (parent.id, parent.children, parent.adopted());
-        self.read(move |disk| {
+        self.read(move |view| {
             let all = u64::from(spawned) + u64::from(adopted);
             let mut found = Vec::new();
             let mut number = from;
             while number < all && found.len() < limit && number - from < CHILDREN_LOOKED_AT {
-                found.extend(row::<Job>(disk, Space::Jobs, &keys::job(child_id(id, spawned, number)))?);
+                let child = row::<Job>(view, Space::Jobs, &keys::job(child_id(id, spawned, number)))?;
+                found.extend(child.map(|job| (number, job)));
                 number += 1;
             }
             Ok((found, (number < all).then_some(number)))
@@ -46,33 +54,31 @@ impl Embedded {
     }
 
     pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
-        let id = super::records::known_queue(&self.disk()?, &queue)?;
-        self.read(move |disk| {
-            let page = disk.scan(Space::Flows, &keys::round(id, from), &after_prefix(&keys::rounds(id)), limit)?;
-            page.iter()
-                .map(|(key, value)| {
-                    let number = keys::read_round(key).map_or(0, |(_, round)| round);
-                    Ok(RoundRow { number, round: record::decode(Space::Flows, value)? })
-                })
-                .collect()
+        let view = self.view()?;
+        let id = known_queue(&view, &queue)?;
+        let page = view.range(Space::Flows, &keys::round(id, from), &after_prefix(&keys::rounds(id))).take(limit);
+        page.map(|pair| {
+            let (key, value) = pair?;
+            let number = keys::read_round(&key).map_or(0, |(_, round)| round);
+            Ok(RoundRow { number, round: record::decode(Space::Flows, &value)? })
         })
-        .await
+        .collect()
     }
 
     pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
-        self.read(move |disk| linked(disk, &keys::dependencies(id), limit, read_end)).await
+        self.read(move |view| linked(view, &keys::dependencies(id), limit, read_end)).await
     }
 
     pub async fn dependants(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
-        self.read(move |disk| linked(disk, &keys::dependants(id), limit, |_| None)).await
+        self.read(move |view| linked(view, &keys::dependants(id), limit, |_| None)).await
     }
 }
 
 /// Where each queue with rounds is, and what it waits for.
-pub(super) fn courses(disk: &FjallDisk, queues: &[Queue]) -> Result<BTreeMap<QueueName, RoundsView>, DiskError> {
+pub(super) fn courses(view: &View, queues: &[Queue]) -> Result<BTreeMap<QueueName, RoundsView>, DiskError> {
     let mut all: BTreeMap<&QueueName, Course> = BTreeMap::new();
     for queue in queues.iter().filter(|queue| queue.settings.rounds) {
-        all.insert(&queue.name, row(disk, Space::Flows, &keys::course(queue.id))?.unwrap_or_default());
+        all.insert(&queue.name, row(view, Space::Flows, &keys::course(queue.id))?.unwrap_or_default());
     }
     let position = |name: &QueueName| all.get(name).map(Course::position);
     let mut views = BTreeMap::new();
@@ -94,26 +100,20 @@ pub(super) fn courses(disk: &FjallDisk, queues: &[Queue]) -> Result<BTreeMap<Que
 
 /// `gone` reads from a link how a job stood that is no longer there.
 fn linked(
-    disk: &FjallDisk,
+    view: &View,
     prefix: &[u8],
     limit: usize,
     gone: impl Fn(&[u8]) -> Option<State>,
 ) -> Result<Vec<Linked>, DiskError> {
     let mut found = Vec::new();
-    for (key, value) in disk.scan(Space::Links, prefix, &after_prefix(prefix), limit)? {
+    for pair in view.under(Space::Links, prefix).take(limit) {
+        let (key, value) = pair?;
         let Some(id) = keys::last_job(&key) else { continue };
-        let state = match row::<Job>(disk, Space::Jobs, &keys::job(id))? {
+        let state = match row::<Job>(view, Space::Jobs, &keys::job(id))? {
             Some(job) => Some(job.state),
             None => gone(&value),
         };
         found.push(Linked { id, state });
     }
     Ok(found)
-}
-
-fn row<T: serde::de::DeserializeOwned>(disk: &FjallDisk, space: Space, key: &[u8]) -> Result<Option<T>, DiskError> {
-    match disk.get(space, key)? {
-        Some(bytes) => Ok(Some(record::decode(space, &bytes)?)),
-        None => Ok(None),
-    }
 }

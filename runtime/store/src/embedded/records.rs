@@ -5,7 +5,8 @@ use windlass_core::{JobId, NewMark, NewRecord, Queue, QueueName, Record, Refusal
 
 use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::Engine;
-use super::fjall_disk::FjallDisk;
+use super::fjall_disk::View;
+use super::read::row;
 use super::{Embedded, keys, record};
 use crate::{Error, limits};
 
@@ -71,11 +72,11 @@ impl<D: Disk> Engine<D> {
 
 impl Embedded {
     pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
-        self.read(move |disk| match queue_id(disk, &queue)? {
-            Some(id) => read(disk, &keys::record(id, &key)),
+        let view = self.view()?;
+        match queue_id(&view, &queue)? {
+            Some(id) => Ok(row(&view, Space::Records, &keys::record(id, &key))?),
             None => Ok(None),
-        })
-        .await
+        }
     }
 
     /// A page of the records of a queue in the order of their keys, and the key that the next page begins with.
@@ -86,70 +87,51 @@ impl Embedded {
         limit: usize,
         marked_only: bool,
     ) -> Result<(Vec<Record>, Option<String>), Error> {
-        self.read(move |disk| {
-            let Some(id) = queue_id(disk, &queue)? else { return Ok((Vec::new(), None)) };
+        self.read(move |view| {
+            let Some(id) = queue_id(view, &queue)? else { return Ok((Vec::new(), None)) };
             let all = if marked_only { keys::marked(id, "") } else { keys::record(id, "") };
-            let until = after_prefix(&all);
-            let mut start: Vec<u8> = all.iter().copied().chain(from.bytes()).collect();
+            let start: Vec<u8> = all.iter().copied().chain(from.bytes()).collect();
             let (mut found, mut bytes) = (Vec::new(), 0);
-            loop {
-                let page = disk.scan(Space::Records, &start, &until, 64)?;
-                for (key, value) in &page {
-                    let key_text = || String::from_utf8_lossy(key.get(all.len()..).unwrap_or_default()).into_owned();
-                    if found.len() >= limit || bytes >= limits::RECORDS_PAGE_BYTES {
-                        return Ok((found, Some(key_text())));
-                    }
-                    let row: Option<Record> = match marked_only {
-                        true => read(disk, &keys::record(id, &key_text()))?,
-                        false => Some(record::decode(Space::Records, value)?),
-                    };
-                    if let Some(row) = row.filter(|row| !marked_only || row.mark.is_some()) {
-                        bytes += row.value.len();
-                        found.push(row);
-                    }
+            for pair in view.range(Space::Records, &start, &after_prefix(&all)) {
+                let (key, value) = pair?;
+                let text = key_text(&key, &all);
+                if found.len() >= limit || bytes >= limits::RECORDS_PAGE_BYTES {
+                    return Ok((found, Some(text)));
                 }
-                match page.last() {
-                    Some((last, _)) if page.len() == 64 => {
-                        start = last.to_vec();
-                        start.push(0);
-                    }
-                    _ => return Ok((found, None)),
-                }
+                let record: Option<Record> = match marked_only {
+                    true => row(view, Space::Records, &keys::record(id, &text))?,
+                    false => Some(record::decode(Space::Records, &value)?),
+                };
+                bytes += record.as_ref().map_or(0, |record| record.value.len());
+                found.extend(record);
             }
+            Ok((found, None))
         })
         .await
     }
-
-    /// The jobs whose records of this queue are marked.
-    pub(super) fn marked_jobs(disk: &FjallDisk, queue: u32) -> Result<Vec<JobId>, DiskError> {
-        let mut marked = Vec::new();
-        let all = keys::marked(queue, "");
-        disk.each(Space::Records, &all, &mut |key, _| {
-            marked.extend(key.get(all.len()..).map(|text| String::from_utf8_lossy(text).into_owned()));
-        })?;
-        let mut jobs = Vec::with_capacity(marked.len());
-        for key in marked {
-            jobs.extend(read(disk, &keys::record(queue, &key))?.map(|row: Record| row.job));
-        }
-        Ok(jobs)
-    }
 }
 
-pub(super) fn queue_id(disk: &FjallDisk, queue: &QueueName) -> Result<Option<u32>, DiskError> {
-    match disk.get(Space::Queues, queue.as_bytes())? {
-        Some(bytes) => Ok(Some(record::decode::<Queue>(Space::Queues, &bytes)?.id)),
-        None => Ok(None),
+/// The jobs whose records of this queue are marked.
+pub(super) fn marked_jobs(view: &View, queue: u32) -> Result<Vec<JobId>, DiskError> {
+    let all = keys::marked(queue, "");
+    let mut jobs = Vec::new();
+    for pair in view.under(Space::Records, &all) {
+        let key = key_text(&pair?.0, &all);
+        jobs.extend(row::<Record>(view, Space::Records, &keys::record(queue, &key))?.map(|record| record.job));
     }
+    Ok(jobs)
+}
+
+/// What follows what all keys of their kind begin with.
+fn key_text(key: &[u8], all: &[u8]) -> String {
+    String::from_utf8_lossy(key.get(all.len()..).unwrap_or_default()).into_owned()
+}
+
+fn queue_id(view: &View, queue: &QueueName) -> Result<Option<u32>, DiskError> {
+    Ok(row::<Queue>(view, Space::Queues, queue.as_bytes())?.map(|queue| queue.id))
 }
 
 /// Says which queue is not there.
-pub(super) fn known_queue(disk: &FjallDisk, queue: &QueueName) -> Result<u32, Error> {
-    queue_id(disk, queue)?.ok_or_else(|| Refusal::not_found("queue", queue).into())
-}
-
-fn read(disk: &FjallDisk, key: &[u8]) -> Result<Option<Record>, DiskError> {
-    match disk.get(Space::Records, key)? {
-        Some(bytes) => Ok(Some(record::decode(Space::Records, &bytes)?)),
-        None => Ok(None),
-    }
+pub(super) fn known_queue(view: &View, queue: &QueueName) -> Result<u32, Error> {
+    queue_id(view, queue)?.ok_or_else(|| Refusal::not_found("queue", queue).into())
 }

@@ -108,6 +108,12 @@ impl Filter {
         others == Filter::default()
     }
 
+    /// Whether nothing but the payload decides: then it is read before the record.
+    pub fn is_of_payloads_alone(&self) -> bool {
+        let others = Filter { payload_contains: None, ..self.clone() };
+        others == Filter::default()
+    }
+
     /// Whether it must look into the payload.
     pub fn reads_payloads(&self) -> bool {
         self.payload_contains.is_some()

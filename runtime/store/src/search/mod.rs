@@ -60,7 +60,49 @@ pub trait Sieve: Send + Sync + fmt::Debug {
 
 pub trait Sift {
     /// Which of these payloads pass, in their order.
-    fn sift(&mut self, payloads: &[Bytes]) -> Result<Vec<bool>, SieveError>;
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError>;
+}
+
+/// Payloads one behind the other in one piece of memory, so that very many small ones cost neither an allocation nor a
+/// write each.
+#[derive(Clone, Debug, Default)]
+pub struct Payloads {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Payloads {
+    /// False when it does not fit: so much at once that the ends could not be told.
+    #[must_use]
+    pub fn push(&mut self, payload: &[u8]) -> bool {
+        let Ok(end) = u32::try_from(self.bytes.len() + payload.len()) else { return false };
+        self.bytes.extend_from_slice(payload);
+        self.ends.push(end);
+        true
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// All of them, and where each ends.
+    pub fn parts(&self) -> (&[u8], &[u32]) {
+        (&self.bytes, &self.ends)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, until)| &self.bytes[from as usize..*until as usize])
+    }
 }
 
 /// The test itself failed: it took too long, or too much memory.

@@ -140,6 +140,68 @@ fn queues_and_schedules_are_operated() {
     assert_eq!(ok(&server, &["schedule", "resume", "nightly"]), "resumed");
     assert_eq!(ok(&server, &["schedule", "remove", "nightly"]), "deleted");
     assert!(fails(&server, &["schedule", "add", "bad", "soon", "q"]).1.contains("five fields"));
+    ok(&server, &["schedule", "add", "hourly", "0 * * * *", "q", "--max-retries", "2", "--unique-key", "k"]);
+    let (_, said) = fails(&server, &["schedule", "add", "hourly", "30 * * * *", "q"]);
+    assert!(said.contains("--replace"), "{said}");
+    let changed = ok_json(&server, &["schedule", "add", "hourly", "30 * * * *", "q", "--replace"]);
+    assert_eq!(
+        (&changed["cron"], &changed["max_retries"], &changed["unique_key"]),
+        (&json!("30 * * * *"), &json!(2), &json!("k"))
+    );
+    let shown = ok(&server, &["queue", "show", "reports"]);
+    assert!(shown.starts_with("queue") && shown.contains("\npending "), "{shown}");
+}
+
+#[test]
+fn everything_that_a_producer_can_say_can_be_said_on_the_command_line() {
+    let server = Server::start();
+    let flags = [
+        "enqueue",
+        "q",
+        "--retry-backoff",
+        "linear",
+        "--retry-base-delay",
+        "2s",
+        "--retry-max-delay",
+        "1m",
+        "--unique-key",
+        "k",
+        "--unique-period",
+        "1h",
+        "--expire-after",
+        "2h",
+        "--attempt-timeout",
+        "30s",
+        "--stall-timeout",
+        "10s",
+        "--max-duration",
+        "1d",
+        "--ttl",
+        "3d",
+        "--target-worker",
+        "ann",
+        "--with",
+        r#"{"agent": {"max_iterations": 3}}"#,
+    ];
+    let job = server.job(&ok(&server, &flags));
+    for (field, value) in [
+        ("retry_backoff", json!("linear")),
+        ("retry_base_delay", json!("2s")),
+        ("retry_max_delay", json!("1m")),
+        ("unique_period", json!(3600)),
+        ("expire_after", json!("2h")),
+        ("attempt_timeout", json!("30s")),
+        ("stall_timeout", json!("10s")),
+        ("max_duration", json!("1d")),
+        ("ttl", json!("3d")),
+        ("target_worker", json!("ann")),
+    ] {
+        assert_eq!(job[field], value, "{field}: {job:#}");
+    }
+    assert_eq!(job["agent"]["max_iterations"], 3);
+    let once = ok(&server, &["enqueue", "q", "--idempotency-key", "abc"]);
+    assert_eq!(ok(&server, &["enqueue", "q", "--idempotency-key", "abc"]), once);
+    assert!(fails(&server, &["enqueue", "q", "--with", "[1]"]).1.contains("JSON object"));
 }
 
 #[test]
@@ -155,6 +217,11 @@ fn the_server_is_looked_at_as_a_whole() {
     assert!(ok(&server, &["worker", "list"]).contains("w1"));
     let checks = ok_json(&server, &["doctor", "--data", server.data().path().to_str().expect("a path")]);
     assert_eq!((&checks["checks"][0]["check"], &checks["checks"][0]["ok"]), (&json!("server"), &json!(true)));
+    for language in ["rust", "python", "js and ts", "go", "c"] {
+        let name = format!("handlers in {language}");
+        let check = checks["checks"].as_array().and_then(|all| all.iter().find(|one| one["check"] == name.as_str()));
+        assert!(check.is_some_and(|check| !check["message"].as_str().unwrap_or_default().is_empty()), "{name}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         assert!(ok(&server, &["completion", shell]).contains("windlass"));
     }
@@ -167,6 +234,16 @@ fn errors_say_what_to_do_next() {
     assert!(ok(&server, &["queue", "list", "--api-key", "a-key-for-the-tests"]).starts_with("QUEUE"));
     let (status, said) = fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-for-the-tests"]);
     assert!(status == Some(1) && said.contains("not JSON"), "{said}");
+    for (arguments, next) in [
+        (["queue", "show", "nosuch"], "windlass queue list"),
+        (["job", "get", "nosuch"], "windlass search"),
+        (["schedule", "next", "nosuch"], "windlass schedule list"),
+        (["plugin", "show", "nosuch"], "windlass plugin list"),
+        (["webhook", "remove", "nosuch"], "windlass webhook list"),
+    ] {
+        let (_, said) = fails(&server, &[&arguments[..], &["--api-key", "a-key-for-the-tests"]].concat());
+        assert!(said.contains(next), "{arguments:?}: {said}");
+    }
     let (_, said) = fails(&server, &["queue", "list", "--url", "http://127.0.0.1:9"]);
     assert!(said.contains("windlass serve") && said.contains("WINDLASS_URL"), "{said}");
 }

@@ -1,22 +1,135 @@
-//! Every command in the documentation works as it stands there.
+//! Every command in the documentation works as it stands there. [`DOCUMENTS`] says how each document is tried; one with commands that
+//! is not in it fails a test.
 
-use std::path::Path;
-use std::process::Command;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use windlass_e2e::{Server, windlass};
 
-/// Runs each `curl` and `windlass` line of a document in order, on one server. An id in a line stands for the job enqueued last.
+/// How the commands of a document are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// In order, on one server.
+    OnAServer,
+    /// In a folder with a component, a payload and what else they name.
+    InAFolder,
+    /// They make and build plugins: those whose tools are there.
+    Building,
+    /// They take minutes, or are what runs this test: only that there is such a command.
+    InForm,
+}
+
+const DOCUMENTS: [(&str, How); 13] = [
+    ("README.md", How::OnAServer),
+    ("CONTRIBUTING.md", How::InForm),
+    ("docs/http-api.md", How::OnAServer),
+    ("docs/flows.md", How::OnAServer),
+    ("docs/plugins.md", How::OnAServer),
+    ("docs/sandbox.md", How::InAFolder),
+    ("docs/performance.md", How::InForm),
+    ("docs/plugin-guide.md", How::Building),
+    ("guest-sdk/c/README.md", How::InForm),
+    ("guest-sdk/go/README.md", How::InForm),
+    ("guest-sdk/js/README.md", How::InForm),
+    ("guest-sdk/python/README.md", How::InForm),
+    ("guest-sdk/rust/README.md", How::InForm),
+];
+
+/// With these words commands begin.
+const PROGRAMS: [&str; 12] =
+    ["windlass", "curl", "make", "cargo", "python3", "pip", "npm", "node", "go", "rustup", "bash", "git"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The lines of a document's code blocks that are commands, without a prompt before them.
+fn commands(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+            continue;
+        }
+        let command = line.strip_prefix("$ ").unwrap_or(line);
+        let mut words = command.split(' ').skip_while(|word| word.starts_with("WINDLASS_") && word.contains('='));
+        let (program, next) = (words.next().unwrap_or_default(), words.next());
+        // A line of code may begin with such a word too.
+        if inside && PROGRAMS.contains(&program) && next.is_some_and(|next| next != "=") {
+            found.push(command.to_owned());
+        }
+    }
+    found
+}
+
+/// All documents below a folder.
+fn documents(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if path.is_dir() && !name.starts_with('.') && !["target", "node_modules", "windlass-data"].contains(&&*name) {
+            documents(&path, found);
+        } else if name.ends_with(".md") {
+            let relative = path.strip_prefix(root()).expect("below the root");
+            found.push(relative.to_string_lossy().into_owned());
+        }
+    }
+}
+
+#[test]
+fn no_document_has_commands_that_nothing_tries() {
+    let mut all = Vec::new();
+    documents(&root(), &mut all);
+    assert!(all.len() > 20, "{all:?}");
+    for document in all {
+        let known = DOCUMENTS.iter().any(|(name, _)| *name == document);
+        assert!(
+            known || commands(&document).is_empty(),
+            "{document} has commands: say in DOCUMENTS how they are tried"
+        );
+    }
+    for (document, _) in DOCUMENTS {
+        assert!(!commands(document).is_empty(), "{document} has no commands any more");
+    }
+}
+
+/// Runs a line of a shell, with our program where it says `windlass`.
+fn shell(command: &str, folder: &Path, server: Option<&Server>) -> Output {
+    let script = match command.strip_prefix("windlass ") {
+        Some(rest) => format!("{:?} {rest}", windlass().get_program()),
+        None if command.starts_with("curl ") => format!("{command} --silent --show-error --fail-with-body"),
+        None => command.to_owned(),
+    };
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).current_dir(folder);
+    if let Some(server) = server {
+        shell.env("WINDLASS_URL", server.url(""));
+    }
+    shell.output().expect("there is a bash")
+}
+
+#[track_caller]
+fn went_well(line: &str, output: &Output) -> String {
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{line}\n{answer}{}", String::from_utf8_lossy(&output.stderr));
+    answer
+}
+
+/// Runs all commands of a document in order. An id in a line stands for the job enqueued last, and a digest for a second version.
 #[track_caller]
 fn commands_work(document: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join(document)).expect("the document");
+    let root = root();
     let server = Server::start();
     server.upload("digest", "demo.digest");
+    let second = second_version(&server);
     let mut job = String::new();
-    let mut commands = 0;
-    for line in text.lines().filter(|line| line.starts_with("curl ") || is_ours(line)) {
+    let mut workers = Vec::new();
+    for line in commands(document).iter().filter(|line| !line.starts_with("windlass serve")) {
         let mut command = line.replace("localhost:7070", server.url("").trim_start_matches("http://"));
+        command = command.replace("3fa85f64", &second[..8]);
         if let Ok(folder) = std::env::var("WINDLASS_PLUGINS") {
             command = command.replace("target/plugins", &folder);
         }
@@ -24,78 +137,69 @@ fn commands_work(document: &str) {
             assert!(!job.is_empty(), "no job was enqueued before: {line}");
             command.replace_range(at..at + job.len(), &job);
         }
-        let script = match command.strip_prefix("windlass ") {
-            Some(rest) => format!("{:?} {rest}", windlass().get_program()),
-            None => format!("{command} --silent --show-error --fail-with-body"),
-        };
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &script]).current_dir(&root).env("WINDLASS_URL", server.url(""));
-        let output = shell.output().expect("bash and curl");
-        let answer = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{line}\n{answer}{}", String::from_utf8_lossy(&output.stderr));
-        if let Ok(answer) = serde_json::from_str::<Value>(&answer)
-            && let Some(id) = answer["job_id"].as_str()
-        {
-            id.clone_into(&mut job);
+        if command.starts_with("make ") {
+            went_well(line, &in_form(&command));
+        } else if command.contains("examples/worker.py") {
+            workers.push(Worker::start(&command, &root));
+        } else {
+            let answer = went_well(line, &shell(&command, &root, Some(&server)));
+            if let Ok(answer) = serde_json::from_str::<Value>(&answer)
+                && let Some(id) = answer["job_id"].as_str()
+            {
+                id.clone_into(&mut job);
+            }
         }
-        commands += 1;
     }
-    assert!(commands > 1, "{document} has only {commands} commands");
 }
 
-/// A server is started by the harness, on a port of its own.
-fn is_ours(line: &str) -> bool {
-    line.starts_with("windlass ") && !line.starts_with("windlass serve")
+/// The digest of a version that is stored and not active.
+fn second_version(server: &Server) -> String {
+    let component = windlass_e2e::variant(&windlass_e2e::plugin("digest"), 2);
+    let stored = server.put("/api/v1/plugins/digest?activate=false", &component);
+    assert!(stored.status < 300, "{stored:?}");
+    let plugin = server.get("/api/v1/plugins/digest").body;
+    let versions = plugin["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let other = versions.iter().find(|version| version["version"] != plugin["active"]);
+    other.and_then(|version| version["version"].as_str()).expect("a second version").to_owned()
 }
 
-/// The commands of the plugin guide, for each language whose tools are there: bringing them takes minutes, which is for `make soak`
-/// (WINDLASS_ALL_LANGUAGES=1), as are Rust and Python, which build for half a minute.
+/// A worker that a document starts, until its other commands have been run.
+struct Worker(Child);
+
+impl Worker {
+    fn start(command: &str, root: &Path) -> Worker {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("exec env {command}")]).current_dir(root).stderr(Stdio::null());
+        Worker(shell.spawn().expect("there is a bash"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether there is such a command, without what it takes to run it.
+fn in_form(line: &str) -> Output {
+    let command = line.split(" #").next().unwrap_or_default().trim_end();
+    match command.split_once(' ') {
+        Some(("make", rest)) => shell(&format!("make -n {rest}"), &root(), None),
+        Some(("windlass", rest)) => shell(&format!("windlass {rest} --help"), &root(), None),
+        _ => Command::new("bash").args(["-n", "-c", command]).output().expect("there is a bash"),
+    }
+}
+
 #[test]
-fn the_commands_of_the_plugin_guide_work() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("docs/plugin-guide.md")).expect("the document");
-    let server = Server::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut ran = 0;
-    for line in text.lines().filter(|line| is_ours(line)) {
-        // The first example is in C; all others carry their language.
-        let (_, rest) = line.split_once(" count").unwrap_or_else(|| panic!("not about a plugin called count: {line}"));
-        let word = rest.split(' ').next().unwrap_or_default();
-        if !can_build(word.strip_prefix('-').unwrap_or("c")) {
-            continue;
+fn commands_that_take_minutes_are_there() {
+    for (document, _) in DOCUMENTS.iter().filter(|(_, how)| *how == How::InForm) {
+        for line in commands(document) {
+            went_well(&format!("{document}: {line}"), &in_form(&line));
         }
-        let script = format!("{:?} {}", windlass().get_program(), line.trim_start_matches("windlass "));
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &script]).current_dir(folder.path()).env("WINDLASS_URL", server.url(""));
-        let output = shell.output().expect("bash");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}\n{}{said}", String::from_utf8_lossy(&output.stdout));
-        if line.starts_with("windlass enqueue") {
-            assert!(String::from_utf8_lossy(&output.stdout).contains("55"), "1 + … + 10: {line}\n{said}");
-        }
-        ran += 1;
     }
-    assert!(ran > 0, "no language has its tools here: `make plugins` brings them");
-}
-
-/// Whether building in this language takes seconds here.
-fn can_build(lang: &str) -> bool {
-    if std::env::var_os("WINDLASS_ALL_LANGUAGES").is_some() {
-        return true;
-    }
-    let variable = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
-    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    let ready = |tools: &str| {
-        let entries = cache.as_ref().and_then(|cache| cache.join("windlass").read_dir().ok()).into_iter().flatten();
-        let mut found = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(tools));
-        found.any(|entry| entry.path().join(".ready").exists())
-    };
-    match lang {
-        "c" => ready("zig-"),
-        "js" | "ts" => ready("js-"),
-        "go" => ready("go-") || Command::new("go").arg("version").output().is_ok(),
-        _ => false,
-    }
+    let wrong = in_form("windlass bench engine --no-such-flag");
+    assert!(!wrong.status.success(), "a flag that is not there is noticed");
 }
 
 #[test]
@@ -116,4 +220,74 @@ fn the_commands_of_the_flows_document_work() {
 #[test]
 fn the_commands_of_the_plugins_document_work() {
     commands_work("docs/plugins.md");
+}
+
+#[test]
+fn the_commands_of_the_sandbox_document_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("room");
+    put("plugin.wasm", &windlass_e2e::plugin("digest"));
+    put("order.json", br#"{"text": "hello"}"#);
+    std::fs::create_dir(folder.path().join("data")).expect("room");
+    for line in commands("docs/sandbox.md") {
+        // The value of a secret comes from the environment.
+        let output = shell(&format!("export token=a-long-and-random-value; {}", ours(&line)), folder.path(), None);
+        let answer = went_well(&line, &output);
+        assert!(answer.contains("2cf24dba"), "the digest of hello: {line}\n{answer}");
+    }
+}
+
+/// A line with the program under test in it.
+fn ours(line: &str) -> String {
+    let rest = line.strip_prefix("windlass ").unwrap_or_else(|| panic!("not a command of ours: {line}"));
+    format!("{:?} {rest}", windlass().get_program())
+}
+
+/// The commands of the plugin guide, for each language whose tools are there: bringing them takes minutes, which is for `make soak`
+/// (WINDLASS_ALL_LANGUAGES=1), as are Rust and Python, which build for half a minute.
+#[test]
+fn the_commands_of_the_plugin_guide_work() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    // `plugin new NAME --lang LANG` says in which language the plugin of that name is.
+    let mut languages: BTreeMap<String, String> = BTreeMap::new();
+    let mut ran = 0;
+    for (document, _) in DOCUMENTS.iter().filter(|(_, how)| *how == How::Building) {
+        for line in commands(document) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let ["windlass", "plugin", "new", name, "--lang", lang, ..] = words[..] {
+                languages.insert(name.to_owned(), lang.to_owned());
+            }
+            let lang = words.iter().find_map(|word| languages.get(*word));
+            if !can_build(lang.unwrap_or_else(|| panic!("not about a plugin that was made before: {line}"))) {
+                continue;
+            }
+            let answer = went_well(&line, &shell(&line, folder.path(), Some(&server)));
+            if line.starts_with("windlass enqueue") {
+                assert!(answer.contains("55"), "1 + … + 10: {line}\n{answer}");
+            }
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no language has its tools here: `make plugins` brings them");
+}
+
+/// Whether building in this language takes seconds here.
+fn can_build(lang: &str) -> bool {
+    if std::env::var_os("WINDLASS_ALL_LANGUAGES").is_some() {
+        return true;
+    }
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let ready = |tools: &str| {
+        let entries = cache.as_ref().and_then(|cache| cache.join("windlass").read_dir().ok()).into_iter().flatten();
+        let mut found = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(tools));
+        found.any(|entry| entry.path().join(".ready").exists())
+    };
+    match lang {
+        "c" => ready("zig-"),
+        "js" | "ts" => ready("js-"),
+        "go" => ready("go-") || Command::new("go").arg("version").output().is_ok(),
+        _ => false,
+    }
 }

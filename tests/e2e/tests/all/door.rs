@@ -123,6 +123,7 @@ fn a_storm_of_fetches_on_one_queue_is_turned_away_and_others_are_not() {
     });
     assert_eq!(refused.body["code"], "OVERLOADED", "{refused:?}");
     assert!(refused.body["retry_after_ms"].as_u64().is_some_and(|wait| wait > 0), "{refused:?}");
+    assert!(refused.retry_after.as_ref().and_then(|wait| wait.parse::<u64>().ok()) > Some(0), "{refused:?}");
     assert_eq!(fetch(&server, "third", "other", 0).status, 204, "another queue does not notice");
     server.enqueue(&json!({"queue": "q"}));
     let mut answer = [0; 15];

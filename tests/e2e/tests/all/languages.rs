@@ -23,6 +23,7 @@ fn every_language_does_the_same() {
 
     each(|lang, _| results(&server, lang));
     each(|lang, _| failures(&server, lang));
+    each(|lang, _| joins(&server, lang));
     each(|lang, _| permissions(&server, lang, &page));
     each(|lang, _| live_progress(&server, lang));
     each(|lang, _| cancels(&server, lang));
@@ -79,6 +80,25 @@ fn failures(server: &Server, lang: &str) {
     }
     let job = run(json!({"mode": "no-such-mode"}));
     assert_eq!(job["errors"].as_array().map(Vec::len), Some(1), "{lang}: an unknown mode is final: {job:#}");
+}
+
+/// Starts children, waits for them without a place of its own, and reads what came of them.
+fn joins(server: &Server, lang: &str) {
+    let join = |bad: u64, on_failure: &str| {
+        let order = json!({
+            "mode": "join", "queue": queue(lang), "count": 3, "bad": bad, "text": UNICODE, "on_failure": on_failure,
+        });
+        enqueue(server, lang, order)
+    };
+    let job = server.wait_for(&join(0, "fail"), "completed");
+    let texts = json!({"total": 3, "completed": 3, "dead": 0, "texts": [UNICODE, UNICODE, UNICODE]});
+    assert_eq!(job["result"], texts, "{lang}");
+    assert_eq!((&job["attempt"], &job["errors"]), (&json!(2), &json!([])), "{lang}: a wait is charged to nobody");
+
+    let job = server.wait_for(&join(1, "continue"), "completed");
+    assert_eq!(job["result"], json!({"total": 3, "completed": 2, "dead": 1, "texts": [UNICODE, UNICODE]}), "{lang}");
+    let job = server.wait_for(&join(1, "fail"), "dead");
+    assert_eq!(job["attempt"], 1, "{lang}: it is not run again: {job:#}");
 }
 
 fn permissions(server: &Server, lang: &str, page: &str) {

@@ -1,11 +1,10 @@
 //! Secrets reach the plugins that are granted them, and nobody else.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::json;
-use windlass_e2e::{Data, Server, eventually, plugin, windlass};
+use windlass_e2e::{Data, Server, eventually, files_holding, plugin, windlass};
 
 const SECRET: &str = "hunter2-5up3r-s3cr3t-t0k3n";
 const MANIFEST: &str = "[capabilities]\nsecrets = [\"token\"]";
@@ -19,20 +18,6 @@ fn server_with_secret(data: &Data) -> Server {
     child.stdin.take().expect("a pipe").write_all(format!("{SECRET}\n").as_bytes()).expect("it reads");
     assert!(child.wait().expect("our own child").success());
     server
-}
-
-/// All files below a folder that hold these bytes.
-fn holding(folder: &Path, needle: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(holding(&path, needle));
-        } else if std::fs::read(&path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle)) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
 }
 
 #[test]
@@ -73,7 +58,7 @@ fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shows_nowhere() {
 
     let (_, said, data) = server.stop();
     assert!(!said.contains(SECRET), "the server's log");
-    assert_eq!(holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
+    assert_eq!(files_holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
 
     // It is still there after a restart.
     let server = Server::start_on(&data, &[]);

@@ -5,12 +5,15 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
+use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
-use windlass_e2e::{DEADLINE, Data, Server, eventually};
+use sha2::Sha256;
+use windlass_e2e::{DEADLINE, Data, Server, eventually, files_holding};
 
 /// One delivery as it came.
 struct Delivery {
     headers: Vec<(String, String)>,
+    bytes: Vec<u8>,
     body: Value,
 }
 
@@ -55,7 +58,7 @@ fn receive(mut stream: TcpStream, status: u16) -> Option<Delivery> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok()?;
-    Some(Delivery { headers, body: serde_json::from_slice(&body).expect("JSON") })
+    Some(Delivery { headers, body: serde_json::from_slice(&body).expect("JSON"), bytes: body })
 }
 
 fn next(deliveries: &Receiver<Delivery>) -> Delivery {
@@ -129,6 +132,45 @@ fn after_a_restart_it_goes_on_where_it_was() {
     eventually("it is counted", || (server.get("/api/v1/webhooks").body[0]["delivered"] == 1).then_some(()));
 }
 
+/// What a receiver computes to hold against `X-Windlass-Signature`.
+fn signature(secret: &str, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key of any length");
+    mac.update(body);
+    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={hex}")
+}
+
+#[test]
+fn the_secret_of_a_webhook_is_sealed_and_signs_after_a_restart_too() {
+    const SECRET: &str = "b3tw33n-us-and-the-r3c3iver";
+    let data = Data::new();
+    let server = Server::start_on(&data, PRIVATE);
+    let (url, deliveries) = address(&[]);
+    let hook = json!({"url": url, "events": ["enqueued"], "secret": SECRET});
+    assert_eq!(server.post("/api/v1/webhooks", &hook).status, 201);
+    server.enqueue(&json!({"queue": "q"}));
+    let delivery = next(&deliveries);
+    assert_eq!(delivery.header("x-windlass-signature"), Some(signature(SECRET, &delivery.bytes).as_str()));
+    let (_, said, data) = server.stop();
+    assert!(!said.contains(SECRET), "the server's log");
+    assert_eq!(files_holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
+
+    let server = Server::start_on(&data, PRIVATE);
+    let id = server.enqueue(&json!({"queue": "q"}));
+    let delivery = std::iter::from_fn(|| Some(next(&deliveries))).find(|delivery| delivery.body["job_id"] == json!(id));
+    let delivery = delivery.expect("it is told");
+    assert_eq!(delivery.header("x-windlass-signature"), Some(signature(SECRET, &delivery.bytes).as_str()));
+    server.stop();
+
+    let key = data.path().join("secrets.key");
+    std::fs::write(&key, "ab".repeat(32)).expect("another key");
+    let refused = Server::try_start(&data, PRIVATE).expect_err("it is another key");
+    assert!(refused.said.contains("the secret of the webhook `hook_"), "{}", refused.said);
+    std::fs::remove_file(&key).expect("it goes");
+    let refused = Server::try_start(&data, PRIVATE).expect_err("there is no key");
+    assert!(refused.said.contains("secrets are stored (1 of them)"), "{}", refused.said);
+}
+
 #[test]
 fn inner_addresses_and_other_nonsense_are_refused_with_words() {
     let server = Server::start();
@@ -139,6 +181,7 @@ fn inner_addresses_and_other_nonsense_are_refused_with_words() {
         (json!({"url": "ftp://example.com/"}), "https://example.com/hooks"),
         (json!({"url": "https://example.com/", "events": ["finished"]}), "completed"),
         (json!({"url": "https://example.com/", "retry_limit": 99}), "retry_limit"),
+        (json!({"url": "https://example.com/", "secret": ""}), "secret"),
     ] {
         let answer = server.post("/api/v1/webhooks", &hook);
         assert_eq!(answer.status, 400, "{hook}: {answer:?}");

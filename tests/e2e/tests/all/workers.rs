@@ -56,6 +56,29 @@ fn a_worker_fetches_beats_and_acks() {
 }
 
 #[test]
+fn a_worker_is_known_by_what_it_holds_also_after_a_restart() {
+    let server = Server::start();
+    let id = server.enqueue(&json!({"queue": "q"}));
+    fetch(&server);
+    // The form of a heartbeat that does not name the worker, and a fetch that does not name its host.
+    server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w", "timeout": 0}));
+    let first = server.get("/api/v1/workers").body[0].clone();
+    assert_eq!((&first["hostname"], &first["jobs"]), (&json!("h"), &json!([id])));
+    let heard = |server: &Server| server.get("/api/v1/workers").body[0]["last_heartbeat"].as_str().map(str::to_owned);
+    let before = heard(&server);
+    windlass_e2e::eventually("the heartbeat shows", || {
+        server.post("/api/v1/heartbeat", &json!({"jobs": {&id: {}}}));
+        (heard(&server) > before).then_some(())
+    });
+    let server = Server::start_on(&server.kill_9(), &[]);
+    let worker = server.get("/api/v1/workers").body[0].clone();
+    assert_eq!(
+        (&worker["id"], &worker["hostname"], &worker["queues"], &worker["jobs"]),
+        (&json!("w"), &json!("h"), &json!(["q"]), &json!([id]))
+    );
+}
+
+#[test]
 fn a_fail_says_what_comes_next_and_a_hand_back_costs_nothing() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q", "max_retries": 2, "retry_backoff": "none"}));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::{Child, Context, Error, Level, Result, http};
+use windlass::{Child, ChildState, Context, Error, Level, OnFailure, Result, http};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -18,6 +18,8 @@ struct Order {
     ms: u64,
     queue: String,
     count: u64,
+    bad: u64,
+    on_failure: String,
     name: String,
     url: String,
 }
@@ -43,6 +45,7 @@ fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
             }
             Ok(json!({ "spawned": order.count }))
         }
+        "join" => join(ctx, &order),
         "config" => Ok(json!({ "value": ctx.config(&order.name) })),
         "secret" => Ok(json!({ "value": ctx.secret(&order.name)? })),
         "fetch" => {
@@ -65,6 +68,32 @@ fn steps(ctx: &mut Context, order: &Order) -> Result<Value> {
         ctx.checkpoint(&step)?;
     }
     Ok(json!({ "steps": order.steps, "ran": order.steps - from, "from": from, "attempt": ctx.job().attempt }))
+}
+
+fn join(ctx: &mut Context, order: &Order) -> Result<Value> {
+    let Some(counts) = ctx.joined() else {
+        for n in 0..order.count {
+            let mode = if n < order.bad { "fatal" } else { "echo" };
+            ctx.spawn(Child::new(&order.queue, &json!({ "mode": mode, "text": order.text }))?)?;
+        }
+        let on_failure = match order.on_failure.as_str() {
+            "continue" => OnFailure::Continue,
+            "cancel" => OnFailure::Cancel,
+            _ => OnFailure::Fail,
+        };
+        return ctx.wait_for_children(on_failure, &order.count);
+    };
+    if ctx.state::<u64>()? != Some(order.count) {
+        return Err(Error::fatal("the state that the wait saved is not there"));
+    }
+    let mut texts = Vec::new();
+    for child in ctx.children() {
+        let child = child?;
+        if child.state == ChildState::Completed {
+            texts.push(child.result::<Value>()?["text"].clone());
+        }
+    }
+    Ok(json!({ "total": counts.total, "completed": counts.completed, "dead": counts.dead, "texts": texts }))
 }
 
 windlass::handlers! { _ => conform }

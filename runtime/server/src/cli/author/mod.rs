@@ -11,7 +11,7 @@ mod new;
 mod project;
 mod push;
 mod templates;
-mod tools;
+pub(super) mod tools;
 
 pub use build::Build;
 pub use dev::Dev;

@@ -43,6 +43,13 @@ pub fn cache() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Whether tools whose folder begins so have been installed.
+pub fn are_kept(name: &str) -> bool {
+    let entries = cache().ok().and_then(|cache| fs::read_dir(cache).ok()).into_iter().flatten().flatten();
+    let mut named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name));
+    named.any(|entry| entry.path().join(".ready").exists())
+}
+
 /// A folder of tools that `make` fills once. A second call at the same time waits for the first; half a folder is made anew.
 fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
     let cache = cache()?;
@@ -102,7 +109,7 @@ pub fn short_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn python(why: &str) -> anyhow::Result<PathBuf> {
+pub fn python(why: &str) -> anyhow::Result<PathBuf> {
     for name in ["python3", "python"] {
         let version = ask(Command::new(name).args(["-c", "import sys; print(sys.version_info >= (3, 9))"]));
         if version.as_deref() == Some("True") {

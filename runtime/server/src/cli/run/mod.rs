@@ -124,6 +124,7 @@ impl Run {
             created_at_ms: now.millis(),
             started_at_ms: now.millis(),
             children_committed: terminal.children_committed(),
+            joined: None,
             limits: kit.limits,
             permissions: kit.permissions,
             reuse: None,
@@ -151,6 +152,7 @@ impl Run {
     /// What came of it, and the status to end with.
     fn report(&self, terminal: &Terminal, ended: Ended) -> anyhow::Result<ExitCode> {
         let Ended { outcome, children, usage } = ended;
+        let fresh = children.len();
         let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
         let mut told = json!({ "usage": shown_usage(&usage) });
         let state = match outcome {
@@ -158,6 +160,11 @@ impl Run {
                 terminal.completed()?;
                 told["result"] = shown(result, terminal);
                 "completed"
+            }
+            Outcome::Waiting(wait) => {
+                terminal.waits(wait.checkpoint, fresh)?;
+                told["waits_for"] = json!({"count": children.len()});
+                "blocked"
             }
             Outcome::Failed { error, backtrace, .. } => {
                 told["error"] = json!(terminal.clean(error));
@@ -184,6 +191,9 @@ impl Run {
         } else {
             describe(&told)?;
         }
+        if state == "blocked" {
+            return Ok(ExitCode::SUCCESS);
+        }
         watching::exit_code(state).context("a job ends in one of three states")
     }
 }
@@ -192,6 +202,11 @@ impl Run {
 fn describe(told: &Value) -> anyhow::Result<()> {
     for child in told["children"].as_array().into_iter().flatten() {
         eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
+    }
+    if let Some(count) = told["waits_for"]["count"].as_u64() {
+        eprintln!(
+            "it waits here until its {count} children have ended: a server would run them, and then go on with it"
+        );
     }
     let usage = &told["usage"];
     eprintln!(

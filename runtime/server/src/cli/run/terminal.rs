@@ -53,6 +53,20 @@ impl Terminal {
         self.saves().file.as_ref().map_or(Ok(()), StateFile::remove)
     }
 
+    /// The job waits for its children: the next run goes on from here.
+    pub fn waits(&self, checkpoint: Option<Checkpoint>, children: usize) -> std::io::Result<()> {
+        let mut saves = self.saves();
+        let children = u32::try_from(children).unwrap_or(u32::MAX);
+        match &checkpoint {
+            Some(checkpoint) => saves.kept.save(checkpoint, children),
+            None => saves.kept.children += children,
+        }
+        let kept = saves.kept.clone();
+        let Some(file) = saves.file.as_mut() else { return Ok(()) };
+        file.kept = kept;
+        file.write()
+    }
+
     pub fn clean(&self, text: String) -> String {
         self.blot.clean(text)
     }

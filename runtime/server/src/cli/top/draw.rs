@@ -126,7 +126,9 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let lines = view.now.workers.iter().map(|worker| {
         let held = worker["jobs"].as_array().map_or(0, Vec::len);
         let drains = if worker["draining"] == true { "  draining" } else { "" };
-        Line::raw(format!("{}@{}  {held} jobs{drains}", text(&worker["id"]), text(&worker["hostname"])))
+        let host = Some(text(&worker["hostname"])).filter(|host| !host.is_empty());
+        let host = host.map_or_else(String::new, |host| format!("@{host}"));
+        Line::raw(format!("{}{host}  {held} jobs{drains}", text(&worker["id"])))
     });
     let list = Paragraph::new(lines.collect::<Vec<_>>()).block(titled("workers", view.now.workers.len()));
     frame.render_widget(list, area);

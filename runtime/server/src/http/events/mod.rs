@@ -230,11 +230,14 @@ pub async fn wait(
     let deadline = Instant::now() + wait_time(query.timeout.as_deref())?;
     let mut live = api.hub.watch_job(id);
     loop {
-        let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+        let store = api.store.frozen()?;
+        let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
         let timed_out = !job.is_ended() && Instant::now() >= deadline;
         if job.is_ended() || timed_out {
-            return Ok(Json(Waited { job: job_view::whole(&api.store, job).await?, timed_out }));
+            return Ok(Json(Waited { job: job_view::whole(&store, job).await?, timed_out }));
         }
+        // A view is not to be kept while nothing is read.
+        drop(store);
         let ended = async {
             // An error means that some events were missed: the record tells.
             while let Ok(told) = live.recv().await {

@@ -94,7 +94,7 @@ pub async fn upload(
     let swap = swap::parse(query.swap.as_deref(), query.deadline.as_deref())?;
     let swap = query.activate.unwrap_or(true).then_some(swap);
     let smaller = "build the component for size and without debug information";
-    let bytes = read::read(request, limits::COMPONENT, smaller).await?;
+    let bytes = read::read(request, &api, limits::COMPONENT, smaller).await?;
     let uploaded = api.registry.upload(name, Upload { bytes, manifest, queues, by, swap }).await?;
     let status = if uploaded.new_version { StatusCode::CREATED } else { StatusCode::OK };
     let plugin = show_plugin(&api, uploaded.plugin).await?;

@@ -10,11 +10,12 @@ use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId};
 use super::plan::Stop;
 use super::source::Source;
 use super::{Failed, Task};
-use crate::embedded::disk::{DiskError, Space};
+use crate::embedded::disk::{DiskError, Space, Value};
 use crate::embedded::fjall_disk::View;
+use crate::embedded::read::row;
 use crate::embedded::{keys, record};
 use crate::limits;
-use crate::search::{Place, Search, Sift};
+use crate::search::{Payloads, Place, Search, Sift};
 
 /// What is kept of what passes.
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +106,20 @@ pub struct Judge<'a> {
     errors: Option<Finder<'a>>,
     sift: Option<Box<dyn Sift>>,
     /// Those that wait for the sieve, with their payloads.
-    waiting: Vec<(Place, JobId)>,
-    payloads: Vec<Bytes>,
-    bytes: usize,
+    waiting: Vec<Waiting>,
+    payloads: Payloads,
+    /// Records that were read because the payload may pass, or does.
+    pub records: usize,
+}
+
+/// One whose payload waits for the sieve.
+enum Waiting {
+    /// Its record passes.
+    Judged(Place, JobId),
+    /// Its record is read if the sieve lets it pass.
+    Unread(JobId),
+    /// The same, and the bytes of the record are at hand.
+    Undecoded(Value),
 }
 
 impl<'a> Judge<'a> {
@@ -123,8 +135,8 @@ impl<'a> Judge<'a> {
             errors: search.filter.error_contains.as_deref().map(Finder::new),
             sift: sieve.map(|sieve| sieve.thread()).transpose()?,
             waiting: Vec::new(),
-            payloads: Vec::new(),
-            bytes: 0,
+            payloads: Payloads::default(),
+            records: 0,
         })
     }
 
@@ -161,9 +173,31 @@ impl<'a> Judge<'a> {
 
     /// Reads a job and judges it.
     pub fn look_at(&mut self, id: JobId) -> Result<(), Failed> {
-        let Some(bytes) = self.view.get(Space::Jobs, &keys::job(id))? else { return Ok(()) };
-        let job: Job = record::decode(Space::Jobs, &bytes)?;
-        self.judge(&job, None)
+        match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
+            Some(job) => self.judge(&job, None),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves a job to the sieve, of which the payload may pass and the record has not been looked at.
+    pub fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
+        self.let_wait(Waiting::Undecoded(record), payload)
+    }
+
+    /// Judges a job by its payload first; the record is only read if that passes. A sieve is asked about many at once.
+    pub fn judge_payload(&mut self, id: JobId, payload: Value) -> Result<(), Failed> {
+        let bytes = record::unwrap(Space::Bodies, &payload)?;
+        if !self.may_pass(bytes) {
+            return Ok(());
+        }
+        if self.sift.is_some() {
+            return self.let_wait(Waiting::Unread(id), bytes);
+        }
+        self.records += 1;
+        match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
+            Some(job) => self.judge(&job, Some(unwrapped(payload)?)),
+            None => Ok(()),
+        }
     }
 
     /// Judges a job by its record first, then its errors, then its payload, which may have been read before.
@@ -188,10 +222,17 @@ impl<'a> Judge<'a> {
         if self.sift.is_none() {
             return self.top.add(place, job.id);
         }
-        self.bytes += payload.len();
-        self.waiting.push((place, job.id));
-        self.payloads.push(payload);
-        if self.waiting.len() >= limits::SIEVE_ROWS || self.bytes >= limits::SIEVE_BYTES {
+        self.let_wait(Waiting::Judged(place, job.id), &payload)
+    }
+
+    fn let_wait(&mut self, waiting: Waiting, payload: &[u8]) -> Result<(), Failed> {
+        if !self.payloads.push(payload) {
+            self.sift()?;
+            // Alone it fits: no body is as large as that.
+            let _ = self.payloads.push(payload);
+        }
+        self.waiting.push(waiting);
+        if self.waiting.len() >= limits::SIEVE_ROWS || self.payloads.parts().0.len() >= limits::SIEVE_BYTES {
             self.sift()?;
         }
         Ok(())
@@ -203,11 +244,27 @@ impl<'a> Judge<'a> {
         self.task.check_time()?;
         let passes = sift.sift(&self.payloads)?;
         self.payloads.clear();
-        self.bytes = 0;
-        for ((place, id), passes) in self.waiting.drain(..).zip(passes) {
-            if passes {
-                self.top.add(place, id)?;
+        for (waiting, _) in std::mem::take(&mut self.waiting).into_iter().zip(passes).filter(|(_, passes)| *passes) {
+            match waiting {
+                Waiting::Judged(place, id) => self.top.add(place, id)?,
+                Waiting::Unread(id) => {
+                    self.records += 1;
+                    if let Some(record) = self.view.get(Space::Jobs, &keys::job(id))? {
+                        self.judge_record(&record)?;
+                    }
+                }
+                Waiting::Undecoded(record) => self.judge_record(&record)?,
             }
+        }
+        Ok(())
+    }
+
+    /// A job whose payload passes: the rest is in its record.
+    fn judge_record(&mut self, record: &[u8]) -> Result<(), Failed> {
+        let job: Job = record::decode(Space::Jobs, record)?;
+        let search = &self.task.search;
+        if search.filter.admits(&job) && self.errors_pass(&job)? {
+            self.top.add(Place::of(&job, search.sort, search.order), job.id)?;
         }
         Ok(())
     }
@@ -261,7 +318,7 @@ pub fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError
 }
 
 /// The bytes behind their format version, not copied.
-pub fn unwrapped(value: crate::embedded::disk::Value) -> Result<Bytes, DiskError> {
+pub fn unwrapped(value: Value) -> Result<Bytes, DiskError> {
     record::unwrap(Space::Bodies, &value)?;
     Ok(Bytes::from_owner(value).slice(1..))
 }

@@ -156,9 +156,9 @@ impl Embedded {
     async fn find(&self, task: &Arc<Task>, wanted: Wanted, known: Option<u64>) -> Result<(View, Top), Error> {
         let desk = &self.inner.desk;
         let quick = desk.quick.acquire().await.map_err(|_| Error::Closed)?;
-        let (disk, now) = (self.disk()?, task.clone());
+        let (store, now) = (self.clone(), task.clone());
         let found = on_a_thread_of_its_own(move || {
-            let view = disk.view();
+            let view = store.view()?;
             let found = quickly(&view, &now, wanted, known)?;
             Ok(found.map(|top| (view, top)))
         })
@@ -169,9 +169,9 @@ impl Embedded {
         }
         let _waiting = Waiting::join(&desk.waiting)?;
         let _turn = desk.long.acquire().await.map_err(|_| Error::Closed)?;
-        let (disk, task) = (self.disk()?, task.clone());
+        let (store, task) = (self.clone(), task.clone());
         on_a_thread_of_its_own(move || {
-            let view = disk.view();
+            let view = store.view()?;
             let top = scan::politely(|| at_length(&view, &task, wanted, known))?;
             Ok((view, top))
         })

@@ -202,10 +202,12 @@ fn page(
     let latest =
         search.order == Order::Desc && matches!(search.sort, Sort::CreatedAt | Sort::StartedAt | Sort::CompletedAt);
     let mut attempts = Vec::new();
-    if choice.rows > few as u64 {
+    if choice.answers_alone(search) {
+        // Every row is one that is wanted: no more are read than the page shows.
+        attempts.push((choice.source.clone(), Stop { when: When::Full, rows: usize::MAX }));
+    } else if choice.rows > few as u64 {
         if by_birth && choice.source.is_by_birth() {
-            let rows = if choice.answers_alone(search) { usize::MAX } else { few };
-            attempts.push((choice.source.clone(), Stop { when: When::Full, rows }));
+            attempts.push((choice.source.clone(), Stop { when: When::Full, rows: few }));
         } else if by_birth {
             // If what is wanted is spread evenly among the newest, this is soon over.
             let all: u64 = queues.iter().flat_map(|queue| queue.counts.now).sum();

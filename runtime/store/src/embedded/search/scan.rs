@@ -1,10 +1,10 @@
-//! Searches that look at very many jobs: on threads of their own, at the lowest priority, so that the engine goes first.
+//! Searches that look at very many jobs: on threads of their own that give way to all others, so that the engine goes first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Condvar, Mutex};
 
-use windlass_core::{BodyKind, BodyRef, Job, JobId};
+use windlass_core::{BodyKind, JobId};
 
 use super::judge::{Judge, Top, Wanted, unwrapped};
 use super::source::Source;
@@ -12,6 +12,7 @@ use super::{Failed, Task};
 use crate::embedded::disk::{DiskError, Space, Value};
 use crate::embedded::fjall_disk::{Range, View};
 use crate::embedded::{keys, record};
+use crate::thread::leave_to_all_others;
 
 /// Rows between two looks at the time and at who has nothing to do.
 const STRETCH: usize = 2_048;
@@ -28,8 +29,10 @@ pub fn everything(
 ) -> Result<Top, Failed> {
     let Some((from, until)) = stored_between(view, first, last)? else { return Ok(Top::new(wanted, &task.search)) };
     let ranges = Ranges::new(from.0, until.0, threads);
+    // A sieve costs more than reading a record: one that can rule a job out goes first.
+    let by_payload = task.search.sieve.is_none() || task.search.filter.is_of_payloads_alone();
     on_threads(view, task, wanted, threads, |judge| {
-        let mut payloads_first = judge.reads_payloads();
+        let mut payloads_first = judge.reads_payloads() && by_payload;
         while let Some((from, until)) = ranges.take() {
             let done = judge.task.check_time().and_then(|()| match (judge.reads_payloads(), payloads_first) {
                 (true, true) => by_payloads(judge, from, until),
@@ -37,7 +40,7 @@ pub fn everything(
             });
             match done {
                 Ok(Stretch { next, dense }) => {
-                    payloads_first = !dense;
+                    payloads_first = by_payload && !dense;
                     ranges.give_back(next.map(|next| (next, until)));
                 }
                 Err(failed) => {
@@ -70,6 +73,8 @@ struct Stretch {
 /// Records in a row, and their payloads beside them. Payloads that are files are left to the end.
 fn by_records(judge: &mut Judge<'_>, from: u128, until: u128, payloads: bool) -> Result<Stretch, Failed> {
     let view = judge.view;
+    let search = &judge.task.search;
+    let sieve_alone = search.sieve.is_some() && search.filter.is_of_payloads_alone();
     let mut bodies = Bodies::new(view, from, until);
     let mut passed = 0;
     for (seen, pair) in view.range(Space::Jobs, &from.to_be_bytes(), &after(until)).enumerate() {
@@ -78,27 +83,29 @@ fn by_records(judge: &mut Judge<'_>, from: u128, until: u128, payloads: bool) ->
         if seen >= STRETCH {
             return Ok(Stretch { next: Some(id.0), dense: is_dense(passed, seen) });
         }
-        let job: Job = record::decode(Space::Jobs, &value)?;
         if !payloads {
-            judge.judge(&job, None)?;
+            judge.judge(&record::decode(Space::Jobs, &value)?, None)?;
             continue;
         }
-        if !matches!(job.payload, BodyRef::Inline { .. }) {
+        let Some(payload) = bodies.of(id)? else { continue };
+        let bytes = record::unwrap(Space::Bodies, &payload)?;
+        if !judge.may_pass(bytes) {
             continue;
         }
-        let Some(value) = bodies.of(id)? else { continue };
-        if judge.may_pass(value.get(1..).unwrap_or_default()) {
-            passed += 1;
-            judge.judge(&job, Some(unwrapped(value)?))?;
+        passed += 1;
+        if sieve_alone {
+            judge.leave_to_sieve(value, bytes)?;
+        } else {
+            judge.judge(&record::decode(Space::Jobs, &value)?, Some(unwrapped(payload)?))?;
         }
     }
     Ok(Stretch { next: None, dense: true })
 }
 
-/// Payloads in a row; the record of a job is only read when its payload may pass.
+/// Payloads in a row; the record of a job is only read when its payload passes.
 fn by_payloads(judge: &mut Judge<'_>, from: u128, until: u128) -> Result<Stretch, Failed> {
     let view = judge.view;
-    let mut passed = 0;
+    let records_before = judge.records;
     for (seen, pair) in view.range(Space::Bodies, &from.to_be_bytes(), &after(until)).enumerate() {
         let (key, value) = pair?;
         let (id, kind) = key.split_first_chunk::<16>().ok_or_else(|| nonsense(Space::Bodies))?;
@@ -107,15 +114,9 @@ fn by_payloads(judge: &mut Judge<'_>, from: u128, until: u128) -> Result<Stretch
             continue;
         }
         if seen >= STRETCH {
-            return Ok(Stretch { next: Some(id.0), dense: is_dense(passed, seen) });
+            return Ok(Stretch { next: Some(id.0), dense: is_dense(judge.records - records_before, seen) });
         }
-        if !judge.may_pass(value.get(1..).unwrap_or_default()) {
-            continue;
-        }
-        passed += 1;
-        let Some(bytes) = view.get(Space::Jobs, &keys::job(id))? else { continue };
-        let job: Job = record::decode(Space::Jobs, &bytes)?;
-        judge.judge(&job, Some(unwrapped(value)?))?;
+        judge.judge_payload(id, value)?;
     }
     Ok(Stretch { next: None, dense: false })
 }
@@ -190,7 +191,7 @@ pub fn named(view: &View, task: &Task, source: &Source, wanted: Wanted, threads:
     let mut failed = None;
     let found = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
-            lower_priority();
+            leave_to_all_others();
             let mut block = Vec::with_capacity(BLOCK);
             for entry in source.entries(view, &task.search)? {
                 block.push(entry?.id);
@@ -239,7 +240,7 @@ fn on_threads(
     part: impl Fn(&mut Judge<'_>) -> Result<(), Failed> + Sync,
 ) -> Result<Top, Failed> {
     let one = || {
-        lower_priority();
+        leave_to_all_others();
         let mut judge = Judge::new(view, task, wanted)?;
         part(&mut judge)?;
         judge.finish()
@@ -255,21 +256,15 @@ fn on_threads(
     Ok(top)
 }
 
-/// Does it on a thread that gives way.
+/// Does it on a thread that gives way to all others.
 pub fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Result<T, Failed> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            lower_priority();
+            leave_to_all_others();
             work()
         });
         thread.join().unwrap_or(Err(Failed::Left))
     })
-}
-
-/// Behind everything else on the machine. Lowering one's own priority is always allowed.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 /// What is left to do, in ranges of ids. A thread without one gets half of another's: ids are as dense as jobs came, so

@@ -14,3 +14,4 @@ mod rounds;
 mod schedules;
 mod search;
 mod unique;
+mod views;

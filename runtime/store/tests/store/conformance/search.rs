@@ -7,7 +7,7 @@ use windlass_core::{
     Within, Word,
 };
 use windlass_store::Store;
-use windlass_store::search::{Filter, Order, Place, Search, Sieve, SieveError, Sift, Sort, Span};
+use windlass_store::search::{Filter, Order, Payloads, Place, Search, Sieve, SieveError, Sift, Sort, Span};
 
 use super::house::{House, cancel, done, job, queue, secs};
 use crate::rng::Rng;
@@ -180,8 +180,8 @@ impl Sieve for Even {
 }
 
 impl Sift for Even {
-    fn sift(&mut self, payloads: &[Bytes]) -> Result<Vec<bool>, SieveError> {
-        Ok(payloads.iter().map(|payload| is_even(payload)).collect())
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError> {
+        Ok(payloads.iter().map(is_even).collect())
     }
 }
 

@@ -1,0 +1,161 @@
+//! `children`: waiting for the jobs that this one has started, and reading what came of them, page by page.
+
+use bytes::Bytes;
+
+use super::HostError;
+use crate::attempt::Checkpoint;
+use crate::bindings::windlass::job::{children as wit, types};
+use crate::limits::{CHILDREN_PAGE, CHILDREN_PAGE_BYTES};
+use crate::state::{State, Superseded};
+
+/// How many children a job has had, and how they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChildCounts {
+    pub total: u64,
+    pub completed: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+}
+
+/// One child, as its parent reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildRead {
+    pub ordinal: u32,
+    pub id: String,
+    pub queue: String,
+    pub state: ChildState,
+    /// Absent when there is none, or when it is too large for a page.
+    pub result: Option<Bytes>,
+    pub result_bytes: u64,
+    pub error: Option<String>,
+}
+
+/// Where a child stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildState {
+    Open,
+    Completed,
+    Dead,
+    Cancelled,
+}
+
+/// What a page of children may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLimits {
+    pub children: usize,
+    /// Of all results together. The first child is given whatever it has.
+    pub bytes: usize,
+}
+
+/// Some of the children, by their numbers, and where the next page begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildPage {
+    pub children: Vec<ChildRead>,
+    pub next: Option<u32>,
+}
+
+/// A wait that the guest has asked for. It takes effect when the guest returns ok.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub on_failure: OnChildFailure,
+    /// Replaces the saved state, if there is one.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// What becomes of a job that waits when one of its children dies or is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnChildFailure {
+    Fail,
+    Cancel,
+    Continue,
+}
+
+impl wit::Host for State {
+    fn joined(&mut self) -> wasmtime::Result<Option<wit::Counts>> {
+        self.host_called();
+        Ok(self.joined.map(|counts| wit::Counts {
+            total: counts.total,
+            completed: counts.completed,
+            dead: counts.dead,
+            cancelled: counts.cancelled,
+        }))
+    }
+
+    async fn read(&mut self, start: u32, limit: u32) -> wasmtime::Result<Result<wit::Page, wit::Refusal>> {
+        self.host_called();
+        self.alive();
+        let children = usize::try_from(limit).unwrap_or(CHILDREN_PAGE).clamp(1, CHILDREN_PAGE);
+        let limits = PageLimits { children, bytes: CHILDREN_PAGE_BYTES };
+        self.life.pause();
+        let page = self.host.children(start, limits).await;
+        self.alive();
+        answered(page.map(|page| wit::Page {
+            children: page.children.into_iter().map(wit::Child::from).collect(),
+            next: page.next,
+        }))
+    }
+
+    async fn output(&mut self, ordinal: u32) -> wasmtime::Result<Result<Option<Vec<u8>>, wit::Refusal>> {
+        self.host_called();
+        self.alive();
+        self.life.pause();
+        let result = self.host.child_result(ordinal).await;
+        self.alive();
+        answered(result.map(|bytes| bytes.map(|bytes| bytes.to_vec())))
+    }
+
+    fn wait(
+        &mut self,
+        on_failure: wit::OnFailure,
+        state: Option<types::SavedState>,
+    ) -> wasmtime::Result<Result<(), wit::Refusal>> {
+        self.host_called();
+        self.alive();
+        let limit = self.limits.checkpoint_bytes;
+        if state.as_ref().is_some_and(|saved| saved.state.len() > limit) {
+            return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
+        }
+        let checkpoint = state.map(|saved| Checkpoint { schema: saved.schema, bytes: Bytes::from(saved.state) });
+        self.wait = Some(Wait { on_failure: on_failure.into(), checkpoint });
+        Ok(Ok(()))
+    }
+}
+
+/// What the host said, as the guest hears it.
+fn answered<T>(answer: Result<T, HostError>) -> wasmtime::Result<Result<T, wit::Refusal>> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(HostError::Invalid(reason)) => Ok(Err(wit::Refusal::Invalid(reason))),
+        Err(HostError::Unavailable(reason)) => Ok(Err(wit::Refusal::Unavailable(reason))),
+        Err(HostError::Ended) => Err(Superseded.into()),
+    }
+}
+
+impl From<ChildRead> for wit::Child {
+    fn from(child: ChildRead) -> Self {
+        wit::Child {
+            ordinal: child.ordinal,
+            id: child.id,
+            queue: child.queue,
+            state: match child.state {
+                ChildState::Open => wit::ChildState::Open,
+                ChildState::Completed => wit::ChildState::Completed,
+                ChildState::Dead => wit::ChildState::Dead,
+                ChildState::Cancelled => wit::ChildState::Cancelled,
+            },
+            output: child.result.map(|bytes| bytes.to_vec()),
+            output_bytes: child.result_bytes,
+            error: child.error,
+        }
+    }
+}
+
+impl From<wit::OnFailure> for OnChildFailure {
+    fn from(on_failure: wit::OnFailure) -> Self {
+        match on_failure {
+            wit::OnFailure::Fail => OnChildFailure::Fail,
+            wit::OnFailure::Cancel => OnChildFailure::Cancel,
+            wit::OnFailure::Continue => OnChildFailure::Continue,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A handler in a plugin that waits for its children.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Server, eventually, plugin};
+
+/// The plugin `hostile` with a parent that waits, on a folder of its own.
+fn parent(children: u32, then: &str) -> (Server, String) {
+    let server = Server::start();
+    let manifest = json!({"queues": ["parents"]}).to_string();
+    let answer = server.upload_with("/api/v1/plugins/hostile", &plugin("hostile"), &manifest);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let payload = json!({"try": "wait", "children": children, "then": then});
+    let id = server.enqueue(&json!({"queue": "parents", "payload": payload, "max_retries": 1}));
+    (server, id)
+}
+
+/// Ends one child, as an external worker.
+fn end_child(server: &Server, ack: &Value) {
+    let fetched = server.post("/api/v1/fetch", &json!({"queues": ["more"], "timeout": "10s"}));
+    assert_eq!(fetched.status, 200, "{fetched:?}");
+    let id = fetched.body["job_id"].as_str().expect("an id").to_owned();
+    assert_eq!(server.post(&format!("/api/v1/ack/{id}"), ack).status, 200);
+}
+
+#[test]
+fn a_handler_waits_through_a_crash_and_reads_what_its_children_gave_back() {
+    let (server, id) = parent(3, "complete");
+    let job = server.wait_for(&id, "blocked");
+    assert_eq!((&job["waits_for"]["count"], &job["checkpoint"]), (&json!(3), &json!("begun")), "{job}");
+    assert_eq!((&job["failures"], job["result"].is_null()), (&json!(0), true), "what such a run gives back is ignored");
+    end_child(&server, &json!({"result": 5}));
+    let server = Server::start_on(&server.kill_9(), &[]);
+    assert_eq!(server.job(&id)["state"], "blocked");
+    for result in [6, 7] {
+        end_child(&server, &json!({"result": result}));
+    }
+    let job = server.wait_for(&id, "completed");
+    assert_eq!((&job["result"], &job["attempt"]), (&json!("3 joined, 18 in all, "), &json!(2)), "{job}");
+    assert_eq!((&job["crashes"], &job["failures"]), (&json!(0), &json!(0)), "it waited in no process");
+}
+
+#[test]
+fn a_handler_without_children_goes_on_at_once() {
+    let (server, id) = parent(0, "wait");
+    let job = server.wait_for(&id, "completed");
+    assert_eq!((&job["result"], &job["attempt"]), (&json!("0 joined, 0 in all, "), &json!(2)), "{job}");
+}
+
+#[test]
+fn a_handler_that_fails_after_a_wait_is_dead_and_has_no_children() {
+    for then in ["fail", "trap"] {
+        let (server, id) = parent(2, then);
+        let job = server.wait_for(&id, "dead");
+        assert!(job["errors"][0]["error"].as_str().is_some_and(|error| error.contains("after all")), "{job}");
+        assert_eq!(job.get("children"), None, "{then}: {job}");
+    }
+}
+
+#[test]
+fn to_cancel_a_handler_that_waits_cancels_its_children() {
+    let (server, id) = parent(3, "wait");
+    server.wait_for(&id, "blocked");
+    assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 200);
+    server.wait_for(&id, "cancelled");
+    eventually("its children are cancelled", || {
+        let page = server.get(&format!("/api/v1/jobs/{id}/children")).body;
+        (page["cancelled"] == 3).then_some(())
+    });
+}
