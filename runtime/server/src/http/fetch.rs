@@ -48,6 +48,9 @@ struct Fetched {
     #[schema(value_type = serde_json::Value)]
     checkpoint: Option<Shown>,
     tags: BTreeMap<String, String>,
+    /// Its level, in a queue that runs level by level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round: Option<u32>,
     /// The job waited for its children and they have ended: `GET /jobs/{id}/children` has their results.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<ChildCounts>,
@@ -199,6 +202,7 @@ async fn fetched_job(api: &Api, Assignment { job, token }: Assignment) -> Result
     let children = if joined { children::counts(&api.store, &job).await? } else { None };
     Ok(Fetched {
         children,
+        round: job.round,
         job_id: job.id.to_string(),
         queue: job.queue,
         payload: payload.map(Shown),

@@ -53,6 +53,12 @@ struct Beat<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
+    /// What is noted under keys of the job's queue, in the commit of the checkpoint that comes with it.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    /// Marks on records of any queue, in the same commit.
+    marks: Option<Vec<MarkBody>>,
     lease_token: Option<String>,
 }
 
@@ -105,6 +111,10 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
                 Some(raw) => Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0 }),
                 None => None,
             };
+            let notes = records::notes(beat.records, beat.marks)?;
+            if notes.is_some() && checkpoint.is_none() {
+                return Err(Error::field("records", "records and marks come with a checkpoint: send one with them"));
+            }
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
             asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent, notes }));
         }

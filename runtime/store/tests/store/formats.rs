@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    Body, BodyKind, Command, Failure, JobId, NewJob, PolicyChoice, Priority, Retry, State, Time, Unique, Until, Usage,
-    Within, Word,
+    Body, BodyKind, Command, Failure, JobId, NewJob, NewRecord, Notes, PolicyChoice, Priority, Retry, State, Time,
+    Unique, Until, Usage, Within, Word,
 };
 use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
 
@@ -54,6 +54,7 @@ async fn write(store: &Store) {
     let line = LogLine { at: Time(5), attempt: 1, level: "info".into(), text: "hello".into() };
     store.log(claimed[1].job.id, vec![line]);
     store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
+    write_rounds(store).await;
     let schedule = Schedule {
         name: "nightly".into(),
         queue: "rich".parse().expect("a name"),
@@ -76,10 +77,42 @@ async fn write(store: &Store) {
     store.change_schedule(change).await.expect("stored");
 }
 
+/// A queue with rounds: one that has ended, one that waits, and a record.
+async fn write_rounds(store: &Store) {
+    let walk = "walk".parse::<windlass_core::QueueName>().expect("a name");
+    store.configure(walk.clone(), |settings| settings.rounds = true).await.expect("good settings");
+    store.enqueue(vec![new("walk", b"root")]).await.expect("stored");
+    let by = By::Worker { worker_id: "w".into(), hostname: "h".into() };
+    let claim = Claim { by, queues: vec![walk], count: 1, wait: Duration::ZERO };
+    let root = store.claim(claim).await.expect("claimed").remove(0);
+    let record = NewRecord { key: "a/b".into(), value: b"{}".to_vec() };
+    let done = Command::Complete {
+        word: Word::Of(root.token),
+        result: None,
+        usage: Usage::default(),
+        closing: None,
+        notes: Notes::new(vec![record], Vec::new()),
+    };
+    let child = |ordinal| NewJob {
+        id: Some(JobId::child(root.job.id, ordinal)),
+        parent: Some(root.job.id),
+        delay: Some(Duration::from_secs(9_000)),
+        ..new("walk", b"child")
+    };
+    store.ask(root.job.id, done, vec![child(0)]).await.expect("completed");
+}
+
 async fn read(store: &Store) {
+    let walk = "walk".parse::<windlass_core::QueueName>().expect("a name");
+    let record = store.record(walk.clone(), "a/b".into()).await.expect("reads").expect("it is there");
+    assert_eq!((&record.value[..], record.mark), (&b"{}"[..], None));
+    let rounds = store.rounds(walk, 0, 10).await.expect("reads");
+    let numbers: Vec<_> = rounds.iter().map(|row| (row.number, row.round.completed, row.round.open)).collect();
+    assert_eq!(numbers, [(0, 1, 0), (1, 0, 1)]);
     let list = |state| JobList { queue: None, state: Some(state), limit: 10, offset: 0 };
     let completed = store.jobs(list(State::Completed)).await.expect("lists");
-    let [job] = &completed[..] else { panic!("one completed job, not {}", completed.len()) };
+    let rich: Vec<_> = completed.iter().filter(|job| job.queue.as_str() == "rich").collect();
+    let [job] = &rich[..] else { panic!("one completed job, not {}", rich.len()) };
     assert_eq!((job.priority, job.policy.max_retries, job.scope.as_deref()), (Priority::High, 5, Some("order:7")));
     assert_eq!(store.body(job, BodyKind::Result).await.expect("reads").as_deref(), Some(&b"\"done\""[..]));
     assert_eq!(store.body(job, BodyKind::Payload).await.expect("reads").as_deref(), Some(&b"{\"n\": 1}"[..]));
@@ -87,7 +120,7 @@ async fn read(store: &Store) {
     let errors = store.errors(dead[0].id).await.expect("reads");
     assert_eq!(errors[0].error, "no luck");
     assert_eq!(store.logs(dead[0].id, 0, 10).await.expect("reads")[0].1.text, "hello");
-    assert_eq!(store.jobs(list(State::Scheduled)).await.expect("lists").len(), 1);
+    assert_eq!(store.jobs(list(State::Scheduled)).await.expect("lists").len(), 2);
     assert_eq!(store.schedules().await.expect("lists")[0].cron, "30 2 * * *");
     assert!(!store.events_after(0, 100).await.expect("reads").is_empty());
     // Alive, not only legible: the lock still holds, and a job can be retried.

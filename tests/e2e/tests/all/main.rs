@@ -15,6 +15,7 @@ mod live;
 mod operating;
 mod patience;
 mod plugins;
+mod rounds;
 mod run;
 mod running;
 mod schedules;
