@@ -230,7 +230,10 @@ impl Model {
                     self.pending(&job, event, "had gone", causes);
                 }
                 let job = self.jobs[&id].clone();
-                self.check_waits_for_round(event, &job, *round);
+                // One that is moved counts where it was until it is gone from there.
+                if !causes.reordered(id) {
+                    self.check_waits_for_round(event, &job, *round);
+                }
                 self.move_to(id, State::Blocked, at);
             }
             EventKind::Clearing => {

@@ -334,26 +334,24 @@ impl World {
                 return;
             }
             let mut wishes = Vec::new();
-            for job in open.into_iter().take(6) {
-                let tied =
-                    job.ties.as_ref().is_some_and(|ties| ties.waits_for > 0 || ties.waits_for_children.is_some());
-                match job.state {
-                    State::Active => {
-                        let word = Word::Of(job.run.as_ref().expect("it runs").token);
-                        let (result, usage) = (None, Usage::default());
-                        let done = Command::Complete { word, result, usage, closing: None, notes: None };
-                        wishes.push(self.ask(job.id, done, Vec::new()));
-                    }
-                    State::Blocked if !tied => {}
-                    State::Pending => {}
-                    _ => wishes.push(self.ask(job.id, Command::Cancel { reason: "the end".into() }, Vec::new())),
-                }
+            for job in open.into_iter().filter(|job| acts_on(job)).take(6) {
+                let command = match &job.run {
+                    Some(run) => Command::Complete {
+                        word: Word::Of(run.token),
+                        result: None,
+                        usage: Usage::default(),
+                        closing: None,
+                        notes: None,
+                    },
+                    None => Command::Cancel { reason: "the end".into() },
+                };
+                wishes.push(self.ask(job.id, command, Vec::new()));
             }
             wishes.push(self.claim_for(WORKERS[turn % WORKERS.len()], 20));
             self.calm(wishes);
         }
         let stored = Stored::read(&self.disk);
-        let open: Vec<_> = stored.jobs.values().filter(|job| !job.is_ended()).collect();
+        let open: Vec<_> = stored.jobs.values().filter(|job| !job.is_ended()).map(|job| (job.id, job.state)).collect();
         panic!("these never end: {open:?}");
     }
 
@@ -375,6 +373,16 @@ impl World {
         self.model.begin();
         self.sync(&causes);
         self.take_answers(asked);
+    }
+}
+
+/// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round goes on by itself.
+fn acts_on(job: &windlass_core::Job) -> bool {
+    let tied = job.ties.as_ref().is_some_and(|ties| ties.waits_for > 0 || ties.waits_for_children.is_some());
+    match job.state {
+        State::Active | State::Held | State::Scheduled | State::Retrying => true,
+        State::Blocked => tied && job.clearing().is_none(),
+        State::Pending | State::Completed | State::Dead | State::Cancelled => false,
     }
 }
 
