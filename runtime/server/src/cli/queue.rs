@@ -148,7 +148,7 @@ const LIST: [Column; 10] = [
     ("SERVED BY", "served_by"),
 ];
 
-const QUEUE: [Column; 26] = [
+const QUEUE: [Column; 30] = [
     ("queue", "name"),
     ("served by", "served_by"),
     ("paused", "paused"),
@@ -163,6 +163,10 @@ const QUEUE: [Column; 26] = [
     ("dead", "dead"),
     ("cancelled", "cancelled"),
     ("oldest pending", "oldest_pending_at"),
+    ("rounds", "rounds.state"),
+    ("round", "rounds.round"),
+    ("waits for", "rounds.waits_for"),
+    ("gate", "settings.gate"),
     ("in a second", "enqueued_per_second"),
     ("done a second", "completed_per_second"),
     ("success rate", "stats.success_rate"),
@@ -176,7 +180,7 @@ const QUEUE: [Column; 26] = [
     ("defaults", "settings.defaults"),
     ("retention", "settings.retention"),
 ];
-const SETTINGS: [Column; 7] = [
+const SETTINGS: [Column; 9] = [
     ("max concurrency", "max_concurrency"),
     ("rate", "rate"),
     ("concurrency of a key", "key_concurrency"),
@@ -184,6 +188,8 @@ const SETTINGS: [Column; 7] = [
     ("ageing", "ageing"),
     ("defaults", "defaults"),
     ("retention", "retention"),
+    ("rounds", "rounds"),
+    ("gate", "gate"),
 ];
 
 impl Queue {

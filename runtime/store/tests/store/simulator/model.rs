@@ -237,8 +237,9 @@ impl Model {
                 self.move_to(id, State::Blocked, at);
             }
             EventKind::Clearing => {
-                must(self.is_cleared(&job), "nothing above it is rebuilt");
-                must(state != State::Active || job.stopping, "nobody had asked its attempt to stop");
+                // Once its attempt was asked to stop for that, it goes, even if the rebuilding above it was cancelled.
+                let stopped = state == State::Active && job.stopping;
+                must(stopped || (state != State::Active && self.is_cleared(&job)), "nothing above it is rebuilt");
                 self.move_to(id, State::Blocked, at);
                 let job = self.jobs.get_mut(&id).expect("it is there");
                 job.expire_at = None;
