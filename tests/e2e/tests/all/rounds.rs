@@ -1,6 +1,7 @@
 //! Queues that run level by level, through the real server: rounds, gates, records and sweeps, killed in the middle.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually, windlass};
@@ -202,7 +203,7 @@ fn a_sweep_rebuilds_what_failed_and_what_is_marked_without_doubles() {
     assert_eq!(server.get("/api/v1/queues/src/records?key=no").status, 404);
 
     let mut command = windlass();
-    command.args(["queue", "sweep", "src"]).env("WINDLASS_URL", server.url(""));
+    command.args(["queue", "sweep", "src"]).env("WINDLASS_URL", server.url("")).stdout(Stdio::piped());
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && said.contains("1 jobs are taken up again"), "{said}{output:?}");
@@ -220,7 +221,9 @@ fn a_sweep_rebuilds_what_failed_and_what_is_marked_without_doubles() {
 fn the_command_line_sets_rounds_and_shows_them() {
     let server = Server::start();
     let run = |args: &[&str]| {
-        let output = windlass().args(args).env("WINDLASS_URL", server.url("")).output().expect("it runs");
+        let mut command = windlass();
+        command.args(args).env("WINDLASS_URL", server.url("")).stdout(Stdio::piped());
+        let output = command.output().expect("it runs");
         (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
     assert!(run(&["queue", "set", "src", "--rounds", "on"]).0);

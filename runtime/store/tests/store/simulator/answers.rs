@@ -143,7 +143,7 @@ impl World {
     fn check_no_wait(&self, id: JobId, command: &Command) {
         let job = &self.model.jobs[&id];
         match command {
-            Command::Wait { .. } => assert!(job.round.is_some() || job.vague, "{job:?} can wait for its children"),
+            Command::Wait { .. } => assert!(job.round.is_some() || job.unseen, "{job:?} can wait for its children"),
             Command::Move { queue, .. } => {
                 let rounds = self.model.queues.get(queue).is_some_and(|queue| queue.settings.rounds);
                 assert!(rounds && job.state == State::Blocked, "{job:?} can be moved to {queue}");

@@ -72,6 +72,8 @@ pub struct ModelJob {
     pub stopping: bool,
     /// What is known of it came from its event alone: it was gone before anybody could look.
     pub vague: bool,
+    /// It was never seen stored: what its round is, nobody can tell.
+    pub unseen: bool,
     pub round: Option<u32>,
     /// When it came into line its round could run.
     pub in_turn: bool,
@@ -409,6 +411,7 @@ impl Model {
             swapping: false,
             stopping: false,
             vague,
+            unseen: vague,
             round: None,
             in_turn: true,
             parent,
@@ -434,7 +437,7 @@ impl Model {
             self.check_cleared(id);
         }
         if job.state.is_ended() || job.clearing.is_some() {
-            let round = self.round_in(&job.queue, job.round).filter(|_| !job.vague);
+            let round = self.round_in(&job.queue, job.round).filter(|_| !job.unseen);
             let job = self.jobs.get_mut(&id).expect("it is there");
             job.round = round;
             if job.clearing.take().is_some() {
@@ -509,7 +512,7 @@ impl Model {
         let mut moved = job.clone();
         moved.queue = event.queue.clone();
         moved.since = event.at;
-        moved.round = self.round_in(&event.queue, job.round).filter(|_| !job.vague);
+        moved.round = self.round_in(&event.queue, job.round).filter(|_| !job.unseen);
         if let Some(unique) = &job.unique {
             let from = unique.lock_key(&job.queue, job.scope.as_deref());
             let to = unique.lock_key(&moved.queue, job.scope.as_deref());

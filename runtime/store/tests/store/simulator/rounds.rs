@@ -75,7 +75,7 @@ impl Model {
 
     /// It waits for its round: then that may not run.
     pub fn check_waits_for_round(&self, event: &Event, job: &ModelJob, round: u32) {
-        if job.vague || self.blurred == self.group {
+        if job.unseen || self.blurred == self.group {
             return;
         }
         assert_eq!(job.round, Some(round), "{event:?} of {job:?}");
@@ -113,7 +113,7 @@ impl Model {
         let mut recount: BTreeMap<(u32, u32), Round> = BTreeMap::new();
         for job in stored.jobs.values() {
             let known = &self.jobs[&job.id];
-            assert!(known.vague || known.round == job.round, "{job:?} should be {known:?}");
+            assert!(known.unseen || known.round == job.round, "{job:?} should be {known:?}");
             assert!(job.clearing().is_none() || job.state == State::Blocked, "it is not being cleared: {job:?}");
             assert!(job.state != State::Pending || known.in_turn, "{job:?} is in line, and its round could not run");
             let Some(round) = job.round else { continue };
