@@ -5,8 +5,8 @@ use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, make_pending,
 use crate::flow::{OnFailure, Ties};
 use crate::{
     AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
-    Failure, Job, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage, Why,
-    Word, bounds, retry,
+    Failure, Job, Plugin, Progress, Ran, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token, Usage,
+    Why, Word, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -184,7 +184,7 @@ fn next_round(mut draft: Draft, mut known: Known<'_>, round: Round, token: Token
 }
 
 fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now: Time) {
-    let Checkpoint { body, schema } = checkpoint;
+    let Checkpoint { body, schema, usage: _ } = checkpoint;
     job.checkpoint = BodyRef::from(&body);
     job.checkpoint_schema = schema;
     job.checkpoint_by = match job.run.as_ref().map(|run| &run.runner) {
@@ -206,6 +206,7 @@ pub(super) fn fail(
     let mut draft = Draft::new();
     let error = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
+    known.job.usage = Some(usage);
     record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, case.now);
     // Failing while it is asked to make room is failing all the same.
     if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap) {
@@ -273,6 +274,7 @@ pub(super) fn wait(
     word: Word,
     on_child_failure: OnFailure,
     checkpoint: Option<Checkpoint>,
+    usage: Usage,
 ) -> Result<Decision, Refusal> {
     let waited_by = known.job.ties.as_ref().and_then(|ties| ties.waited_by);
     if known.job.run.is_none() && matches!((word, waited_by), (Word::Of(said), Some(by)) if said == by) {
@@ -280,6 +282,7 @@ pub(super) fn wait(
     }
     let run = live_run(&known.job, word)?;
     let mut draft = Draft::new();
+    draft.ran = ran(&run, usage);
     let job = &mut known.job;
     job.children += known.facts.children;
     if let Some(checkpoint) = checkpoint {
@@ -299,9 +302,16 @@ pub(super) fn wait(
 }
 
 /// Given back unfinished, charged to nobody.
-pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn hand_back(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    reason: String,
+    usage: Usage,
+) -> Result<Decision, Refusal> {
     let run = live_run(&known.job, word)?;
     let mut draft = Draft::new();
+    draft.ran = ran(&run, usage);
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
@@ -320,7 +330,7 @@ pub(super) fn beat(
     let asked = live_run(&known.job, word)?;
     let now = case.now;
     let job = &mut known.job;
-    let saved = checkpoint.is_some();
+    let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.usage);
     let lease = job.policy.lease;
     let mut draft = Draft::new();
     if let Some(mut progress) = progress {
@@ -340,7 +350,10 @@ pub(super) fn beat(
     }
     job.updated_at = now;
     job.children += known.facts.children;
-    if saved && hands_over(job, &asked, known.facts.plugin, now) {
+    if let Some(usage) = saved
+        && hands_over(job, &asked, known.facts.plugin, now)
+    {
+        draft.ran = ran(&asked, usage);
         make_pending(&mut draft, job, now, SWAPPED);
         return Ok(draft.done(known.job, Reply::HandedBack));
     }
@@ -402,6 +415,11 @@ pub(super) fn record_error(
     job.last_error = Some(bounded(error.clone(), bounds::REASON_BYTES));
     let error = AttemptError { attempt: job.attempt, error, backtrace, at: now, runner: run.runner.clone(), usage };
     draft.changes.push(Change::Error { job: job.id, error });
+}
+
+/// What the timeline tells of an attempt that makes room; nothing of one that nobody has measured.
+fn ran(run: &Run, usage: Usage) -> Option<Box<Ran>> {
+    (usage != Usage::default()).then(|| Box::new(Ran { runner: run.runner.clone(), usage }))
 }
 
 /// The live attempt, if the word is its own.

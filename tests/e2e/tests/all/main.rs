@@ -22,5 +22,6 @@ mod search;
 mod secrets;
 mod start_and_stop;
 mod swaps;
+mod uploads;
 mod webhooks;
 mod workers;

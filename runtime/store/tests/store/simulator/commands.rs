@@ -253,13 +253,18 @@ impl World {
             62..66 => Command::Wait {
                 word,
                 on_child_failure: OnFailure::ALL[rng.below(3) as usize],
-                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0 }),
+                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0, usage: usage(rng) }),
+                usage: usage(rng),
             },
-            66..72 => Command::HandBack { word, reason: "handed back".into() },
+            66..72 => Command::HandBack { word, reason: "handed back".into(), usage: usage(rng) },
             _ => Command::Beat {
                 word,
                 progress: rng.maybe(60, |rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() }),
-                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 }),
+                checkpoint: rng.maybe(30, |rng| Checkpoint {
+                    body: body(rng),
+                    schema: rng.below(3) as u32,
+                    usage: usage(rng),
+                }),
                 spent: None,
             },
         };
@@ -454,6 +459,10 @@ fn manifest(rng: &mut Rng) -> Manifest {
     }
 }
 
+fn usage(rng: &mut Rng) -> Usage {
+    Usage { wall_ms: rng.below(3), ..Usage::default() }
+}
+
 fn body(rng: &mut Rng) -> Body {
     if rng.chance(25) {
         Body::Blob(Blob { sha256: [rng.below(4) as u8; 32], len: 100_000 })
@@ -500,7 +509,7 @@ fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
         12..14 => AgentStatus::Done,
         _ => return None,
     };
-    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1 });
+    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1, usage: usage(rng) });
     let spent = Some(Spent { input_tokens: 10, cost_usd: 0.25, ..Spent::default() });
     Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }
