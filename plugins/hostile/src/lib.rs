@@ -90,6 +90,14 @@ pub enum Attempt {
     TellSecret {
         name: String,
     },
+    /// Put a secret into the checkpoint, fail, and find it there again; then put it into the result.
+    KeepSecret {
+        name: String,
+    },
+    /// Put a secret into the payload of a child.
+    SpawnSecret {
+        name: String,
+    },
     Config {
         name: String,
     },
@@ -176,6 +184,17 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         }
         Attempt::Secret { name } => ctx.secret(&name),
         Attempt::TellSecret { name } => tell(ctx, &name),
+        Attempt::KeepSecret { name } => {
+            let state = format!("kept: {}", ctx.secret(&name)?);
+            match ctx.state::<String>()? {
+                Some(kept) => Ok(format!("as it was: {}; {kept}", kept == state)),
+                None => ctx.checkpoint(&state).and(Err(Error::new("once more"))),
+            }
+        }
+        Attempt::SpawnSecret { name } => {
+            let child = Child::new("children", &ctx.secret(&name)?)?;
+            ctx.spawn(child).map(|ordinal| ordinal.to_string())
+        }
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Wait { children, then } => wait(ctx, children, then),
         Attempt::Served => Ok(served.to_string()),

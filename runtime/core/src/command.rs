@@ -35,12 +35,14 @@ pub enum Command {
         word: Word,
         on_child_failure: OnFailure,
         checkpoint: Option<Checkpoint>,
+        usage: Usage,
         notes: Option<Box<Notes>>,
     },
     /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
     HandBack {
         word: Word,
         reason: String,
+        usage: Usage,
     },
     /// Another version of the plugin has taken over: the attempt is handed over at its next checkpoint or stopped by then;
     /// without a time, it is stopped now.
@@ -138,6 +140,8 @@ pub enum Retry {
 pub struct Checkpoint {
     pub body: Body,
     pub schema: u32,
+    /// What the attempt had taken by then, for the record if it ends here.
+    pub usage: Usage,
 }
 
 /// What the store has loaded for a command, in this order.

@@ -5,12 +5,13 @@
 //! decide about it.
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::egress::HostPattern;
-use crate::manifest::{self, Limits, Manifest};
+use crate::manifest::{self, HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
 use crate::{Name, Refusal};
 
@@ -18,7 +19,7 @@ use crate::{Name, Refusal};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
-    /// Ceilings. For memory, log, checkpoint and result an absent one is the server's default, and the plugin gets no more.
+    /// Ceilings. For memory, log, checkpoint, result and HTTP an absent one is the server's default, and the plugin gets no more.
     pub limits: Limits,
     /// Hosts it may send requests to, at public addresses.
     pub http: Vec<HostPattern>,
@@ -62,6 +63,19 @@ pub struct AllowedLimits {
     pub checkpoint: Size,
     pub result: Size,
     pub concurrency: Option<u32>,
+    pub http: AllowedHttp,
+}
+
+/// What HTTP requests may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedHttp {
+    pub connect: Span,
+    pub first_byte: Span,
+    pub between_bytes: Span,
+    pub total: Span,
+    pub request: Size,
+    pub response: Size,
+    pub at_once: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,11 +104,16 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// The whole sentence, with the very command that grants it.
-    pub fn sentence(&self, plugin: &str) -> String {
+    /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it.
+    pub fn sentence(&self, command: &str) -> String {
         let Denied { what, flag } = self;
-        format!("{what} is not granted; to allow it: windlass plugin grant {plugin} {flag}")
+        format!("{what} is not granted; to allow it: {command} {flag}")
     }
+}
+
+/// The beginning of the command that grants a plugin something.
+pub fn command(plugin: &str) -> String {
+    format!("windlass plugin grant {plugin}")
 }
 
 impl Default for AllowedLimits {
@@ -108,6 +127,22 @@ impl Default for AllowedLimits {
             checkpoint: Size(16 << 20),
             result: Size(16 << 20),
             concurrency: None,
+            http: AllowedHttp::default(),
+        }
+    }
+}
+
+impl Default for AllowedHttp {
+    fn default() -> AllowedHttp {
+        let seconds = |seconds| Span(Duration::from_secs(seconds));
+        AllowedHttp {
+            connect: seconds(10),
+            first_byte: seconds(120),
+            between_bytes: seconds(30),
+            total: seconds(15 * 60),
+            request: Size(64 << 20),
+            response: Size(256 << 20),
+            at_once: 16,
         }
     }
 }
@@ -215,17 +250,37 @@ fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> Allowed
         checkpoint: with_default("checkpoint", asked.checkpoint, ceiling.checkpoint, default.checkpoint, denied),
         result: with_default("result", asked.result, ceiling.result, default.result, denied),
         concurrency: at_most("concurrency", asked.concurrency, ceiling.concurrency, denied),
+        http: http_limits(&asked.http, &ceiling.http, denied),
+    }
+}
+
+fn http_limits(asked: &HttpLimits, ceiling: &HttpLimits, denied: &mut Vec<Denied>) -> AllowedHttp {
+    let default = AllowedHttp::default();
+    AllowedHttp {
+        connect: with_default("http_connect", asked.connect, ceiling.connect, default.connect, denied),
+        first_byte: with_default("http_first_byte", asked.first_byte, ceiling.first_byte, default.first_byte, denied),
+        between_bytes: with_default(
+            "http_between_bytes",
+            asked.between_bytes,
+            ceiling.between_bytes,
+            default.between_bytes,
+            denied,
+        ),
+        total: with_default("http_total", asked.total, ceiling.total, default.total, denied),
+        request: with_default("http_request", asked.request, ceiling.request, default.request, denied),
+        response: with_default("http_response", asked.response, ceiling.response, default.response, denied),
+        at_once: with_default("http_at_once", asked.at_once, ceiling.at_once, default.at_once, denied),
     }
 }
 
 /// A limit that always holds: the default is what one gets, and what one may have, when nobody says anything.
-fn with_default(
+fn with_default<T: Copy + Ord + fmt::Display>(
     name: &str,
-    asked: Option<Size>,
-    ceiling: Option<Size>,
-    default: Size,
+    asked: Option<T>,
+    ceiling: Option<T>,
+    default: T,
     denied: &mut Vec<Denied>,
-) -> Size {
+) -> T {
     let ceiling = ceiling.unwrap_or(default);
     at_most(name, asked, Some(ceiling), denied).filter(|_| asked.is_some()).unwrap_or(default.min(ceiling))
 }
@@ -250,8 +305,6 @@ fn at_most<T: Copy + Ord + fmt::Display>(
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
 
     fn hosts(texts: &[&str]) -> Vec<HostPattern> {
@@ -318,11 +371,11 @@ mod tests {
         let (allowed, denied) = effective(&manifest, &grant);
         assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
         assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
-        let words: Vec<String> = denied.iter().map(|denied| denied.sentence("mailer")).collect();
+        let words: Vec<String> = denied.iter().map(|denied| denied.sentence(&command("mailer"))).collect();
         assert_eq!(words.len(), 2);
         assert!(words[0].contains("environment variable `HOME`") && words[0].ends_with("--env HOME=VALUE"));
-        let command = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
-        assert_eq!(words[1], command);
+        let sentence = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
+        assert_eq!(words[1], sentence);
     }
 
     #[test]
@@ -364,6 +417,25 @@ mod tests {
             let grant = Grant { limits: Limits { attempt_timeout: ceiling, ..Limits::default() }, ..Grant::default() };
             assert_eq!(effective(&manifest, &grant).0.limits.attempt_timeout, expected);
         }
+    }
+
+    #[test]
+    fn http_requests_have_the_defaults_unless_both_sides_want_more() {
+        let default = AllowedHttp::default();
+        let (short, long) = (Span(Duration::from_secs(1)), Span(Duration::from_secs(86_400)));
+        let mut manifest = Manifest::default();
+        manifest.limits.http =
+            HttpLimits { connect: Some(short), total: Some(long), at_once: Some(64), ..HttpLimits::default() };
+        let (allowed, denied) = effective(&manifest, &Grant::default());
+        assert_eq!(allowed.limits.http, AllowedHttp { connect: short, ..default.clone() });
+        let flags: Vec<&str> = denied.iter().map(|denied| denied.flag.as_str()).collect();
+        assert_eq!(flags, ["--http-total 1d", "--http-at-once 64"]);
+
+        let mut grant = Grant::default();
+        grant.limits.http = HttpLimits { total: Some(long), at_once: Some(32), ..HttpLimits::default() };
+        let (allowed, denied) = effective(&manifest, &grant);
+        assert_eq!(allowed.limits.http, AllowedHttp { connect: short, total: long, at_once: 32, ..default });
+        assert_eq!(denied.len(), 1, "{denied:?}");
     }
 
     #[test]

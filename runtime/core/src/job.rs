@@ -101,7 +101,7 @@ pub struct Job {
     pub run: Option<Run>,
     /// Who ran the latest attempt that has ended.
     pub ran_by: Option<Runner>,
-    /// What the attempt that completed it took.
+    /// What that attempt took.
     pub usage: Option<Usage>,
     /// When it becomes pending: for scheduled and retrying.
     pub scheduled_at: Option<Time>,
@@ -193,7 +193,13 @@ impl Job {
     /// Writes something into its timeline that is no move.
     pub fn note(&mut self, now: Time, reason: impl Into<Reason>) {
         self.updated_at = now;
-        self.timeline.push(Step { at: now, state: self.state, attempt: self.attempt, reason: reason.into() });
+        self.timeline.push(Step {
+            at: now,
+            state: self.state,
+            attempt: self.attempt,
+            reason: reason.into(),
+            ran: None,
+        });
     }
 
     /// Moves the job, and writes the move into its timeline.
@@ -201,7 +207,7 @@ impl Job {
         self.state = state;
         self.since = now;
         self.updated_at = now;
-        self.timeline.push(Step { at: now, state, attempt: self.attempt, reason: reason.into() });
+        self.timeline.push(Step { at: now, state, attempt: self.attempt, reason: reason.into(), ran: None });
     }
 }
 
@@ -317,6 +323,15 @@ pub struct Step {
     pub attempt: u32,
     /// Why, in a word or a short sentence.
     pub reason: Reason,
+    /// The attempt that made room with this move: given back, handed over or stopped. One that failed has its error to tell of it.
+    pub ran: Option<Box<Ran>>,
+}
+
+/// An attempt that is over, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    pub runner: Runner,
+    pub usage: Usage,
 }
 
 impl Timeline {
@@ -327,6 +342,13 @@ impl Timeline {
             self.dropped += 1;
         }
         self.steps.push(step);
+    }
+
+    /// The latest move was made by the end of this attempt.
+    pub(crate) fn made_by(&mut self, ran: Box<Ran>) {
+        if let Some(step) = self.steps.last_mut() {
+            step.ran = Some(ran);
+        }
     }
 }
 

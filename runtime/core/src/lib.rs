@@ -40,7 +40,7 @@ pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
 pub use id::{JobId, Token};
 pub use job::{
-    AfterStop, AttemptError, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
+    AfterStop, AttemptError, Job, NewJob, Progress, Ran, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
 };
 pub use name::{Name, QueueName};
 pub use plugin::{

@@ -94,6 +94,28 @@ pub struct Limits {
     pub result: Option<Size>,
     /// How many of its attempts may run at once.
     pub concurrency: Option<u32>,
+    /// What its HTTP requests may take.
+    pub http: HttpLimits,
+}
+
+/// What one HTTP request may take, and how many there may be. Absent is the server's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpLimits {
+    /// Waiting for its turn, finding the address, connecting and agreeing on encryption.
+    pub connect: Option<Span>,
+    /// From there to the head of the answer.
+    pub first_byte: Option<Span>,
+    /// Silence in the middle of the answer.
+    pub between_bytes: Option<Span>,
+    /// All of it, to the last byte of the answer.
+    pub total: Option<Span>,
+    /// The body of a request.
+    pub request: Option<Size>,
+    /// The body of an answer.
+    pub response: Option<Size>,
+    /// Requests of one attempt that are on their way at once; more wait for their turn.
+    pub at_once: Option<u32>,
 }
 
 /// What it asks for beyond computing. Each is denied until the operator grants it.
@@ -119,6 +141,8 @@ pub const VALUE_BYTES: usize = 64 * 1024;
 /// The least memory with which anything starts at all.
 pub const LEAST_MEMORY: Size = Size(64 * 1024);
 const MOST_REUSE: u32 = 1_000_000;
+/// Requests of one attempt that may be on their way at once, whoever allows it: each is a connection.
+const MOST_AT_ONCE: u32 = 256;
 
 impl Manifest {
     /// Refuses what no plugin could live by, naming the field.
@@ -157,7 +181,14 @@ impl Manifest {
 
 impl Limits {
     pub fn check(&self) -> Result<(), Refusal> {
-        let sizes = [("log", self.log), ("checkpoint", self.checkpoint), ("result", self.result)];
+        let http = &self.http;
+        let sizes = [
+            ("log", self.log),
+            ("checkpoint", self.checkpoint),
+            ("result", self.result),
+            ("http.request", http.request),
+            ("http.response", http.response),
+        ];
         if self.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
             return Err(Refusal::invalid("memory", format!("at least {LEAST_MEMORY}: one page")));
         }
@@ -168,6 +199,10 @@ impl Limits {
             ("cpu_time", self.cpu_time),
             ("attempt_timeout", self.attempt_timeout),
             ("stall_timeout", self.stall_timeout),
+            ("http.connect", http.connect),
+            ("http.first_byte", http.first_byte),
+            ("http.between_bytes", http.between_bytes),
+            ("http.total", http.total),
         ];
         for (field, span) in spans {
             if span.is_some_and(|span| span.0.is_zero() || span.0 > bounds::LONGEST) {
@@ -179,6 +214,9 @@ impl Limits {
         }
         if self.concurrency == Some(0) {
             return Err(Refusal::invalid("concurrency", "at least 1; pause the queue to run nothing"));
+        }
+        if http.at_once.is_some_and(|count| !(1..=MOST_AT_ONCE).contains(&count)) {
+            return Err(Refusal::invalid("http.at_once", format!("1 to {MOST_AT_ONCE}")));
         }
         Ok(())
     }
@@ -277,6 +315,9 @@ mod tests {
         refused(|manifest| manifest.limits.log = Some(Size(0)), "log");
         refused(|manifest| manifest.limits.cpu_time = Some(Span(Duration::ZERO)), "cpu_time");
         refused(|manifest| manifest.limits.concurrency = Some(0), "concurrency");
+        refused(|manifest| manifest.limits.http.at_once = Some(257), "http.at_once");
+        refused(|manifest| manifest.limits.http.total = Some(Span(Duration::ZERO)), "http.total");
+        refused(|manifest| manifest.limits.http.response = Some(Size(0)), "http.response");
         refused(|manifest| manifest.retry.max_retries = Some(u32::MAX), "max_retries");
         refused(|manifest| manifest.capabilities.environment = vec!["A=B".into()], "environment");
         refused(|manifest| manifest.capabilities.secrets = vec!["a b".into()], "secrets");

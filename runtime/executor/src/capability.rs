@@ -34,6 +34,9 @@ pub struct Permissions {
     /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It goes into the error of an
     /// attempt that fails, because this may well be why.
     pub denied: Vec<String>,
+    /// How the command begins that grants this plugin something, such as `windlass plugin grant mailer`: for what it tries and was
+    /// not granted.
+    pub grant_command: String,
 }
 
 /// A folder that a guest may see. It cannot leave it, neither by `..` nor by a link.
@@ -58,7 +61,10 @@ pub(crate) struct NoFolder {
 
 /// The hosts that one attempt may reach, for whoever connects on its behalf.
 #[derive(Clone)]
-pub(crate) struct Hosts(Arc<[HostRule]>);
+pub(crate) struct Hosts {
+    rules: Arc<[HostRule]>,
+    grant_command: Arc<str>,
+}
 
 /// A request that was not allowed; says what to grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,10 +88,15 @@ impl Permissions {
         match self.secrets.get(name) {
             Some(Some(secret)) => SecretAnswer::Given(secret),
             Some(None) => {
-                SecretAnswer::Missing(format!("the secret `{name}` is granted to this plugin, but it is not set"))
+                let how = format!("windlass secret set {name}");
+                SecretAnswer::Missing(format!(
+                    "the secret `{name}` is granted to this plugin, but it is not set: {how}"
+                ))
             }
             None => SecretAnswer::Denied(format!(
-                "this plugin may not read the secret `{name}`; list it under the plugin's secrets and grant it"
+                "the secret `{name}` is not granted; to allow it, let the plugin ask for it (`secrets` under `[capabilities]` in \
+                 its windlass.toml) and grant it: {} --secret {name}",
+                self.grant_command
             )),
         }
     }
@@ -114,7 +125,7 @@ impl Permissions {
     }
 
     pub(crate) fn hosts(&self) -> Hosts {
-        Hosts(self.http.as_slice().into())
+        Hosts { rules: self.http.as_slice().into(), grant_command: self.grant_command.as_str().into() }
     }
 
     /// The error of a failed attempt, with what it was not granted: what its manifest asked for in vain, and what it tried.
@@ -131,26 +142,27 @@ impl Permissions {
 impl Hosts {
     /// Whether a request to this host may be tried at all. Where it may connect to is decided for each address it has.
     pub(crate) fn host(&self, host: &str, port: u16) -> Result<(), Refused> {
-        if self.0.iter().any(|rule| rule.pattern.covers(host, port)) {
+        if self.rules.iter().any(|rule| rule.pattern.covers(host, port)) {
             return Ok(());
         }
         let pattern = pattern(host, port);
         Err(Refused(format!(
             "HTTP to `{pattern}` is not granted; to allow it, let the plugin ask for it (`http` under `[capabilities]` in its \
-             windlass.toml) and grant it: windlass plugin grant NAME --http {pattern}"
+             windlass.toml) and grant it: {} --http {pattern}",
+            self.grant_command
         )))
     }
 
     /// Whether the host may be reached under this address, which its name has led to.
     pub(crate) fn address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), Refused> {
-        let private = self.0.iter().any(|rule| rule.private && rule.pattern.covers(host, port));
+        let private = self.rules.iter().any(|rule| rule.private && rule.pattern.covers(host, port));
         let pattern = pattern(host, port);
         match reach(address) {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
             Reach::Private(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: windlass plugin grant NAME \
-                 --private-http {pattern}"
+                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: {} --private-http {pattern}",
+                self.grant_command
             ))),
             Reach::Never(kind) => Err(Refused(format!(
                 "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"
@@ -174,7 +186,7 @@ mod tests {
         let permissions = Permissions { secrets: BTreeMap::from(secrets), ..Permissions::default() };
         assert!(matches!(permissions.secret("token"), SecretAnswer::Given(secret) if secret.reveal() == "s3cret"));
         assert!(matches!(permissions.secret("unset"), SecretAnswer::Missing(how) if how.contains("not set")));
-        assert!(matches!(permissions.secret("other"), SecretAnswer::Denied(how) if how.contains("grant it")));
+        assert!(matches!(permissions.secret("other"), SecretAnswer::Denied(how) if how.contains("--secret other")));
     }
 
     #[test]
@@ -197,7 +209,7 @@ mod tests {
             pattern: text.parse().unwrap_or_else(|why: String| panic!("{why}")),
             private: *private,
         };
-        Hosts(rules.iter().map(rule).collect())
+        Hosts { rules: rules.iter().map(rule).collect(), grant_command: "windlass plugin grant mailer".into() }
     }
 
     #[test]
@@ -206,11 +218,14 @@ mod tests {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert_eq!(hosts.host("api.example.com", 443), Ok(()));
         let Refused(how) = hosts.host("evil.org", 8080).expect_err("no rule");
-        assert!(how.contains("--http evil.org:8080") && how.contains("windlass.toml"), "{how}");
+        assert!(
+            how.contains("windlass plugin grant mailer --http evil.org:8080") && how.contains("windlass.toml"),
+            "{how}"
+        );
         assert_eq!(hosts.address("api.example.com", 443, address("93.184.216.34")), Ok(()));
         for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1"] {
             let Refused(how) = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
-            assert!(how.contains("--private-http api.example.com"), "{how}");
+            assert!(how.contains("windlass plugin grant mailer --private-http api.example.com"), "{how}");
             assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
         }
         let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("nobody's address");

@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::attempt::Checkpoint;
+    use crate::ended::Usage;
     use crate::host::{Child, HostError, Progress};
 
     #[derive(Default)]
@@ -167,7 +168,12 @@ mod tests {
         fn log(&self, line: LogLine) {
             self.0.lock().expect("no panic").push(line);
         }
-        async fn checkpoint(&self, _checkpoint: Checkpoint, _children: Vec<Child>) -> Result<(), HostError> {
+        async fn checkpoint(
+            &self,
+            _checkpoint: Checkpoint,
+            _children: Vec<Child>,
+            _used: Usage,
+        ) -> Result<(), HostError> {
             Ok(())
         }
     }

@@ -69,6 +69,11 @@ impl Life {
         Life { began: now, last_ms: AtomicU64::new(0), waiting: AtomicBool::new(false) }
     }
 
+    /// How long it has lived.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     pub(crate) fn sign(&self) {
         let elapsed = self.began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         self.last_ms.store(elapsed, Ordering::Relaxed);

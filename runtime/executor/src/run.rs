@@ -105,13 +105,7 @@ pub(crate) async fn run(
         Outcome::Completed { .. } | Outcome::Waiting(_) => state.children.take(),
         Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Vec::new(),
     };
-    let usage = Usage {
-        cpu: cpu.used(),
-        wall: began.elapsed(),
-        peak_memory: state.memory.peak() as u64,
-        host_calls: state.host_calls,
-        log_bytes: state.logbook.written(),
-    };
+    let usage = state.used(cpu.used());
     // Kept only after an orderly return that met no limit, and only while nobody waits for its place.
     let orderly = returned && !state.memory.refused() && stop.request(Instant::now()).is_none();
     let times = attempt.reuse.map_or(0, |reuse| reuse.times);

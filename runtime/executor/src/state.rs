@@ -1,6 +1,7 @@
 //! What belongs to one running guest: the data of its wasmtime store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -8,6 +9,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::bindings::windlass::job::types;
 use crate::capability::{NoFolder, Permissions};
+use crate::ended::Usage;
 use crate::host::{ChildCounts, Children, Host, Wait};
 use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
@@ -97,6 +99,17 @@ impl State {
     /// The HTTP requests that this attempt was refused, each a sentence that says what to grant.
     pub(crate) fn refused(&self) -> Vec<String> {
         self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.refused())
+    }
+
+    /// What the attempt has used so far, given its processor time.
+    pub(crate) fn used(&self, cpu: Duration) -> Usage {
+        Usage {
+            cpu,
+            wall: self.life.elapsed(),
+            peak_memory: self.memory.peak() as u64,
+            host_calls: self.host_calls,
+            log_bytes: self.logbook.written(),
+        }
     }
 
     pub(crate) fn host_called(&mut self) {

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_core::grant::{Allowed, AllowedLimits, Denied, Grant, effective};
+use windlass_core::grant::{Allowed, AllowedHttp, AllowedLimits, Grant, effective};
 use windlass_core::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
-use windlass_executor::{Folder, Limits, Permissions, Secret};
+use windlass_executor::{Folder, HttpLimits, Limits, Permissions, Secret};
 
 /// What one attempt of a plugin's version is equipped with.
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub struct Kit {
     pub reuse: u32,
 }
 
-/// Equips an attempt. `secret` finds the value of a granted secret, `how` words what was denied so that somebody can grant it;
-/// `max_body` is what a checkpoint or a result may have when neither side says anything.
+/// Equips an attempt. `secret` finds the value of a granted secret, `command` is how the command begins that grants what was
+/// denied; `max_body` is what a checkpoint or a result may have when neither side says anything.
 pub fn kit(
     manifest: &Manifest,
     granted: &Grant,
     secret: impl Fn(&str) -> Option<Secret>,
-    how: impl Fn(&Denied) -> String,
+    command: &str,
     max_body: usize,
 ) -> Kit {
     let (allowed, denied) = effective(manifest, granted);
@@ -41,8 +41,9 @@ pub fn kit(
         secrets: secrets.into_iter().map(|name| (secret(&name), name)).map(|(value, name)| (name, value)).collect(),
         environment,
         folders: folders.into_iter().map(folder).collect(),
-        denied: denied.iter().map(how).collect(),
+        denied: denied.iter().map(|denied| denied.sentence(command)).collect(),
         http,
+        grant_command: command.to_owned(),
     };
     Kit { permissions, limits, reuse: manifest.reuse }
 }
@@ -61,7 +62,20 @@ fn limits(allowed: &AllowedLimits, max_body: usize) -> Limits {
         checkpoint_bytes: body(allowed.checkpoint, default.checkpoint),
         result_bytes: body(allowed.result, default.result),
         children_bytes: max_body,
+        http: http(&allowed.http),
         ..Limits::default()
+    }
+}
+
+fn http(allowed: &AllowedHttp) -> HttpLimits {
+    HttpLimits {
+        connect: allowed.connect.0,
+        first_byte: allowed.first_byte.0,
+        between_bytes: allowed.between_bytes.0,
+        total: allowed.total.0,
+        request_bytes: allowed.request.0,
+        response_bytes: allowed.response.0,
+        at_once: usize::try_from(allowed.at_once).unwrap_or(usize::MAX),
     }
 }
 
@@ -79,7 +93,7 @@ mod tests {
     const MAX_BODY: usize = 7_000_000;
 
     fn equip(manifest: &Manifest, granted: &Grant) -> Kit {
-        kit(manifest, granted, |name| Some(Secret::new(name)), |denied| denied.sentence("mailer"), MAX_BODY)
+        kit(manifest, granted, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
     }
 
     #[test]
@@ -110,6 +124,9 @@ mod tests {
     fn a_plugin_that_says_nothing_has_the_defaults_and_no_time_limit() {
         let kit = equip(&Manifest::default(), &Grant::default());
         assert_eq!((kit.limits.attempt_timeout, kit.limits.checkpoint_bytes), (None, MAX_BODY));
-        assert_eq!(kit.permissions, Permissions::default());
+        let nothing =
+            Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+        assert_eq!(kit.permissions, nothing);
+        assert_eq!(kit.limits.http, HttpLimits::default(), "the two lists of defaults say the same");
     }
 }

@@ -2,7 +2,8 @@
 //! sealed under the same key, and opened by the task that delivers.
 //!
 //! Sealed means XChaCha20-Poly1305 with a fresh nonce each time and the secret's name bound to it, under a key that lies in a file
-//! of its own. A value never goes into a log, an event, an error or an answer.
+//! of its own. A value never goes into a log, an event, an error or an answer. A checkpoint that holds one is sealed whole in the
+//! same way: its guest gets it back as it was, and nobody else sees it.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
@@ -51,6 +53,14 @@ pub enum KeyError {
 const ADVICE: &str = "Put the file back that was there, or name it with --secret-key-file";
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+/// What a sealed checkpoint begins with, and what is bound to it. No name of a secret is like it.
+const MARK: &[u8] = b"\0windlass checkpoint\x01";
+
+/// A checkpoint that was sealed under a key that we do not have.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it holds a secret and was sealed under another key than that of --secret-key-file; put that key back")]
+pub struct NotOurs;
 
 impl Secrets {
     /// Opens every secret with the key, which is made when there are no secrets yet.
@@ -72,7 +82,7 @@ impl Secrets {
         let cipher = XChaCha20Poly1305::new(&key.into());
         let mut open = BTreeMap::new();
         for row in rows {
-            match unseal(&cipher, &row.name, &row.sealed) {
+            match unseal_text(&cipher, &row.name, &row.sealed) {
                 Some(value) => drop(open.insert(row.name, Secret::new(value))),
                 None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
@@ -89,12 +99,12 @@ impl Secrets {
         if !(1..=limits::WEBHOOK_SECRET).contains(&value.len()) {
             return Err(Refusal::invalid("secret", format!("1 to {} bytes", limits::WEBHOOK_SECRET)).into());
         }
-        seal(&self.inner.cipher, &of_webhook(id), value.as_bytes()).ok_or_else(no_randomness)
+        seal(&self.inner.cipher, of_webhook(id).as_bytes(), value.as_bytes()).ok_or_else(no_randomness)
     }
 
     /// What the webhook signs with. None when it has nothing, or when that was sealed under another key.
     pub fn of_webhook(&self, hook: &Webhook) -> Option<String> {
-        unseal(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
+        unseal_text(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
     }
 
     /// The value of a secret, for an attempt that may have it.
@@ -113,7 +123,7 @@ impl Secrets {
             let why = format!("a secret has {least} to {most} bytes; a shorter one could not be kept out of logs");
             return Err(Refusal::invalid("value", why).into());
         }
-        let sealed = seal(&self.inner.cipher, &name, value.as_bytes()).ok_or_else(no_randomness)?;
+        let sealed = seal(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
         self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
         self.write(|open| drop(open.insert(name.to_string(), Secret::new(value))));
         Ok(())
@@ -123,6 +133,24 @@ impl Secrets {
         self.inner.store.change_secret(SecretChange::Remove { name: name.clone() }).await?;
         self.write(|open| drop(open.remove(&*name)));
         Ok(())
+    }
+
+    /// A checkpoint as it is stored: sealed if it holds a secret. None only when the system has no randomness.
+    pub fn close(&self, state: Bytes, holds_secret: bool) -> Option<Bytes> {
+        // One that looks sealed is sealed, too, or it would not come back as it was.
+        if !holds_secret && sealed_len(&state).is_none() {
+            return Some(state);
+        }
+        let sealed = seal(&self.inner.cipher, MARK, &state)?;
+        Some([MARK, &sealed].concat().into())
+    }
+
+    /// A stored checkpoint as its guest saved it.
+    pub fn open(&self, stored: Bytes) -> Result<Bytes, NotOurs> {
+        if sealed_len(&stored).is_none() {
+            return Ok(stored);
+        }
+        unseal(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(NotOurs)
     }
 
     fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
@@ -140,19 +168,26 @@ fn of_webhook(id: &str) -> String {
 }
 
 /// The nonce, and what was sealed with it. None only when the system has no randomness.
-fn seal(cipher: &XChaCha20Poly1305, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+fn seal(cipher: &XChaCha20Poly1305, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).ok()?;
-    let payload = Payload { msg: value, aad: name.as_bytes() };
+    let payload = Payload { msg: value, aad: name };
     let sealed = cipher.encrypt(XNonce::from_slice(&nonce), payload).ok()?;
     Some([&nonce[..], &sealed].concat())
 }
 
-fn unseal(cipher: &XChaCha20Poly1305, name: &str, sealed: &[u8]) -> Option<String> {
+fn unseal(cipher: &XChaCha20Poly1305, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
-    let payload = Payload { msg: sealed, aad: name.as_bytes() };
-    let value = cipher.decrypt(XNonce::from_slice(nonce), payload).ok()?;
-    String::from_utf8(value).ok()
+    cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: name }).ok()
+}
+
+fn unseal_text(cipher: &XChaCha20Poly1305, name: &str, sealed: &[u8]) -> Option<String> {
+    String::from_utf8(unseal(cipher, name.as_bytes(), sealed)?).ok()
+}
+
+/// The length of what is inside, if this is a sealed checkpoint.
+pub fn sealed_len(stored: &[u8]) -> Option<usize> {
+    stored.strip_prefix(MARK)?.len().checked_sub(NONCE_BYTES + TAG_BYTES)
 }
 
 /// Makes a key that only this user can read; never over one that is there.
@@ -187,17 +222,17 @@ mod tests {
     #[test]
     fn a_secret_opens_under_its_own_name_and_key_only() {
         let cipher = XChaCha20Poly1305::new(&[7; KEY_BYTES].into());
-        let sealed = seal(&cipher, "token", b"s3cret").expect("randomness");
-        assert_eq!(unseal(&cipher, "token", &sealed).as_deref(), Some("s3cret"));
-        assert_eq!(unseal(&cipher, "other", &sealed), None, "a row moved to another name");
-        assert_eq!(unseal(&XChaCha20Poly1305::new(&[8; KEY_BYTES].into()), "token", &sealed), None);
+        let sealed = seal(&cipher, b"token", b"s3cret").expect("randomness");
+        assert_eq!(unseal(&cipher, b"token", &sealed).as_deref(), Some(&b"s3cret"[..]));
+        assert_eq!(unseal(&cipher, b"other", &sealed), None, "a row moved to another name");
+        assert_eq!(unseal(&XChaCha20Poly1305::new(&[8; KEY_BYTES].into()), b"token", &sealed), None);
         for at in 0..sealed.len() {
             let mut damaged = sealed.clone();
             damaged[at] ^= 1;
-            assert_eq!(unseal(&cipher, "token", &damaged), None, "byte {at}");
+            assert_eq!(unseal(&cipher, b"token", &damaged), None, "byte {at}");
         }
-        assert_eq!(unseal(&cipher, "token", b"short"), None);
-        assert_ne!(seal(&cipher, "token", b"s3cret"), Some(sealed), "each time another nonce");
+        assert_eq!(unseal(&cipher, b"token", b"short"), None);
+        assert_ne!(seal(&cipher, b"token", b"s3cret"), Some(sealed), "each time another nonce");
     }
 
     #[test]
@@ -213,5 +248,25 @@ mod tests {
         assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
         assert_eq!(parse_key(&std::fs::read_to_string(&path).expect("it reads")), Some(key));
         assert!(make_key(&path).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_comes_back_as_it_was_and_is_sealed_when_it_must_be() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options =
+            windlass_store::Options { dir: dir.path().join("data"), durability: windlass_store::Durability::Os };
+        let clock = Arc::new(crate::clock::SystemClock::start());
+        let store = Store::open(options, clock).expect("a fresh folder");
+        let secrets = Secrets::load(store.clone(), &dir.path().join("key")).await.expect("a new key");
+        let state = Bytes::from_static(b"{\"token\":\"s3cret\"}");
+        assert_eq!(secrets.close(state.clone(), false), Some(state.clone()));
+        let sealed = secrets.close(state.clone(), true).expect("randomness");
+        assert!(!sealed.windows(6).any(|part| part == b"s3cret"));
+        assert_eq!((sealed_len(&sealed), secrets.open(sealed.clone())), (Some(state.len()), Ok(state)));
+        // A guest that makes its own look sealed gets that back.
+        let forged = secrets.close(sealed.clone(), false).expect("randomness");
+        assert_eq!(secrets.open(forged), Ok(sealed.clone()));
+        let others = Secrets::load(store, &dir.path().join("other key")).await.expect("a new key");
+        assert_eq!(others.open(sealed), Err(NotOurs));
     }
 }

@@ -5,7 +5,7 @@ use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, ma
 use crate::flow::{OnFailure, Ties};
 use crate::{
     AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
-    Failure, Job, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token,
+    Failure, Job, Notes, Plugin, Progress, Ran, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token,
     Usage, Why, Word, bounds, retry,
 };
 
@@ -199,7 +199,7 @@ fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Re
 }
 
 fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now: Time) {
-    let Checkpoint { body, schema } = checkpoint;
+    let Checkpoint { body, schema, usage: _ } = checkpoint;
     job.checkpoint = BodyRef::from(&body);
     job.checkpoint_schema = schema;
     job.checkpoint_by = match job.run.as_ref().map(|run| &run.runner) {
@@ -221,6 +221,7 @@ pub(super) fn fail(
     let mut draft = Draft::new();
     let error = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
+    known.job.usage = Some(usage);
     record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, case.now);
     // Failing while it is asked to make room is failing all the same.
     if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap) {
@@ -294,6 +295,7 @@ pub(super) fn wait(
     word: Word,
     on_child_failure: OnFailure,
     checkpoint: Option<Checkpoint>,
+    usage: Usage,
     notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
     let waited_by = known.job.ties.as_ref().and_then(|ties| ties.waited_by);
@@ -305,6 +307,7 @@ pub(super) fn wait(
         return Err(Refusal::invalid("wait", ROUND_WAITS));
     }
     let mut draft = Draft::new();
+    draft.ran = ran(&run, usage);
     let job = &mut known.job;
     take_notes(&mut draft, job, notes)?;
     job.children += known.facts.children;
@@ -325,9 +328,16 @@ pub(super) fn wait(
 }
 
 /// Given back unfinished, charged to nobody.
-pub(super) fn hand_back(case: Case, mut known: Known<'_>, word: Word, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn hand_back(
+    case: Case,
+    mut known: Known<'_>,
+    word: Word,
+    reason: String,
+    usage: Usage,
+) -> Result<Decision, Refusal> {
     let run = live_run(&known.job, word)?;
     let mut draft = Draft::new();
+    draft.ran = ran(&run, usage);
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
@@ -347,8 +357,8 @@ pub(super) fn beat(
     let asked = live_run(&known.job, word)?;
     let now = case.now;
     let job = &mut known.job;
-    let saved = checkpoint.is_some();
-    if notes.is_some() && !saved {
+    let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.usage);
+    if notes.is_some() && saved.is_none() {
         return Err(Refusal::invalid("records", "records and marks come with a checkpoint or a result"));
     }
     let lease = job.policy.lease;
@@ -371,7 +381,10 @@ pub(super) fn beat(
     }
     job.updated_at = now;
     job.children += known.facts.children;
-    if saved && hands_over(job, &asked, known.facts.plugin, now) {
+    if let Some(usage) = saved
+        && hands_over(job, &asked, known.facts.plugin, now)
+    {
+        draft.ran = ran(&asked, usage);
         make_pending(&mut draft, job, known.facts.rounds, now, SWAPPED);
         return Ok(draft.done(known.job, Reply::HandedBack));
     }
@@ -433,6 +446,11 @@ pub(super) fn record_error(
     job.last_error = Some(bounded(error.clone(), bounds::REASON_BYTES));
     let error = AttemptError { attempt: job.attempt, error, backtrace, at: now, runner: run.runner.clone(), usage };
     draft.changes.push(Change::Error { job: job.id, error });
+}
+
+/// What the timeline tells of an attempt that makes room; nothing of one that nobody has measured.
+fn ran(run: &Run, usage: Usage) -> Option<Box<Ran>> {
+    (usage != Usage::default()).then(|| Box::new(Ran { runner: run.runner.clone(), usage }))
 }
 
 /// The live attempt, if the word is its own.

@@ -18,7 +18,7 @@ use core::time::Duration;
 
 use crate::flow::RoundFacts;
 use crate::{
-    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Reason,
+    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Ran, Reason,
     Refusal, Reply, State, Time, Until, retry,
 };
 
@@ -33,7 +33,7 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
             attempt::complete(case, known(facts)?, word, result, usage, closing, notes)
         }
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
-        Command::HandBack { word, reason } => attempt::hand_back(case, known(facts)?, word, reason),
+        Command::HandBack { word, reason, usage } => attempt::hand_back(case, known(facts)?, word, reason, usage),
         Command::Swap { by } => Ok(act::swap(case, known(facts)?, by)),
         Command::Beat { word, progress, checkpoint, spent, notes } => {
             attempt::beat(case, known(facts)?, word, progress, checkpoint, spent, notes)
@@ -55,8 +55,8 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
         Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
-        Command::Wait { word, on_child_failure, checkpoint, notes } => {
-            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint, notes)
+        Command::Wait { word, on_child_failure, checkpoint, usage, notes } => {
+            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint, usage, notes)
         }
         Command::RoundStarted => ties::round_started(case, known(facts)?),
         Command::Joined => ties::joined(case, known(facts)?),
@@ -100,11 +100,13 @@ fn known(mut facts: Facts<'_>) -> Result<Known<'_>, Refusal> {
 struct Draft {
     changes: Vec<Change>,
     effects: Vec<Effect>,
+    /// The attempt that makes room with this decision.
+    ran: Option<Box<Ran>>,
 }
 
 impl Draft {
     fn new() -> Draft {
-        Draft { changes: Vec::with_capacity(4), effects: Vec::new() }
+        Draft { changes: Vec::with_capacity(4), effects: Vec::new(), ran: None }
     }
 
     fn event(&mut self, job: &Job, now: Time, kind: EventKind) {
@@ -125,7 +127,11 @@ impl Draft {
     }
 
     /// Stores the job and answers.
-    fn done(mut self, job: Job, reply: Reply) -> Decision {
+    fn done(mut self, mut job: Job, reply: Reply) -> Decision {
+        if let Some(ran) = self.ran {
+            job.usage = Some(ran.usage);
+            job.timeline.made_by(ran);
+        }
         self.changes.push(Change::Job(Box::new(job)));
         Decision { changes: self.changes, effects: self.effects, reply }
     }

@@ -15,7 +15,9 @@ use tokio::sync::watch;
 
 pub use windlass_core::figure::{Figure, Goal};
 
-use crate::{Attempt, Cancel, Checkpoint, Child, Host, HostError, Limits, LogLine, Permissions, Progress, async_trait};
+use crate::{
+    Attempt, Cancel, Checkpoint, Child, Host, HostError, Limits, LogLine, Permissions, Progress, Usage, async_trait,
+};
 
 /// What to measure with.
 pub struct Setting {
@@ -51,7 +53,12 @@ impl Host for Deaf {
 
     fn log(&self, _line: LogLine) {}
 
-    async fn checkpoint(&self, _checkpoint: Checkpoint, _children: Vec<Child>) -> std::result::Result<(), HostError> {
+    async fn checkpoint(
+        &self,
+        _checkpoint: Checkpoint,
+        _children: Vec<Child>,
+        _used: Usage,
+    ) -> std::result::Result<(), HostError> {
         Ok(())
     }
 }

@@ -37,8 +37,9 @@ impl wit::Host for State {
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
         let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
+        let used = self.used(self.cpu.used_within_poll());
         self.life.pause();
-        let stored = self.host.checkpoint(checkpoint, self.children.uncommitted()).await;
+        let stored = self.host.checkpoint(checkpoint, self.children.uncommitted(), used).await;
         self.alive();
         match stored {
             Ok(()) => {

@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::attempt::Checkpoint;
+use crate::ended::Usage;
 
 pub use checkpoint::HostError;
 pub use children::{ChildCounts, ChildPage, ChildRead, ChildState, OnChildFailure, PageLimits, Wait};
@@ -34,8 +35,9 @@ pub trait Host: Send + Sync {
     fn log(&self, line: LogLine);
 
     /// Stores state and children in one step, and returns when they are durable. The future may be dropped while it waits,
-    /// when the attempt is stopped: what was handed over may then be committed or not.
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError>;
+    /// when the attempt is stopped: what was handed over may then be committed or not. `used` is what the attempt has used so
+    /// far, for the record if it ends here.
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, used: Usage) -> Result<(), HostError>;
 
     /// The job's children from this number on, within the limits of a page. A host without a store knows of none.
     async fn children(&self, _start: u32, _limits: PageLimits) -> Result<ChildPage, HostError> {

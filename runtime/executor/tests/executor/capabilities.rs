@@ -129,10 +129,11 @@ async fn the_environment_is_what_was_granted_and_not_the_servers() {
 #[tokio::test]
 async fn a_plugin_reads_its_own_secrets_and_nobody_elses() {
     let secrets = [("mine".to_owned(), Some(Secret::new("s3cret"))), ("unset".to_owned(), None)];
-    let permissions = Permissions { secrets: secrets.into(), ..Permissions::default() };
+    let grant_command = "windlass plugin grant mailer".to_owned();
+    let permissions = Permissions { secrets: secrets.into(), grant_command, ..Permissions::default() };
     assert_eq!(gets(json!({"try": "secret", "name": "mine"}), &permissions).await, "s3cret");
     let ended = tried(json!({"try": "secret", "name": "of-another-plugin"}), &permissions).await;
-    assert_says(error(&ended), "may not read the secret `of-another-plugin`");
+    assert_says(error(&ended), "windlass plugin grant mailer --secret of-another-plugin");
     let ended = tried(json!({"try": "secret", "name": "unset"}), &permissions).await;
     assert_says(error(&ended), "it is not set");
 }

@@ -1,14 +1,18 @@
 //! Bytes that nobody would build: good components, damaged by chance. Each is turned away in words, or runs within its limits;
-//! none is a panic, and the executor goes on.
+//! none is a panic, and the executor goes on. Compiled here, which is quick, and in processes of their own, as a server does; the
+//! end-to-end tests send some to a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_executor::{Config, Executor, Rejected};
 
+use crate::compiling::apart;
 use crate::support::{Recorder, assembled, hostile, neighbour_is_well, start_on};
 
 const CASES: u64 = 3_000;
+/// Each starts a process.
+const CASES_APART: u64 = 150;
 
 /// splitmix64.
 struct Chance(u64);
@@ -57,14 +61,23 @@ fn damaged(good: &[u8], chance: &mut Chance) -> Vec<u8> {
 
 #[tokio::test]
 async fn damaged_components_are_refused_or_run_within_limits() {
+    let executor = Executor::new(Config { places: 4, ..Config::default() }).expect("an executor");
+    fuzz(&executor, CASES).await;
+}
+
+#[tokio::test]
+async fn damaged_components_do_not_crash_a_compiler_in_a_process_of_its_own() {
+    fuzz(&apart(|_| {}), CASES_APART).await;
+}
+
+async fn fuzz(executor: &Executor, cases: u64) {
     let seed = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x77_696e_646c);
     println!("seed {seed}: set WINDLASS_SEED to it to run the same again");
     let mut chance = Chance(seed);
-    let executor = Executor::new(Config { places: 4, ..Config::default() }).expect("an executor");
     let mut corpus: Vec<_> = ["noop", "panic", "spawn-bomb", "memory-bomb-many", "table-bomb"].map(hostile).to_vec();
     corpus.extend(["no-run", "wrong-type"].map(assembled));
     let (mut refused, mut ran) = (0, 0);
-    for case in 0..CASES {
+    for case in 0..cases {
         let good = &corpus[chance.below(corpus.len())];
         let bytes = damaged(good, &mut chance);
         match executor.compile(bytes.into()).await {
@@ -76,12 +89,12 @@ async fn damaged_components_are_refused_or_run_within_limits() {
                     attempt.limits.memory_bytes = 8 << 20;
                 };
                 let host = Arc::new(Recorder::default());
-                start_on(&executor, &plugin, "{}", host, limit).ended().await;
+                start_on(executor, &plugin, "{}", host, limit).ended().await;
                 ran += 1;
             }
         }
     }
     println!("{refused} refused, {ran} ran");
-    assert!(refused > CASES / 2, "{refused} refused, {ran} ran");
+    assert!(refused > cases / 2, "{refused} refused, {ran} ran");
     neighbour_is_well().await;
 }

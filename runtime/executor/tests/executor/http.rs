@@ -21,7 +21,8 @@ fn hosts(patterns: &[&str]) -> Permissions {
         pattern: text.trim_start_matches('!').parse().unwrap_or_else(|why: String| panic!("{why}")),
         private: text.starts_with('!'),
     };
-    Permissions { http: patterns.iter().map(rule).collect(), ..Permissions::default() }
+    let grant_command = "windlass plugin grant mailer".to_owned();
+    Permissions { http: patterns.iter().map(rule).collect(), grant_command, ..Permissions::default() }
 }
 
 fn granted(origin: &Origin) -> Permissions {
@@ -71,18 +72,20 @@ async fn a_body_is_sent_up_to_its_limit() {
         attempt.permissions = granted(&origin);
         attempt.limits.http.request_bytes = 50_000;
     });
-    assert_says(error(&running.await.ended().await), "HttpRequestBodySize");
+    let running = running.await;
+    neighbour_is_well().await;
+    assert_says(error(&running.ended().await), "HttpRequestBodySize");
 }
 
 #[tokio::test]
 async fn without_a_grant_nothing_is_sent_and_the_error_says_what_to_grant() {
     let origin = Origin::start().await;
     let port = origin.address.port();
-    let running = begun(get(origin.url("/hello")), |_| {}).await;
+    let running = begun(get(origin.url("/hello")), |attempt| attempt.permissions = hosts(&[])).await;
     let host = std::sync::Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_says(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_says(error(&ended), &format!("windlass plugin grant NAME --http 127.0.0.1:{port}"));
+    assert_says(error(&ended), &format!("windlass plugin grant mailer --http 127.0.0.1:{port}"));
     assert_says(&host.texts().join("\n"), "is not granted");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0);
     neighbour_is_well().await;
@@ -102,7 +105,7 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
     }
     let ended = tried(get(format!("http://localhost:{port}/hello")), &everything).await;
     assert_says(error(&ended), "refused: ErrorCode::DestinationIpProhibited");
-    assert_says(error(&ended), &format!("windlass plugin grant NAME --private-http localhost:{port}"));
+    assert_says(error(&ended), &format!("windlass plugin grant mailer --private-http localhost:{port}"));
     let ended = tried(get("http://169.254.169.254/latest/meta-data/".to_owned()), &everything).await;
     assert_says(error(&ended), "169.254.169.254 is a link-local address");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0, "nobody has connected");

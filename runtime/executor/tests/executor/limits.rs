@@ -44,7 +44,9 @@ async fn a_table_bomb_gets_no_more_than_its_limit() {
 #[tokio::test]
 async fn a_guest_that_starts_larger_than_its_limit_is_told_so() {
     let guest = compiled(hostile("giant-result")).await;
-    let ended = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB).ended().await;
+    let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB);
+    neighbour_is_well().await;
+    let ended = running.ended().await;
     assert_says(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
 }
 
@@ -79,6 +81,7 @@ async fn a_log_is_cut_at_its_limit_and_the_guest_goes_on() {
 async fn a_checkpoint_that_is_too_large_is_refused_in_words() {
     let guest = compiled(hostile("giant-checkpoint")).await;
     let running = start(&guest, "{}", |_| {});
+    neighbour_is_well().await;
     let host = Arc::clone(&running.host);
     let Outcome::Completed { result } = running.ended().await.outcome else { panic!("it did not complete") };
     assert_eq!((result[0], result[8]), (1, 0), "an error, too-large");

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_executor::{
     Attempt, Cancel, CancelReason, Checkpoint, Child, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError,
-    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, async_trait,
+    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, Usage, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -115,7 +115,7 @@ impl Host for Recorder {
         self.heard.notify_one();
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, _used: Usage) -> Result<(), HostError> {
         // A real store waits for its disk here.
         let disk = *self.disk.lock().expect("no panic");
         tokio::time::sleep(disk).await;

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use windlass_core::egress::HostPattern;
 use windlass_core::grant::{FolderGrant, Grant};
-use windlass_core::manifest::Limits;
+use windlass_core::manifest::{HttpLimits, Limits};
 use windlass_core::quantity::{Size, Span};
 
 use super::client::{Remote, part};
@@ -72,6 +72,34 @@ pub struct Words {
     /// How many attempts may run at once
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
+    #[command(flatten)]
+    http_limits: HttpWords,
+}
+
+/// The most that an HTTP request may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+struct HttpWords {
+    /// The most time until an HTTP request is connected
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    http_connect: Option<Span>,
+    /// The most time from there to the head of the answer
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    http_first_byte: Option<Span>,
+    /// The longest silence in the middle of an answer
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    http_between_bytes: Option<Span>,
+    /// The most time for a whole request
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    http_total: Option<Span>,
+    /// The largest body of a request
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
+    http_request: Option<Size>,
+    /// The largest body of an answer
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
+    http_response: Option<Size>,
+    /// How many requests of an attempt may be on their way at once
+    #[arg(long, value_name = "N")]
+    http_at_once: Option<u32>,
 }
 
 impl GrantMore {
@@ -136,6 +164,7 @@ impl Words {
             checkpoint: self.checkpoint.or(limits.checkpoint),
             result: self.result.or(limits.result),
             concurrency: self.concurrency.or(limits.concurrency),
+            http: self.http_limits.over(&limits.http),
         };
         Ok(())
     }
@@ -159,6 +188,7 @@ impl Words {
         limits.checkpoint.take_if(|_| self.checkpoint.is_some());
         limits.result.take_if(|_| self.result.is_some());
         limits.concurrency.take_if(|_| self.concurrency.is_some());
+        self.http_limits.take(&mut limits.http);
     }
 
     fn is_empty(&self) -> bool {
@@ -170,6 +200,32 @@ impl Words {
             && sizes.iter().all(Option::is_none)
             && spans.iter().all(Option::is_none)
             && self.concurrency.is_none()
+            && self.http_limits == HttpWords::default()
+    }
+}
+
+impl HttpWords {
+    /// What these words say, and otherwise what there is.
+    fn over(self, limits: &HttpLimits) -> HttpLimits {
+        HttpLimits {
+            connect: self.http_connect.or(limits.connect),
+            first_byte: self.http_first_byte.or(limits.first_byte),
+            between_bytes: self.http_between_bytes.or(limits.between_bytes),
+            total: self.http_total.or(limits.total),
+            request: self.http_request.or(limits.request),
+            response: self.http_response.or(limits.response),
+            at_once: self.http_at_once.or(limits.at_once),
+        }
+    }
+
+    fn take(&self, limits: &mut HttpLimits) {
+        limits.connect.take_if(|_| self.http_connect.is_some());
+        limits.first_byte.take_if(|_| self.http_first_byte.is_some());
+        limits.between_bytes.take_if(|_| self.http_between_bytes.is_some());
+        limits.total.take_if(|_| self.http_total.is_some());
+        limits.request.take_if(|_| self.http_request.is_some());
+        limits.response.take_if(|_| self.http_response.is_some());
+        limits.at_once.take_if(|_| self.http_at_once.is_some());
     }
 }
 
@@ -229,6 +285,10 @@ mod tests {
         let text = r#"
             [limits]
             memory = "1GiB"
+            [limits.http]
+            total = "1h"
+            response = "1GiB"
+            at_once = 64
             [capabilities]
             http = ["api.example.com", "*.example.org"]
             read = ["/data"]
@@ -238,7 +298,7 @@ mod tests {
         "#;
         let asked: windlass_core::manifest::Manifest = toml::from_str(text).expect("a manifest");
         let (_, denied) = windlass_core::grant::effective(&asked, &Grant::default());
-        assert_eq!(denied.len(), 7);
+        assert_eq!(denied.len(), 10);
         let mut granted = Grant::default();
         for denied in denied {
             let line = denied.flag.replace('\'', "");
@@ -250,10 +310,13 @@ mod tests {
 
     #[test]
     fn what_was_granted_can_be_taken_back_word_by_word() {
-        let line = "--http a.com --http b.com --read /d=/srv --env TZ=UTC --secret s --memory 1GiB --concurrency 2";
+        let line = "--http a.com --http b.com --read /d=/srv --env TZ=UTC --secret s --memory 1GiB --concurrency 2 --http-total 1h --http-at-once 9";
         let mut grant = words(line).grant().expect("good words");
-        words("--http a.com --read /d=/srv --memory 1B").take(&mut grant);
-        assert_eq!(grant, words("--http b.com --env TZ=UTC --secret s --concurrency 2").grant().expect("good words"));
+        words("--http a.com --read /d=/srv --memory 1B --http-total 1s").take(&mut grant);
+        assert_eq!(
+            grant,
+            words("--http b.com --env TZ=UTC --secret s --concurrency 2 --http-at-once 9").grant().expect("good words")
+        );
         assert!(words("").is_empty() && !words("--log 1KiB").is_empty());
     }
 }

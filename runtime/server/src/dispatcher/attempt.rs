@@ -14,7 +14,7 @@ use windlass_executor::{
 use windlass_store::{Assignment, Clock, Error};
 
 use super::blot::Blot;
-use super::reporter::Reporter;
+use super::reporter::{Reporter, usage};
 use super::{Floor, insist};
 use crate::kit::{Kit, shortest};
 
@@ -23,7 +23,8 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) {
     let Assignment { job, token } = assignment;
     // In the list before anything is waited for: a cancel may be on its way.
     let (_entry, cancel) = floor.running.enter(job.id, token);
-    let reporter = Arc::new(Reporter::new(floor.store.clone(), Arc::clone(&floor.clock), job.id, token, job.attempt));
+    let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
+    let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
     let word = Word::Of(token);
     let (command, children) = match prepare(floor, &job).await {
         Ok(prepared) => {
@@ -61,7 +62,13 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         read.map_err(|error| format!("the job's data cannot be read: {error}"))
     };
     let payload = body(BodyKind::Payload).await?.unwrap_or_default();
-    let checkpoint = body(BodyKind::Checkpoint).await?;
+    let checkpoint = match body(BodyKind::Checkpoint).await? {
+        Some(stored) => {
+            let opened = floor.registry.secrets().open(stored);
+            Some(opened.map_err(|why| format!("the job's checkpoint cannot be opened: {why}"))?)
+        }
+        None => None,
+    };
     let now = floor.clock.now();
     let attempt = Attempt {
         job_id: job.id.to_string(),
@@ -113,7 +120,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
         Outcome::Completed { result } => {
             let stored = async {
                 let children = insist(|| reporter.new_jobs(ended.children.clone())).await?;
-                Ok::<_, Error>((keep(floor, result).await?, children))
+                Ok::<_, Error>((keep(floor, reporter.clean_result(result)).await?, children))
             };
             return match stored.await {
                 Ok((result, children)) => {
@@ -123,7 +130,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(floor, reporter, word, wait, ended.children).await {
+            return match waiting(floor, reporter, word, wait, ended.children, usage).await {
                 Ok((command, children)) => (Some(command), children),
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
@@ -141,7 +148,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 CancelReason::Timeout => fail(word, error, None, Retry::Backoff, usage),
                 // The job's record says who wanted the stop, and the rules what comes of it.
                 CancelReason::User | CancelReason::Shutdown | CancelReason::Swap => {
-                    Some(Command::HandBack { word, reason: reason.to_string() })
+                    Some(Command::HandBack { word, reason: reason.to_string(), usage })
                 }
             }
         }
@@ -157,12 +164,14 @@ async fn waiting(
     word: Word,
     wait: Wait,
     children: Vec<Child>,
+    usage: Usage,
 ) -> Result<(Command, Vec<NewJob>), Error> {
     let children = insist(|| reporter.new_jobs(children.clone())).await?;
     let checkpoint = match wait.checkpoint {
         Some(Checkpoint { schema, bytes }) => {
-            let body = insist(|| floor.store.keep(bytes.clone())).await?;
-            Some(windlass_core::Checkpoint { body, schema })
+            let state = reporter.close(bytes)?;
+            let body = insist(|| floor.store.keep(state.clone())).await?;
+            Some(windlass_core::Checkpoint { body, schema, usage })
         }
         None => None,
     };
@@ -171,7 +180,7 @@ async fn waiting(
         OnChildFailure::Cancel => OnFailure::Cancel,
         OnChildFailure::Continue => OnFailure::Continue,
     };
-    Ok((Command::Wait { word, on_child_failure, checkpoint, notes: None }, children))
+    Ok((Command::Wait { word, on_child_failure, checkpoint, usage, notes: None }, children))
 }
 
 /// An empty result is no result.
@@ -223,16 +232,5 @@ fn convert(retry: executor::Retry) -> Retry {
         executor::Retry::Backoff => Retry::Backoff,
         executor::Retry::After(delay) => Retry::After(delay),
         executor::Retry::Never => Retry::Never,
-    }
-}
-
-fn usage(usage: &executor::Usage) -> Usage {
-    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    Usage {
-        cpu_ms: millis(usage.cpu),
-        wall_ms: millis(usage.wall),
-        peak_memory: usage.peak_memory,
-        host_calls: usage.host_calls,
-        log_bytes: usage.log_bytes,
     }
 }

@@ -1,7 +1,9 @@
-//! Secrets do not show: what an attempt was given as a secret is blotted out of all that is stored of its words.
+//! Secrets do not show: what an attempt was given as a secret is blotted out of all that is stored of its words and its result.
 //!
 //! It finds a value as it is, line by line, and as JSON writes it. It cannot find one that a guest has taken apart or encoded.
 
+use bytes::Bytes;
+use memchr::memmem;
 use windlass_executor::{Permissions, Secret};
 
 use crate::limits;
@@ -58,6 +60,30 @@ impl Blot {
         text
     }
 
+    /// Bytes without secrets.
+    pub(super) fn clean_bytes(&self, mut bytes: Bytes) -> Bytes {
+        for secret in &self.texts {
+            let finder = memmem::Finder::new(secret.as_bytes());
+            if finder.find(&bytes).is_none() {
+                continue;
+            }
+            let (mut clean, mut from) = (Vec::with_capacity(bytes.len()), 0);
+            for at in finder.find_iter(&bytes) {
+                clean.extend_from_slice(&bytes[from..at]);
+                clean.extend_from_slice(MARK.as_bytes());
+                from = at + secret.len();
+            }
+            clean.extend_from_slice(&bytes[from..]);
+            bytes = clean.into();
+        }
+        bytes
+    }
+
+    /// Whether there is a secret in it.
+    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
+        self.texts.iter().any(|secret| memmem::find(bytes, secret.as_bytes()).is_some())
+    }
+
     pub(super) fn clean_some(&self, text: Option<String>) -> Option<String> {
         text.map(|text| self.clean(text))
     }
@@ -101,6 +127,18 @@ mod tests {
         assert_eq!(blot.clean_cut("it is correct hor".to_owned()), "it is [secret]");
         assert_eq!(blot.clean_cut("it is correct horse battery".to_owned()), "it is [secret]");
         assert_eq!(blot.clean_cut("it is cor".to_owned()), "it is cor");
+    }
+
+    #[test]
+    fn bytes_are_cleaned_and_looked_into_like_text() {
+        let blot = blot(&["hunter22"]);
+        let check = |bytes: &'static [u8], expected: &'static [u8]| {
+            assert_eq!(blot.clean_bytes(Bytes::from_static(bytes)), expected);
+            assert_eq!(blot.is_in(bytes), bytes != expected);
+        };
+        check(b"\xff\x00", b"\xff\x00");
+        check(b"\xffhunter22\x00hunter22", b"\xff[secret]\x00[secret]");
+        check(b"hunter2", b"hunter2");
     }
 
     #[test]

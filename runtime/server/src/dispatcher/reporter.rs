@@ -4,6 +4,7 @@
 //! before the attempt ends.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -11,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass_core::{
     BodyKind, Checkpoint, Command, Job, JobId, Name, NewJob, Priority, Progress, Refusal, Reply, State, Token, Unique,
-    Until, Within, Word,
+    Until, Usage, Within, Word,
 };
 use windlass_executor::{
     self as executor, Amount, Child, ChildPage, ChildRead, ChildState, Host, HostError, PageLimits, Stream,
@@ -22,6 +23,7 @@ use super::blot::Blot;
 use super::pause_after;
 use crate::clock::SystemClock;
 use crate::limits;
+use crate::secrets::Secrets;
 
 pub(super) struct Reporter {
     job: JobId,
@@ -29,6 +31,7 @@ pub(super) struct Reporter {
     attempt: u32,
     store: Store,
     clock: Arc<SystemClock>,
+    secrets: Secrets,
     /// What must not show in anything the attempt says.
     blot: OnceLock<Blot>,
     waiting: Mutex<Waiting>,
@@ -45,13 +48,14 @@ struct Waiting {
 }
 
 impl Reporter {
-    pub(super) fn new(store: Store, clock: Arc<SystemClock>, job: JobId, token: Token, attempt: u32) -> Reporter {
+    pub(super) fn new(store: Store, clock: Arc<SystemClock>, secrets: Secrets, job: &Job, token: Token) -> Reporter {
         Reporter {
-            job,
+            job: job.id,
             token,
-            attempt,
+            attempt: job.attempt,
             store,
             clock,
+            secrets,
             blot: OnceLock::new(),
             waiting: Mutex::default(),
             wake: Notify::new(),
@@ -71,6 +75,21 @@ impl Reporter {
             Some(blot) => (blot.clean_cut(error), backtrace.map(|text| blot.clean_cut(text))),
             None => (error, backtrace),
         }
+    }
+
+    /// A result without secrets.
+    pub(super) fn clean_result(&self, result: Bytes) -> Bytes {
+        match self.blot.get() {
+            Some(blot) => blot.clean_bytes(result),
+            None => result,
+        }
+    }
+
+    /// A checkpoint as it is stored, sealed if it holds a secret: it goes back to the guest as it is, so nothing is blotted out.
+    pub(super) fn close(&self, state: Bytes) -> Result<Bytes, Error> {
+        let holds_secret = self.blot.get().is_some_and(|blot| blot.is_in(&state));
+        let none = || Error::Unavailable { why: "the system has no randomness to seal the checkpoint with".to_owned() };
+        self.secrets.close(state, holds_secret).ok_or_else(none)
     }
 
     /// Sends what is reported, with a pause after each time, until `finish`; the last word is sent before it returns.
@@ -151,10 +170,24 @@ impl Reporter {
     pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
         let mut jobs = Vec::with_capacity(children.len());
         for child in children {
+            self.refuse_secrets(&child)?;
             let payload = self.store.keep(child.payload.clone()).await?;
             jobs.push(NewJob { payload: Some(payload), ..new_job(self.job, child)? });
         }
         Ok(jobs)
+    }
+
+    /// A child is run with the payload it was given, so nothing is blotted out there: a secret is refused.
+    fn refuse_secrets(&self, child: &Child) -> Result<(), Refusal> {
+        let Some(blot) = self.blot.get() else { return Ok(()) };
+        let texts = child.tags.iter().flat_map(|(name, value)| [name, value]);
+        let mut texts = texts.chain(&child.scope).chain(&child.unique_key);
+        if blot.is_in(&child.payload) || texts.any(|text| blot.is_in(text.as_bytes())) {
+            let why = "a child's payload, tags, scope and unique key are shown, and this one has a secret in it; let the \
+                       plugin that runs the child read the secret itself";
+            return Err(Refusal::invalid("payload", why));
+        }
+        Ok(())
     }
 }
 
@@ -189,12 +222,18 @@ impl Host for Reporter {
         self.wake.notify_one();
     }
 
-    async fn checkpoint(&self, checkpoint: executor::Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
-        let body = self.store.keep(checkpoint.bytes).await.map_err(unavailable)?;
+    async fn checkpoint(
+        &self,
+        checkpoint: executor::Checkpoint,
+        children: Vec<Child>,
+        used: executor::Usage,
+    ) -> Result<(), HostError> {
+        let state = self.close(checkpoint.bytes).map_err(unavailable)?;
+        let body = self.store.keep(state).await.map_err(unavailable)?;
         let children = self.new_jobs(children).await.map_err(unavailable)?;
         // The report that waits rides along: one commit less.
         let progress = self.lock().progress.take();
-        let checkpoint = Checkpoint { body, schema: checkpoint.schema };
+        let checkpoint = Checkpoint { body, schema: checkpoint.schema, usage: usage(&used) };
         let beat = Command::Beat {
             word: Word::Of(self.token),
             progress,
@@ -270,6 +309,17 @@ fn child_read(number: u64, job: Job, result: Option<Bytes>) -> ChildRead {
     }
 }
 
+pub(super) fn usage(usage: &executor::Usage) -> Usage {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Usage {
+        cpu_ms: millis(usage.cpu),
+        wall_ms: millis(usage.wall),
+        peak_memory: usage.peak_memory,
+        host_calls: usage.host_calls,
+        log_bytes: usage.log_bytes,
+    }
+}
+
 fn convert(progress: executor::Progress) -> Progress {
     let mut converted = Progress {
         phase: progress.phase,
@@ -319,8 +369,6 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
     use windlass_core::EventKind;
     use windlass_executor::Level;
@@ -340,7 +388,8 @@ mod tests {
         let claim = Claim { by, queues: vec![queue], count: 1, wait: Duration::from_secs(10) };
         let claimed = store.claim(claim).await.expect("it is claimed");
         let Some(Assignment { job, token }) = claimed.into_iter().next() else { panic!("no job") };
-        Reporter::new(store, clock, job.id, token, job.attempt)
+        let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
+        Reporter::new(store, clock, secrets, &job, token)
     }
 
     fn count(current: u64) -> executor::Progress {
@@ -398,7 +447,10 @@ mod tests {
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 3, bytes: Bytes::from_static(b"[1]") };
         for _ in 0..2 {
-            reporter.checkpoint(state.clone(), vec![child(0, "kids")]).await.expect("it is stored");
+            reporter
+                .checkpoint(state.clone(), vec![child(0, "kids")], executor::Usage::default())
+                .await
+                .expect("it is stored");
         }
         let id = JobId::child(reporter.job, 0);
         let kid = reporter.store.job(id).await.expect("a read").expect("the child");
@@ -429,7 +481,7 @@ mod tests {
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
         let children = (0..5).map(|n| child(n, "kids")).collect();
-        reporter.checkpoint(state, children).await.expect("it is stored");
+        reporter.checkpoint(state, children, executor::Usage::default()).await.expect("it is stored");
         for bytes in [10, 60_000, LARGE, 60_000] {
             complete(&reporter, bytes).await;
         }
@@ -455,7 +507,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
-        let refused = reporter.checkpoint(state, vec![child(0, "no such queue!")]).await;
+        let refused = reporter.checkpoint(state, vec![child(0, "no such queue!")], executor::Usage::default()).await;
         assert!(matches!(&refused, Err(HostError::Unavailable(why)) if why.contains("queue")), "{refused:?}");
         let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
         assert!(parent.checkpoint.is_none(), "the state waits for its children");
@@ -466,9 +518,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let reporter = reporter(&dir).await;
         let word = Word::Of(reporter.token);
-        let back = Command::HandBack { word, reason: "test".to_owned() };
+        let back = Command::HandBack { word, reason: "test".to_owned(), usage: Usage::default() };
         reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
         let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
-        assert_eq!(reporter.checkpoint(state, Vec::new()).await, Err(HostError::Ended));
+        assert_eq!(reporter.checkpoint(state, Vec::new(), executor::Usage::default()).await, Err(HostError::Ended));
     }
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 use utoipa::ToSchema;
-use windlass_core::{BodyKind, Command, JobId, Name, QueueName, Token, Word, bounds};
+use windlass_core::{BodyKind, Command, JobId, Name, QueueName, Token, Usage, Word, bounds};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
@@ -152,8 +152,8 @@ impl Drop for Unsent {
         }
         let reason = || "the worker had gone before it was told".to_owned();
         let claimed = std::mem::take(&mut self.claimed).into_iter();
-        let asks =
-            claimed.map(|(id, token)| (id, Command::HandBack { word: Word::Of(token), reason: reason() })).collect();
+        let back = |token| Command::HandBack { word: Word::Of(token), reason: reason(), usage: Usage::default() };
+        let asks = claimed.map(|(id, token)| (id, back(token))).collect();
         let store = self.api.store.clone();
         tokio::spawn(async move {
             if let Err(error) = store.ask_each(asks).await {

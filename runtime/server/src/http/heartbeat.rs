@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windlass_core::{Checkpoint, Command, DEFAULT_LEASE, JobId, Progress, Reply};
+use windlass_core::{Checkpoint, Command, DEFAULT_LEASE, JobId, Progress, Reply, Usage};
 use windlass_store::Clock;
 
 use super::Api;
@@ -108,7 +108,9 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
     for (name, beat) in beats {
         if let (Ok(id), Ok(word)) = (name.parse::<JobId>(), word(beat.lease_token)) {
             let checkpoint = match beat.checkpoint {
-                Some(raw) => Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0 }),
+                Some(raw) => {
+                    Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0, usage: Usage::default() })
+                }
                 None => None,
             };
             let notes = records::notes(beat.records, beat.marks)?;

@@ -128,7 +128,7 @@ struct Optional {
     /// Who runs it now, or ran it last.
     #[serde(flatten)]
     runner: RunnerView,
-    /// What the attempt that completed it took.
+    /// What the latest attempt that has ended took.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_usage: Option<UsageView>,
 }
@@ -263,6 +263,11 @@ struct StepView {
     state: &'static str,
     attempt: u32,
     reason: String,
+    /// The attempt that made room here: given back, handed over or stopped.
+    #[serde(flatten)]
+    runner: RunnerView,
+    #[serde(flatten)]
+    usage: UsageView,
 }
 
 /// How many jobs it waits for, and the first of them; or what else it waits for.
@@ -494,7 +499,11 @@ fn usage_view(usage: Usage) -> Option<UsageView> {
 impl From<&Step> for StepView {
     fn from(step: &Step) -> StepView {
         let reason = step.reason.to_string();
-        StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason }
+        let (runner, usage) = match step.ran.as_deref() {
+            Some(ran) => (ran.runner.clone().into(), usage_view(ran.usage).unwrap_or_default()),
+            None => (RunnerView::default(), UsageView::default()),
+        };
+        StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason, runner, usage }
     }
 }
 

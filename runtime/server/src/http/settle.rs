@@ -75,14 +75,17 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
     let ack: Ack = body.json_or_default()?;
     let result = keep(&api, &body, ack.result).await?;
     let checkpoint = match ack.checkpoint {
-        Some(raw) => Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0 }),
+        Some(raw) => {
+            Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0, usage: Usage::default() })
+        }
         None => None,
     };
     let notes = records::notes(ack.records, ack.marks)?;
     let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
     if let Some(WaitWord::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
-        let command = Command::Wait { word: word(ack.lease_token)?, on_child_failure, checkpoint, notes };
+        let (word, usage) = (word(ack.lease_token)?, Usage::default());
+        let command = Command::Wait { word, on_child_failure, checkpoint, usage, notes };
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
     }
@@ -194,7 +197,7 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
     let hands_back = error == WORKER_SHUTDOWN;
     let command = if hands_back {
-        Command::HandBack { word, reason: WORKER_SHUTDOWN.to_owned() }
+        Command::HandBack { word, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() }
     } else {
         let failure = Failure { error, backtrace, retry: Retry::Backoff };
         Command::Fail { word, failure, usage: Usage::default() }

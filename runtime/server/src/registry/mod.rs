@@ -158,6 +158,10 @@ impl Registry {
         self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
     }
 
+    pub fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
+    }
+
     /// The plugin that serves a queue, if one does.
     pub fn served_by(&self, queue: &QueueName) -> Option<String> {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
@@ -179,7 +183,7 @@ impl Registry {
             &found.manifest,
             &granted,
             |name| self.inner.secrets.get(name),
-            |denied| denied.sentence(plugin),
+            &windlass_core::grant::command(plugin),
             self.inner.max_body,
         );
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));

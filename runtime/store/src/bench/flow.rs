@@ -83,7 +83,8 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
                 let beat = Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None };
                 store.ask(id, beat, (0..AT_ONCE).map(child).collect()).await?;
             }
-            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None };
+            let (checkpoint, usage) = (None, Usage::default());
+            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None };
             store.ask(id, wait, Vec::new()).await?;
             work(&store, jobs).await?;
             if store.claim(parents).await?.is_empty() {

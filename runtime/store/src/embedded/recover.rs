@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Bulk, Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Webhook, Word};
+use windlass_core::{Bulk, Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Usage, Webhook, Word};
 
 use super::cache::JobCache;
 use super::disk::{Batch, Disk, DiskError, Space};
@@ -151,7 +151,7 @@ impl<D: Disk> Engine<D> {
             } else {
                 // Claimed in a commit whose caller never heard of it.
                 let reason = "the claim was never delivered".to_owned();
-                self.ask(id, Command::HandBack { word: Word::Of(token), reason })?.ok();
+                self.ask(id, Command::HandBack { word: Word::Of(token), reason, usage: Usage::default() })?.ok();
             }
         }
         Ok(())

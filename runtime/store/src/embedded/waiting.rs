@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::limits::Admission;
-use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Time, Token, Word};
+use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Time, Token, Usage, Word};
 
 use super::disk::{Disk, DiskError};
 use super::engine::Engine;
@@ -155,7 +155,8 @@ impl<D: Disk> Engine<D> {
         // Whatever becomes of this commit: nobody runs it.
         self.local.remove(&(lost.job.id, lost.token));
         let word = Word::Of(lost.token);
-        self.ask(lost.job.id, Command::HandBack { word, reason: "the worker that asked for it had gone".into() })?.ok();
+        let reason = "the worker that asked for it had gone".into();
+        self.ask(lost.job.id, Command::HandBack { word, reason, usage: Usage::default() })?.ok();
         Ok(())
     }
 

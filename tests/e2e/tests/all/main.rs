@@ -23,5 +23,6 @@ mod search;
 mod secrets;
 mod start_and_stop;
 mod swaps;
+mod uploads;
 mod webhooks;
 mod workers;

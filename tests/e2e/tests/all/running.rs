@@ -54,6 +54,8 @@ fn a_running_job_is_cancelled_and_its_handler_stops_by_itself() {
     assert_eq!(job["failures"], 0);
     let last = job["timeline"].as_array().and_then(|steps| steps.last()).cloned().expect("a last step");
     assert_eq!((&last["state"], &last["reason"]), (&json!("cancelled"), &json!("no longer needed")));
+    assert!(last["wall_ms"].as_u64() > Some(0) && last["plugin"] == "digest", "{last:#}");
+    assert_eq!(job["attempt_usage"]["wall_ms"], last["wall_ms"]);
     let log = server.get(&format!("/api/v1/jobs/{id}/logs")).body.to_string();
     assert!(!log.contains("by force"), "{log}");
 

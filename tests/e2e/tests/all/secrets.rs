@@ -63,7 +63,33 @@ fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shows_nowhere() {
     // It is still there after a restart.
     let server = Server::start_on(&data, &[]);
     let id = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}}));
-    assert_eq!(server.wait_for(&id, "completed")["result"], SECRET, "what a plugin hands in is its own affair");
+    assert_eq!(server.wait_for(&id, "completed")["result"], "[secret]");
+}
+
+#[test]
+fn a_checkpoint_with_a_secret_comes_back_to_its_guest_and_to_nobody_else() {
+    let data = Data::new();
+    let server = server_with_secret(&data);
+    let grant = json!({"secrets": ["token"]}).to_string();
+    assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
+    let keep =
+        json!({"queue": "hostile", "payload": {"try": "keep_secret", "name": "token"}, "retry_base_delay": "1s"});
+    let id = server.enqueue(&keep);
+    let saved = eventually("it has saved", || server.job(&id)["checkpoint"].as_object().cloned());
+    let length = format!("\"kept: {SECRET}\"").len();
+    assert_eq!(serde_json::Value::from(saved), json!({ "$sealed": length }));
+    let (_, _, data) = server.stop();
+    assert_eq!(files_holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
+
+    let server = Server::start_on(&data, &[]);
+    let job = server.wait_for(&id, "completed");
+    assert_eq!(job["result"], "as it was: true; kept: [secret]");
+
+    // A child runs with the payload it was given, so that is refused instead.
+    let spawn = json!({"queue": "hostile", "payload": {"try": "spawn_secret", "name": "token"}, "max_retries": 1});
+    let job = server.wait_for(&server.enqueue(&spawn), "dead");
+    let error = job["errors"][0]["error"].as_str().expect("an error");
+    assert!(error.contains("has a secret in it") && !error.contains(SECRET), "{error}");
 }
 
 #[test]
@@ -109,7 +135,7 @@ fn secrets_are_set_again_and_removed_and_never_read() {
     let read = json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}, "max_retries": 1});
     assert_eq!(server.put("/api/v1/secrets/token", b"the second value").status, 200);
     let id = server.enqueue(&read);
-    assert_eq!(server.wait_for(&id, "completed")["result"], "the second value");
+    assert_eq!(server.wait_for(&id, "completed")["result"], "[secret]");
     server.delete("/api/v1/secrets/token");
     let id = server.enqueue(&read);
     let job = server.wait_for(&id, "dead");

@@ -61,6 +61,12 @@ fn a_running_job_is_handed_back_when_the_server_stops_and_charged_to_nobody() {
     assert_eq!((&job["attempt"], &job["failures"], &job["crashes"]), (&json!(2), &json!(0), &json!(0)));
     assert_eq!(job["errors"], json!([]));
     assert_eq!(job["result"]["attempts"].as_array().map(Vec::len), Some(2), "{:#}", job["result"]);
+    let back = job["timeline"].as_array().and_then(|steps| steps.get(2)).cloned().expect("the move back in line");
+    assert_eq!((&back["state"], &back["attempt"], &back["plugin"]), (&json!("pending"), &json!(1), &json!("digest")));
+    assert!(
+        back["wall_ms"].as_u64() > Some(0) && back["host_calls"].as_u64() > Some(0),
+        "what it took is told: {back:#}"
+    );
 }
 
 #[test]

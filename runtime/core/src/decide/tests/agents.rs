@@ -11,7 +11,7 @@ fn ack(word: Word, closing: Closing) -> Command {
 }
 
 fn round(word: Word, agent: AgentStatus) -> Command {
-    let checkpoint = Some(Checkpoint { body: Body::Inline("[1]".into()), schema: 0 });
+    let checkpoint = Some(Checkpoint { body: Body::Inline("[1]".into()), schema: 0, usage: Usage::default() });
     ack(word, Closing { agent: Some(agent), checkpoint, ..Closing::default() })
 }
 

@@ -186,7 +186,7 @@ pub fn fail(word: Word, retry: Retry) -> Command {
 }
 
 pub fn hand_back(word: Word) -> Command {
-    Command::HandBack { word, reason: "shutting down".into() }
+    Command::HandBack { word, reason: "shutting down".into(), usage: Usage::default() }
 }
 
 pub fn beat(word: Word) -> Command {

@@ -7,7 +7,7 @@ use crate::flow::OnFailure;
 use crate::manifest::{Manifest, Retry as ManifestRetry};
 use crate::{
     AfterStop, Blob, Body, Checkpoint, Command, Effect, EventKind, Happening, NewCanary, Plugin, PluginCommand,
-    PluginFacts, Reply, Retry, Runner, State, Swap, Word, change_plugin,
+    PluginFacts, Reply, Retry, Runner, State, Swap, Usage, Word, change_plugin,
 };
 
 /// Does something to the plugin on the desk.
@@ -46,7 +46,8 @@ fn version_of(desk: &Desk) -> u8 {
 }
 
 fn save(word: Word, schema: u32) -> Command {
-    let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema });
+    let usage = Usage { cpu_ms: 3, ..Usage::default() };
+    let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema, usage });
     Command::Beat { word, progress: None, checkpoint, spent: None, notes: None }
 }
 
@@ -68,6 +69,8 @@ fn an_attempt_is_handed_over_with_the_checkpoint_it_saves() {
     assert_eq!(desk.ask(save(word, 0)), Ok(Reply::HandedBack));
     assert_eq!((desk.state(), desk.job().failures), (State::Pending, 0));
     assert!(!desk.job().checkpoint.is_none());
+    let ran = desk.job().timeline.steps.last().and_then(|step| step.ran.clone()).expect("what it took is told");
+    assert_eq!((ran.usage.cpu_ms, ran.runner.is_local()), (3, true));
     assert!(desk.ask(complete(word)).is_err(), "its attempt is over");
     desk.start(here());
     assert_eq!(version_of(&desk), 2);
@@ -96,7 +99,13 @@ fn what_ends_by_itself_during_a_swap_ends_as_it_would() {
     type Making = fn(Word) -> Command;
     let table: [(Making, State); 4] = [
         (
-            |word| Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None },
+            |word| Command::Wait {
+                word,
+                on_child_failure: OnFailure::Fail,
+                checkpoint: None,
+                usage: Usage::default(),
+                notes: None,
+            },
             State::Blocked,
         ),
         (complete, State::Completed),

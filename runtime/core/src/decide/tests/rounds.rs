@@ -6,7 +6,7 @@ use super::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outsid
 use crate::flow::{Clearing, OnFailure, RoundFacts};
 use crate::{
     AfterStop, Body, Checkpoint, Command, EventKind, JobId, NewJob, NewMark, NewRecord, Notes, PolicyChoice, Reply,
-    Retry, State, Time, Word,
+    Retry, State, Time, Usage, Word,
 };
 
 fn facts(upto: Option<u32>, parent: Option<u32>) -> Option<RoundFacts> {
@@ -132,7 +132,13 @@ fn a_moved_job_keeps_its_round_and_waits_where_it_comes() {
 fn a_job_of_a_round_cannot_wait_for_its_children() {
     let mut desk = child(None, Some(0), plain());
     let word = desk.start(outside());
-    let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None };
+    let wait = Command::Wait {
+        word,
+        on_child_failure: OnFailure::Fail,
+        checkpoint: None,
+        usage: Usage::default(),
+        notes: None,
+    };
     let refused = desk.ask(wait).expect_err("it would wait for ever").to_string();
     assert!(refused.contains("next round"), "{refused}");
     assert_eq!(desk.state(), State::Active);
@@ -144,7 +150,7 @@ fn ended(how: State, children: u32) -> Desk {
     let word = desk.start(outside());
     desk.children = children;
     let notes = Notes::new(vec![NewRecord { key: "a".into(), value: vec![1] }], Vec::new());
-    let checkpoint = Some(Checkpoint { body: Body::Inline("c".into()), schema: 2 });
+    let checkpoint = Some(Checkpoint { body: Body::Inline("c".into()), schema: 2, usage: Usage::default() });
     desk.ask(Command::Beat { word, progress: None, checkpoint, spent: None, notes }).expect("saved");
     desk.children = 0;
     match how {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Desk, beat, cancel, complete, here, outside, plain};
 use crate::flow::OnFailure;
-use crate::{Command, EventKind, JobId, NewJob, Reply, State, Time, Word};
+use crate::{Command, EventKind, JobId, NewJob, Reply, State, Time, Usage, Word};
 
 fn other(number: u128) -> JobId {
     JobId::new(Time(7), number)
@@ -79,7 +79,8 @@ fn a_dependant_that_is_retried_waits_for_those_that_still_run() {
 }
 
 fn wait(word: Word) -> Command {
-    Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint: None, notes: None }
+    let (checkpoint, usage) = (None, Usage::default());
+    Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use windlass_core::egress::HostPattern;
-use windlass_core::grant::{Denied, FolderGrant, Grant};
+use windlass_core::grant::{FolderGrant, Grant};
 use windlass_core::manifest::Manifest;
 use windlass_executor::Secret;
 
@@ -109,11 +109,6 @@ fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String
         wishes.secrets.push(name);
     }
     missing
-}
-
-/// How the command that grants it on a server is said here.
-pub fn flag(denied: &Denied) -> String {
-    denied.flag.replace("--http", "--allow-http").replace("--private-http", "--allow-private-http")
 }
 
 pub fn read_manifest(path: Option<&Path>) -> anyhow::Result<Option<Manifest>> {

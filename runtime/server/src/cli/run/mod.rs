@@ -78,10 +78,7 @@ impl Run {
         let found = manifest_beside(&self.component);
         let asked = allow::read_manifest(self.manifest.as_deref().or(found.as_deref()))?;
         let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
-        let how = |denied: &windlass_core::grant::Denied| {
-            format!("{} is not granted; to allow it: windlass run {}", denied.what, allow::flag(denied))
-        };
-        let mut kit = kit(&manifest, &grant, |name| secrets.get(name).cloned(), how, limits::BODY);
+        let mut kit = kit(&manifest, &grant, |name| secrets.get(name).cloned(), "windlass run", limits::BODY);
         if let Some(Span(timeout)) = self.timeout {
             kit.limits.attempt_timeout = Some(timeout);
         }

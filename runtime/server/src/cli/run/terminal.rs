@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
-use windlass_executor::{Amount, Checkpoint, Child, Host, HostError, LogLine, Progress, Stream, async_trait};
+use windlass_executor::{Amount, Checkpoint, Child, Host, HostError, LogLine, Progress, Stream, Usage, async_trait};
 
 use super::state::{Kept, StateFile};
 use crate::cli::watch::{Screen, log_line};
@@ -118,7 +118,7 @@ impl Host for Terminal {
         self.screen().say(log_line(&json!({"level": level, "text": text})));
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, _used: Usage) -> Result<(), HostError> {
         let mut saves = self.saves();
         let before = saves.kept.clone();
         saves.kept.save(&checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass_core::grant::{Grant, effective};
+use windlass_core::grant::{Grant, command, effective};
 use windlass_core::{Blob, Canary, Digest, Happened, Plugin, QueueName, Version};
 use windlass_store::Running;
 
@@ -121,7 +121,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
     };
     PluginAnswer {
         active: plugin.active.as_ref().map(hex),
-        denied: denied.iter().map(|denied| denied.sentence(&plugin.name)).collect(),
+        denied: denied.iter().map(|denied| denied.sentence(&command(&plugin.name))).collect(),
         grant: value(&grant),
         running: own.len(),
         versions: plugin.versions.into_iter().map(version).collect(),

@@ -1,10 +1,13 @@
-//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`.
+//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`. Of a checkpoint
+//! that holds a secret, only its length: `{"$sealed": 512}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+
+use crate::secrets::sealed_len;
 
 /// Bytes of a body, as an answer shows them.
 #[derive(Clone, Debug)]
@@ -16,11 +19,16 @@ impl Serialize for Shown {
             return json.serialize(serializer);
         }
         #[derive(Serialize)]
-        struct Base64 {
+        enum Other {
             #[serde(rename = "$base64")]
-            text: String,
+            Base64(String),
+            #[serde(rename = "$sealed")]
+            Sealed(usize),
         }
-        Base64 { text: STANDARD.encode(&self.0) }.serialize(serializer)
+        match sealed_len(&self.0) {
+            Some(bytes) => Other::Sealed(bytes).serialize(serializer),
+            None => Other::Base64(STANDARD.encode(&self.0)).serialize(serializer),
+        }
     }
 }
 

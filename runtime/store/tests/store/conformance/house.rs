@@ -159,7 +159,7 @@ pub fn beat(of: &Assignment) -> Command {
 }
 
 pub fn handed_back(of: &Assignment) -> Command {
-    Command::HandBack { word: Word::Of(of.token), reason: "shutting down".into() }
+    Command::HandBack { word: Word::Of(of.token), reason: "shutting down".into(), usage: Usage::default() }
 }
 
 pub fn cancel() -> Command {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use windlass_core::{
-    Body, BodyKind, Checkpoint, Command, JobId, NewJob, PolicyChoice, Priority, Reply, Retry, State, Word,
+    Body, BodyKind, Checkpoint, Command, JobId, NewJob, PolicyChoice, Priority, Reply, Retry, State, Usage, Word,
 };
 use windlass_store::Error;
 
@@ -87,7 +87,7 @@ async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
     let id = house.put(with_policy("mail", PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() })).await;
     let got = house.claim("mail").await.expect("a job");
     let body = Body::Inline(Bytes::from_static(b"half way"));
-    let checkpoint = Some(Checkpoint { body, schema: 1 });
+    let checkpoint = Some(Checkpoint { body, schema: 1, usage: Usage::default() });
     house
         .ask(id, Command::Beat { word: Word::Of(got.token), progress: None, checkpoint, spent: None, notes: None })
         .await
@@ -206,7 +206,11 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     let point = |text: &'static str| Command::Beat {
         word: Word::Of(got.token),
         progress: None,
-        checkpoint: Some(Checkpoint { body: Body::Inline(Bytes::from_static(text.as_bytes())), schema: 1 }),
+        checkpoint: Some(Checkpoint {
+            body: Body::Inline(Bytes::from_static(text.as_bytes())),
+            schema: 1,
+            usage: Usage::default(),
+        }),
         spent: None,
         notes: None,
     };

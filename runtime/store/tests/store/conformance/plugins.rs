@@ -33,7 +33,7 @@ async fn complete(house: &House, assignment: &Assignment) {
 }
 
 fn save(assignment: &Assignment) -> Command {
-    let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema: 1 });
+    let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema: 1, usage: Usage::default() });
     Command::Beat { word: Word::Of(assignment.token), progress: None, checkpoint, spent: None, notes: None }
 }
 

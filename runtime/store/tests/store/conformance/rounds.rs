@@ -158,7 +158,7 @@ async fn many_jobs_that_wait_for_a_round_are_put_in_line_in_their_order() {
     let beat = Command::Beat {
         word: Word::Of(root.token),
         progress: None,
-        checkpoint: Some(Checkpoint { body: Body::Inline("c".into()), schema: 0 }),
+        checkpoint: Some(Checkpoint { body: Body::Inline("c".into()), schema: 0, usage: Usage::default() }),
         spent: None,
         notes: None,
     };

@@ -286,12 +286,14 @@ impl World {
             62..66 => Command::Wait {
                 word,
                 on_child_failure: OnFailure::ALL[rng.below(3) as usize],
-                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0 }),
+                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0, usage: usage(rng) }),
+                usage: usage(rng),
                 notes,
             },
-            66..72 => Command::HandBack { word, reason: "handed back".into() },
+            66..72 => Command::HandBack { word, reason: "handed back".into(), usage: usage(rng) },
             _ => {
-                let checkpoint = rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32 });
+                let checkpoint =
+                    rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32, usage: usage(rng) });
                 let percent = |rng: &mut Rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() };
                 let notes = notes.filter(|_| checkpoint.is_some());
                 Command::Beat { word, progress: rng.maybe(60, percent), checkpoint, spent: None, notes }
@@ -562,6 +564,10 @@ fn manifest(rng: &mut Rng) -> Manifest {
     }
 }
 
+fn usage(rng: &mut Rng) -> Usage {
+    Usage { wall_ms: rng.below(3), ..Usage::default() }
+}
+
 fn body(rng: &mut Rng) -> Body {
     if rng.chance(25) {
         Body::Blob(Blob { sha256: [rng.below(4) as u8; 32], len: 100_000 })
@@ -608,7 +614,7 @@ fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
         12..14 => AgentStatus::Done,
         _ => return None,
     };
-    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1 });
+    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1, usage: usage(rng) });
     let spent = Some(Spent { input_tokens: 10, cost_usd: 0.25, ..Spent::default() });
     Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }
