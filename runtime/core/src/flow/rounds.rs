@@ -150,6 +150,23 @@ impl Pace {
 }
 
 impl Course {
+    /// Where the queue is now, by its lowest open round and the highest that may run. Answers which round has ended (true) and
+    /// which has started (false) since it was last asked; one that is only interrupted has not ended.
+    pub fn step(
+        &mut self,
+        current: Option<u32>,
+        upto: Option<u32>,
+        is_open: impl Fn(u32) -> bool,
+    ) -> [Option<(u32, bool)>; 2] {
+        let running = current.filter(|round| upto.is_some_and(|upto| *round <= upto));
+        let was = core::mem::replace(&mut self.running, running);
+        self.current = current;
+        if running == was {
+            return [None, None];
+        }
+        [was.filter(|round| !is_open(*round)).map(|round| (round, true)), running.map(|round| (round, false))]
+    }
+
     pub fn position(&self) -> Position {
         match (self.current, self.began) {
             (Some(round), _) => Position::At(round),
@@ -440,6 +457,24 @@ mod tests {
         assert_eq!(course(true, Some(2), None), Pace::Waiting);
         assert_eq!(course(true, Some(2), Some(2)), Pace::Running);
         assert_eq!(course(true, None, None), Pace::Completed);
+    }
+
+    #[test]
+    fn a_round_is_told_once_when_it_starts_and_once_when_it_ends() {
+        let mut course = Course { began: true, ..Course::default() };
+        let open = std::cell::Cell::new(0b1u32);
+        let mut step = |rounds: u32, upto: Option<u32>| {
+            open.set(rounds);
+            let current = (rounds > 0).then(|| rounds.trailing_zeros());
+            course.step(current, upto, |round| open.get() & (1 << round) != 0)
+        };
+        assert_eq!(step(0b1, None), [None, None], "a gate holds it back");
+        assert_eq!(step(0b1, Some(0)), [None, Some((0, false))]);
+        assert_eq!(step(0b11, Some(0)), [None, None]);
+        assert_eq!(step(0b10, Some(1)), [Some((0, true)), Some((1, false))]);
+        assert_eq!(step(0b11, Some(0)), [None, Some((0, false))], "a lower one opens again");
+        assert_eq!(step(0b10, Some(1)), [Some((0, true)), Some((1, false))]);
+        assert_eq!(step(0, Some(u32::MAX)), [Some((1, true)), None]);
     }
 
     fn refused(queue: &str, new: Settings, open: u64, gated_by: &[QueueName]) -> Option<String> {

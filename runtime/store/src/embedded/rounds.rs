@@ -96,6 +96,22 @@ impl Rounds {
         self.levels.get(&queue).map_or(Position::Idle, Levels::position)
     }
 
+    /// Drops what nobody will ask for, and answers the round that is to be opened: it runs, jobs wait for it, and no work is
+    /// noted that would put them in line. From here on it is.
+    fn tidy(&mut self, queue: u32) -> Option<u32> {
+        let levels = self.levels.get_mut(&queue)?;
+        if levels.course.current.is_none() {
+            // All have ended: numbers stay as long as a job of theirs does.
+            let gone = levels.rows.extract_if(.., |_, row| row.kept_by == 0);
+            self.changed.extend(gone.map(|(round, _)| (queue, round)));
+        }
+        let round = levels.course.running?;
+        let row = levels.rows.get_mut(&round).filter(|row| row.waiting > 0 && !row.opening)?;
+        row.opening = true;
+        self.changed.insert((queue, round));
+        Some(round)
+    }
+
     pub fn gather(&mut self, batch: &mut Batch) {
         for (queue, round) in std::mem::take(&mut self.changed) {
             let key = keys::round(queue, round);
@@ -200,56 +216,30 @@ impl<D: Disk> Engine<D> {
         open.map(|round| Bound::lower(*round)).into_iter().chain(lead).chain(behind).collect()
     }
 
-    /// Once all else of a group is decided: has a round ended, and may another run?
+    /// Once all else of a group is decided: has a round ended, and may another run? False when there was nothing to look at.
     pub(super) fn settle_rounds(&mut self) -> bool {
         let Some(id) = self.rounds.touched.pop_first() else { return false };
-        let Some(name) = self.queue_names.get(&id).cloned() else { return true };
-        let Some(queue) = self.queues.get(&name) else { return true };
+        let Some(queue) = self.queue_names.get(&id).and_then(|name| self.queues.get(name)) else { return true };
         let upto = Bound::upto(&self.bounds_of(queue)).filter(|_| queue.row.settings.rounds);
-        let ahead = queue.row.settings.gate.as_ref().map(|gate| gate.queue.clone());
+        let (name, gate) = (queue.row.name.clone(), queue.row.settings.gate.clone());
         let Some(levels) = self.rounds.levels.get_mut(&id) else { return true };
-        let current = levels.open.first().copied();
-        let running = current.filter(|round| upto.is_some_and(|upto| *round <= upto));
         let before = levels.course.clone();
-        levels.course = Course { current, running, began: before.began };
-        let mut told = Vec::new();
-        if running != before.running {
-            let ended = before.running.filter(|round| !levels.open.contains(round));
-            let events = [(ended, true), (running, false)];
-            told.extend(events.into_iter().filter_map(|(round, ended)| {
-                let row = levels.rows.get(&round?)?;
-                Some(RoundEvent::new(round?, ended, row))
-            }));
-        }
-        let mut opens = None;
-        if let Some((round, row)) = running.and_then(|round| Some((round, levels.rows.get_mut(&round)?)))
-            && row.waiting > 0
-            && !std::mem::replace(&mut row.opening, row.waiting > 0)
-        {
-            self.rounds.changed.insert((id, round));
-            opens = Some(round);
-        }
-        let levels = self.rounds.levels.entry(id).or_default();
-        if current.is_none() {
-            // All have ended: numbers stay as long as a job of theirs does.
-            let gone = levels.rows.extract_if(.., |_, row| row.kept_by == 0);
-            self.rounds.changed.extend(gone.map(|(round, _)| (id, round)));
-        }
-        let course = &levels.course;
-        let moved = Course { running: None, ..course.clone() } != Course { running: None, ..before.clone() };
-        if *course != before {
+        let told = levels.course.step(levels.open.first().copied(), upto, |round| levels.open.contains(&round));
+        let course = levels.course.clone();
+        let told = told.into_iter().flatten().filter_map(|(round, ended)| {
+            let kind = EventKind::Round(RoundEvent::new(round, ended, levels.rows.get(&round)?));
+            Some(Event { at: self.now, job: JobId::NONE, queue: name.clone(), scope: None, kind })
+        });
+        self.events.extend(told);
+        if course != before {
             self.rounds.changed_courses.insert(id);
             self.hard = true;
         }
-        for event in told {
-            let kind = EventKind::Round(event);
-            self.events.push(Event { at: self.now, job: JobId::NONE, queue: name.clone(), scope: None, kind });
-        }
-        if let Some(round) = opens {
+        if let Some(round) = self.rounds.tidy(id) {
             self.note_work(&Work::OpenRound { queue: name.clone(), round });
         }
-        if moved {
-            self.touch_neighbours(&name, ahead);
+        if course.position() != before.position() {
+            self.touch_neighbours(&name, gate.map(|gate| gate.queue));
         }
         true
     }
