@@ -9,6 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_executor::bench::{Guest, Language, MOST_RATIO, languages};
 
+use super::client::Output;
+
 #[derive(Debug, Args)]
 pub struct Languages {
     /// Components to measure; `make plugins` builds target/plugins/test-LANG.wasm
@@ -20,9 +22,9 @@ pub struct Languages {
     /// Seconds for each language instead of half a minute
     #[arg(long)]
     quick: bool,
-    /// Figures as JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    /// A table for people, or figures for programs
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
 }
 
 impl Languages {
@@ -36,7 +38,7 @@ impl Languages {
         let say = |line: &str| eprintln!("{line}");
         let found = languages(guests, &self.payload.into(), self.quick, &say).map_err(anyhow::Error::from_boxed)?;
         let mut out = std::io::stdout().lock();
-        if self.json {
+        if self.output == Output::Json {
             let found: Vec<Value> = found.iter().map(in_json).collect();
             writeln!(out, "{}", json!({ "languages": found }))?;
             return Ok(());

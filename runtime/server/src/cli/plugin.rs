@@ -172,8 +172,8 @@ impl Plugin {
         let remote = &self.remote;
         let post = |name: &str, what: &str, body: &Value| remote.post(&format!("/plugins/{}/{what}", part(name)), body);
         match self.action {
-            Action::New(new) => new.run(),
-            Action::Build(build) => build.run(),
+            Action::New(new) => new.run(self.remote.json()),
+            Action::Build(build) => build.run(self.remote.json()),
             Action::Push { what, file: None, no_activate, swap, .. } => {
                 let query = format!("{}&activate={}", swap.query(), !no_activate);
                 active(remote, &author::push_folder(remote, Path::new(&what), &query)?)

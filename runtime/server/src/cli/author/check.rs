@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use bytes::Bytes;
+use serde_json::json;
 use windlass_executor::{CacheConfig, Config, Executor, Plugin};
 
 use super::project::Project;
@@ -11,14 +12,27 @@ use super::tools;
 use crate::cli::show;
 
 /// Compiles it as a server would, and tells its size and what it will need.
-pub fn check(project: &Project, component: &Path) -> anyhow::Result<()> {
+pub fn check(json: bool, project: &Project, component: &Path) -> anyhow::Result<()> {
     let bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
     let plugin = compile(bytes.into()).context("no server would take this component")?;
-    show::print(&format!("{} ({} bytes)", component.display(), plugin.size()))?;
-    for line in needs(project, plugin.imports()) {
-        show::print(&line)?;
+    tell(json, component, plugin.size() as u64, Some(needs(project, plugin.imports())))
+}
+
+/// What was built, and what it needs if that was looked at.
+pub fn tell(json: bool, component: &Path, size: u64, needs: Option<Vec<String>>) -> anyhow::Result<()> {
+    if json {
+        let checked = needs.is_some();
+        let needs = needs.unwrap_or_default();
+        return show::json(&json!({
+            "component": component.display().to_string(), "size": size, "checked": checked, "needs": needs,
+        }));
     }
-    Ok(())
+    let unchecked = if needs.is_some() { "" } else { ", unchecked" };
+    show::print(&format!("{} ({size} bytes{unchecked})", component.display()))?;
+    match needs.as_deref() {
+        Some([]) => show::print("it needs no grant to run"),
+        needs => needs.unwrap_or_default().iter().try_for_each(|line| show::print(line)),
+    }
 }
 
 fn compile(bytes: Bytes) -> anyhow::Result<Plugin> {
@@ -40,9 +54,6 @@ fn needs(project: &Project, imports: &[String]) -> Vec<String> {
     }
     if let Some(import) = uses("windlass:job/secrets") {
         lines.push(need(import, "secrets", "[\"name\"]", !asks.secrets.is_empty()));
-    }
-    if lines.is_empty() {
-        lines.push("it needs no grant to run".to_owned());
     }
     lines
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use serde_json::json;
 use windlass_core::manifest::Lang;
 
 use super::project::{LangName, check_name};
@@ -24,7 +25,7 @@ pub struct New {
 }
 
 impl New {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(self, json: bool) -> anyhow::Result<()> {
         check_name(&self.name)?;
         let folder = self.dir.unwrap_or_else(|| PathBuf::from(&self.name));
         if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
@@ -35,6 +36,10 @@ impl New {
         templates::write_template(lang, &self.name, &folder)?;
         templates::write_sdk(lang, &folder.join("sdk"))?;
         let dir = folder.display();
+        if json {
+            let test = test_command(lang, &dir.to_string());
+            return show::json(&json!({ "name": self.name, "folder": dir.to_string(), "test": test }));
+        }
         show::print(&format!(
             "{dir} is a plugin that counts to a number, in steps. Next:\n\n  \
              {test:<34} its test, without a server\n  \

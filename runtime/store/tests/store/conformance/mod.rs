@@ -8,6 +8,7 @@ mod house;
 mod input;
 mod jobs;
 mod limits;
+mod overload;
 mod plugins;
 mod retention;
 mod rounds;
