@@ -1,15 +1,20 @@
 //! The executor's handle: owns the engine, the guests' threads, the compiler and the ticker, and starts and ends them.
 
+use std::any::Any;
 use std::ffi::OsString;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::{self, Runtime};
-use tokio::task::{JoinError, JoinHandle};
-use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
+use tokio::runtime::{self, Handle, Runtime};
+use tokio::task::JoinHandle;
+use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 
 use crate::attempt::{Attempt, CancelReason};
 use crate::cache::Cache;
@@ -20,7 +25,7 @@ use crate::error::{Error, Rejected};
 use crate::gate::Gate;
 use crate::host::Host;
 use crate::kept::Kept;
-use crate::limits;
+use crate::limits::{self, YOUNG_EVENTS};
 use crate::meter::CpuMeter;
 use crate::outbound::Network;
 use crate::plugin::Plugin;
@@ -108,8 +113,8 @@ impl Executor {
         };
         let compiler = Compiler::new(&engine, cache, &config)?;
         let threads = config.guest_threads.max(1);
-        let young = guests(threads, "windlass-guest", lower_priority).map_err(Error::Thread)?;
-        let elders = guests(threads, "windlass-elder", leave_to_all_others).map_err(Error::Thread)?;
+        let young = guests(threads, "windlass-guest", lower_priority, YOUNG_EVENTS).map_err(Error::Thread)?;
+        let elders = guests(threads, "windlass-elder", leave_to_all_others, 1).map_err(Error::Thread)?;
         let guests = Guests { young, elders };
         let ticker = Ticker::start(engine.clone())?;
         let network = Network::new(&config.trusted).map_err(Error::Trust)?;
@@ -123,6 +128,12 @@ impl Executor {
         self.inner.compiler.compile(bytes).await
     }
 
+    /// The threads that guests begin on. A task there that calls `run` hands a short attempt over to nobody, which saves two changes of
+    /// thread for each.
+    pub fn threads(&self) -> Option<&Handle> {
+        self.inner.guests.as_ref().map(|guests| guests.young.handle())
+    }
+
     /// Runs one attempt to its end, on the guests' own threads, in a fresh instance unless the attempt allows another. To drop the future is to stop the attempt
     /// dead and not be told how it ended.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
@@ -131,15 +142,18 @@ impl Executor {
         let Some(guests) = &self.inner.guests else {
             return run::never_started(Dead::Cancelled(CancelReason::Shutdown));
         };
-        let ended = match finished(guests.young.spawn(Young::new(running, cpu))).await {
+        let young = Young::new(running, cpu);
+        let grown =
+            if is_here(guests.young.handle()) { caught(young).await } else { there(&guests.young, young).await };
+        let ended = match grown {
             Ok(Grown::Ended(ended)) => Ok(ended),
-            Ok(Grown::Elder(running)) => finished(guests.elders.spawn(running)).await,
-            Err(error) => Err(error),
+            Ok(Grown::Elder(running)) => there(&guests.elders, running).await,
+            Err(lost) => Err(lost),
         };
         match ended {
             Ok(ended) => ended,
-            Err(error) if error.is_cancelled() => run::never_started(Dead::Cancelled(CancelReason::Shutdown)),
-            Err(error) => crashed(&error.to_string()),
+            Err(Lost::Shutdown) => run::never_started(Dead::Cancelled(CancelReason::Shutdown)),
+            Err(Lost::Panicked(reason)) => crashed(&reason),
         }
     }
 }
@@ -155,10 +169,46 @@ impl Drop for Inner {
     }
 }
 
-/// The end of a task, which is stopped when nobody waits for it any more.
-async fn finished<T>(task: JoinHandle<T>) -> Result<T, JoinError> {
-    let mut task = StopOnDrop(task);
-    (&mut task.0).await
+/// Why an attempt has no end to tell of.
+enum Lost {
+    /// Its threads are being stopped.
+    Shutdown,
+    /// We panicked while we ran it.
+    Panicked(String),
+}
+
+fn is_here(threads: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == threads.id())
+}
+
+/// Polls it in the caller's own task, which a panic does not end.
+async fn caught<F: Future + Unpin>(mut future: F) -> Result<F::Output, Lost> {
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(context)));
+        match polled {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(Lost::Panicked(told(&*panic)))),
+        }
+    })
+    .await
+}
+
+/// What a panic said, where it said anything.
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+/// Runs it as a task on other threads; it is stopped when nobody waits for it any more.
+async fn there<F>(threads: &Runtime, future: F) -> Result<F::Output, Lost>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut task = StopOnDrop(threads.spawn(future));
+    (&mut task.0).await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => Lost::Panicked(told(&*panic)),
+        Err(_) => Lost::Shutdown,
+    })
 }
 
 struct StopOnDrop<T>(JoinHandle<T>);
@@ -182,13 +232,13 @@ fn crashed(reason: &str) -> Ended {
     }
 }
 
-/// The intervals of one make a worker look for timers and new tasks after every poll, since each poll may last a whole tick.
-fn guests(threads: usize, name: &str, on_start: fn()) -> std::io::Result<Runtime> {
+/// Each poll may last a whole tick, so a worker looks for new tasks after every one, and for timers after every `events`.
+fn guests(threads: usize, name: &str, on_start: fn(), events: u32) -> std::io::Result<Runtime> {
     runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)
         .on_thread_start(on_start)
-        .event_interval(1)
+        .event_interval(events)
         .global_queue_interval(1)
         .enable_all()
         .build()
@@ -207,7 +257,12 @@ pub(crate) fn engine(config: &Config) -> wasmtime::Result<Engine> {
         .max_tables_per_component(limits::TABLES_PER_COMPONENT)
         .max_memories_per_module(limits::MEMORIES_PER_COMPONENT)
         .max_tables_per_module(limits::TABLES_PER_COMPONENT)
-        .table_elements(limits::TABLE_ELEMENTS);
+        .table_elements(limits::TABLE_ELEMENTS)
+        // What a guest has written is put right in place, and its pages stay for the next one. To give them back after every
+        // attempt interrupts all processors, and takes longer than a short attempt itself.
+        .linear_memory_keep_resident(limits::KEPT_MEMORY)
+        .table_keep_resident(limits::KEPT_TABLE)
+        .pagemap_scan(Enabled::Auto);
     let mut settings = settings();
     settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Engine::new(&settings)

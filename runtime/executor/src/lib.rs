@@ -37,6 +37,7 @@ mod outbound;
 mod stdio;
 
 mod meter;
+mod pace;
 mod threads;
 mod ticker;
 

@@ -94,6 +94,10 @@ impl Limits {
 /// Processor time after which an attempt goes on among those that compute for long. A handler in Python starts within it.
 pub const YOUNG: Duration = Duration::from_millis(20);
 
+/// How many polls a thread of the young does before it looks at timers. Each look is a call into the system; most polls there are
+/// short, and none is longer than a tick.
+pub(crate) const YOUNG_EVENTS: u32 = 8;
+
 /// How long an attempt may go on after its time is used up, to save a last checkpoint.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 
@@ -105,6 +109,15 @@ pub(crate) const IDLE_TICKS: u32 = 64;
 
 /// The largest component that is accepted. A Python component takes 18 MiB.
 pub(crate) const COMPONENT_BYTES: usize = 64 * MIB;
+
+/// How much memory of an instance stays for the next one in its place, of what it has written; and of each of its tables. The pool
+/// keeps a hundred such places at most.
+pub(crate) const KEPT_MEMORY: usize = 512 * KIB;
+pub(crate) const KEPT_TABLE: usize = 64 * KIB;
+
+/// How many bytes of checkpoints an attempt may save in a second; and how many at once before that counts.
+pub(crate) const SAVED_PER_SECOND: usize = 8 * MIB;
+pub(crate) const SAVED_AT_ONCE: usize = 32 * MIB;
 
 /// One line of the log. Longer lines are cut.
 pub(crate) const LOG_LINE_BYTES: usize = 8 * KIB;

@@ -1,7 +1,7 @@
 //! What belongs to one running guest: the data of its wasmtime store.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -15,6 +15,7 @@ use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
 use crate::meter::{CpuMeter, Life, MemoryMeter};
 use crate::outbound::{Network, Outbound};
+use crate::pace::Pace;
 use crate::stop::Stop;
 
 pub(crate) struct State {
@@ -31,6 +32,7 @@ pub(crate) struct State {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
     pub(crate) life: Arc<Life>,
+    pub(crate) pace: Pace,
     network: Network,
     /// Made when the guest first speaks of HTTP.
     outbound: Option<Box<Outbound>>,
@@ -71,6 +73,7 @@ impl State {
             logbook,
             cpu,
             life,
+            pace: Pace::begin(Instant::now()),
             network,
             outbound: None,
             resources,
@@ -91,6 +94,7 @@ impl State {
         self.permissions = permissions;
         self.stop = stop;
         self.life = life;
+        self.pace = Pace::begin(Instant::now());
         self.cpu = cpu;
         self.network = network;
         self.outbound = None;

@@ -15,7 +15,7 @@ use windlass_store::{OpenError, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::figures::Rates;
-use crate::http::{self, Api, Bounds, Hub, Key, Workers, serve};
+use crate::http::{self, Bounds, Hub, Key, Parts, Workers, serve};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
@@ -107,7 +107,7 @@ impl App {
         );
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
-        let api = Api {
+        let parts = Parts {
             store: self.store.clone(),
             registry: self.registry.clone(),
             secrets: self.secrets.clone(),
@@ -126,7 +126,7 @@ impl App {
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, http::router(api), self.bounds, shutdown).await;
+        serve(listener, http::door(parts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher did not end well: {error}");
         }

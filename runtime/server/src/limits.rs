@@ -141,8 +141,10 @@ pub const JOB_EVENTS: usize = 100;
 pub const EVENT_RESULT: u64 = 64 * 1024;
 /// A stream that has nothing to say says so this often, so that nobody between takes it for dead.
 pub const SSE_COMMENT: Duration = Duration::from_secs(15);
-/// How often a followed log is looked at on disk, for lines that were written before somebody followed it.
+/// How often a followed log is looked at on disk, for lines that were written before somebody followed it or that came too fast.
+/// What is written is there within half a second.
 pub const LOG_POLL: Duration = Duration::from_millis(250);
+pub const LOG_LOOKS: u32 = 4;
 /// How long `wait` waits for the end of a job.
 pub const WAIT: Duration = Duration::from_secs(30);
 pub const WAIT_MOST: Duration = Duration::from_secs(600);

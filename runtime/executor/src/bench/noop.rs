@@ -83,26 +83,31 @@ pub(super) async fn executed(
     reuse: Option<Reuse>,
     span: Duration,
 ) -> Result<f64> {
+    let threads = executor.threads().ok_or("the executor has ended")?;
     let (_never, cancel) = watch::channel(None);
     let (began, cpu) = (Instant::now(), process_cpu_clock());
-    let mut done = 0u64;
-    let mut running = JoinSet::new();
-    let start = |running: &mut JoinSet<_>| {
+    let mut slots = JoinSet::new();
+    for _ in 0..AT_ONCE {
         let (executor, plugin) = (executor.clone(), plugin.clone());
         let attempt = Attempt { reuse: reuse.clone(), ..attempt(payload, cancel.clone()) };
-        running.spawn(async move { executor.run(&plugin, attempt, host()).await });
-    };
-    for _ in 0..AT_ONCE {
-        start(&mut running);
+        // As the server's slots: one attempt after the other, on the guests' threads.
+        let slot = async move {
+            let mut done = 0u64;
+            while began.elapsed() < span {
+                match executor.run(&plugin, attempt.clone(), host()).await.outcome {
+                    Outcome::Completed { .. } => done += 1,
+                    other => return Err(format!("the no-op job did not complete: {other:?}")),
+                }
+                // The server's slots wait for the store here.
+                tokio::task::yield_now().await;
+            }
+            Ok(done)
+        };
+        slots.spawn_on(slot, threads);
     }
-    while let Some(ended) = running.join_next().await {
-        match ended?.outcome {
-            Outcome::Completed { .. } => done += 1,
-            other => return Err(format!("the no-op job did not complete: {other:?}").into()),
-        }
-        if began.elapsed() < span {
-            start(&mut running);
-        }
+    let mut done = 0;
+    while let Some(slot) = slots.join_next().await {
+        done += slot??;
     }
     Ok(each(cpu, done))
 }

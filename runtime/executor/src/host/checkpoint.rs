@@ -1,5 +1,7 @@
 //! `checkpoint`: durable state, and the children that commit with it.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use crate::attempt::Checkpoint;
@@ -39,6 +41,10 @@ impl wit::Host for State {
         let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
         self.life.pause();
+        let wait = self.pace.take(checkpoint.bytes.len(), Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
         let stored = self.host.checkpoint(checkpoint, self.children.uncommitted(), used).await;
         self.alive();
         match stored {

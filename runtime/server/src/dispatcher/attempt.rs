@@ -1,4 +1,4 @@
-//! One attempt, from the claim to the command that says how it ended.
+//! One attempt, from the claim to the last word that says how it ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{debug, error};
 use windlass_core::flow::{Family, OnFailure};
-use windlass_core::{BodyKind, Command, Failure, Job, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
+use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
 use windlass_executor::{
     self as executor, Attempt, CancelReason, Checkpoint, Child, ChildCounts, Ended, Limits, OnChildFailure, Outcome,
     Reuse, Wait,
@@ -15,14 +15,25 @@ use windlass_store::{Assignment, Clock, Error};
 
 use super::blot::Blot;
 use super::reporter::{Reporter, usage};
+use super::running::Entry;
 use super::{Floor, insist};
 use crate::kit::{Kit, shortest};
 
-/// Runs the handler of a claimed job and tells the store what came of it.
-pub(super) async fn run(floor: &Floor, assignment: Assignment) {
+/// What an attempt has come to. It is over when this has been said.
+pub(super) struct LastWord {
+    job: JobId,
+    word: Word,
+    command: Option<Command>,
+    children: Vec<NewJob>,
+    /// Until then a stop still finds it.
+    _entry: Entry,
+}
+
+/// Runs the handler of a claimed job.
+pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
     let Assignment { job, token } = assignment;
     // In the list before anything is waited for: a cancel may be on its way.
-    let (_entry, cancel) = floor.running.enter(job.id, token);
+    let (entry, cancel) = floor.running.enter(job.id, token);
     let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
     let word = Word::Of(token);
@@ -41,7 +52,7 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) {
         }
         Err(error) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
     };
-    settle(floor, &job, word, command, children).await;
+    LastWord { job: job.id, word, command, children, _entry: entry }
 }
 
 struct Prepared {
@@ -191,30 +202,32 @@ async fn keep(floor: &Floor, result: Bytes) -> Result<Option<windlass_core::Body
     insist(|| floor.store.keep(result.clone())).await.map(Some)
 }
 
-/// Gives the store the attempt's last word. A result that the rules refuse (a child with an impossible queue, say) is a
-/// failed attempt.
-async fn settle(floor: &Floor, job: &Job, word: Word, command: Option<Command>, children: Vec<NewJob>) {
-    let Some(command) = command else { return };
-    let answer = insist(|| floor.store.ask(job.id, command.clone(), children.clone())).await;
-    let Err(refused) = answer else { return };
-    match &refused {
-        Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. }) => {
-            debug!(job = %job.id, "a late word was not taken: {refused}");
-        }
-        Error::Refused(_) => {
-            let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
-                return;
-            };
-            if let Err(error) = insist(|| floor.store.ask(job.id, failed.clone(), Vec::new())).await {
-                error!(job = %job.id, "the end of an attempt was not stored: {error}");
+impl LastWord {
+    /// Tells the store. A result that the rules refuse (a child with an impossible queue, say) is a failed attempt.
+    pub(super) async fn say(self, floor: &Floor) {
+        let LastWord { job, word, command, children, _entry } = self;
+        let Some(command) = command else { return };
+        let answer = insist(|| floor.store.ask(job, command.clone(), children.clone())).await;
+        let Err(refused) = answer else { return };
+        match &refused {
+            Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. }) => {
+                debug!(%job, "a late word was not taken: {refused}");
             }
-        }
-        Error::Overloaded { .. }
-        | Error::Unavailable { .. }
-        | Error::Unknown { .. }
-        | Error::Damaged { .. }
-        | Error::Closed => {
-            error!(job = %job.id, "the end of an attempt was not stored: {refused}");
+            Error::Refused(_) => {
+                let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
+                    return;
+                };
+                if let Err(error) = insist(|| floor.store.ask(job, failed.clone(), Vec::new())).await {
+                    error!(%job, "the end of an attempt was not stored: {error}");
+                }
+            }
+            Error::Overloaded { .. }
+            | Error::Unavailable { .. }
+            | Error::Unknown { .. }
+            | Error::Damaged { .. }
+            | Error::Closed => {
+                error!(%job, "the end of an attempt was not stored: {refused}");
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ use windlass_executor::{Cancel, CancelReason, Executor};
 use windlass_store::{By, Claim, Error, Store};
 
 use crate::clock::SystemClock;
+use crate::dispatcher::attempt::LastWord;
 use crate::dispatcher::running::Running;
 use crate::registry::Registry;
 use crate::{Shutdown, limits};
@@ -57,7 +58,7 @@ impl Dispatcher {
         let listening = tokio::spawn(listen(Arc::clone(&self.floor), orders));
         let mut slots = JoinSet::new();
         for _ in 0..self.slots {
-            slots.spawn(slot(Arc::clone(&self.floor), shutdown.clone()));
+            self.open(&mut slots, &shutdown);
         }
         loop {
             tokio::select! {
@@ -66,7 +67,7 @@ impl Dispatcher {
                     if let Err(why) = ended {
                         error!("a slot failed and is replaced; its job goes on after the next start: {why}");
                     }
-                    slots.spawn(slot(Arc::clone(&self.floor), shutdown.clone()));
+                    self.open(&mut slots, &shutdown);
                 }
             }
         }
@@ -77,29 +78,52 @@ impl Dispatcher {
         }
         listening.abort();
     }
+
+    /// Slots live on the guests' threads: from the claim to its guest and on to its last word a short attempt changes none.
+    fn open(&self, slots: &mut JoinSet<()>, shutdown: &Shutdown) {
+        let slot = slot(Arc::clone(&self.floor), shutdown.clone());
+        match self.floor.executor.threads() {
+            Some(threads) => slots.spawn_on(slot, threads),
+            None => slots.spawn(slot),
+        };
+    }
 }
 
-/// One place for one attempt at a time.
+/// One place for one attempt at a time. The last word of an attempt and the claim of the next go to the store together: one commit
+/// takes both.
 async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
+    let mut last: Option<LastWord> = None;
     while !shutdown.is_requested() {
         let claim = Claim { by: By::Local, queues: Vec::new(), count: 1, wait: limits::CLAIM_WAIT };
+        let said = say(&floor, last.take());
         // Dropping a claim gives back what it would have got.
-        let claimed = tokio::select! {
-            biased;
-            () = shutdown.requested() => return,
-            claimed = floor.store.claim(claim) => claimed,
+        let claimed = async {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => None,
+                claimed = floor.store.claim(claim) => Some(claimed),
+            }
         };
-        match claimed {
-            Ok(assignments) => {
+        match tokio::join!(biased; said, claimed) {
+            ((), None) => return,
+            ((), Some(Ok(assignments))) => {
                 for assignment in assignments {
-                    attempt::run(&floor, assignment).await;
+                    say(&floor, last.take()).await;
+                    last = Some(attempt::run(&floor, assignment).await);
                 }
             }
-            Err(error) => tokio::select! {
+            ((), Some(Err(error))) => tokio::select! {
                 () = shutdown.requested() => return,
                 () = sleep(pause_after(&error)) => {}
             },
         }
+    }
+    say(&floor, last).await;
+}
+
+async fn say(floor: &Floor, last: Option<LastWord>) {
+    if let Some(word) = last {
+        word.say(floor).await;
     }
 }
 

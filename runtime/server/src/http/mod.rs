@@ -43,12 +43,11 @@ mod system;
 mod webhooks;
 mod workers;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::{Method, Uri};
-use axum::middleware;
 use utoipa_axum::routes;
 use windlass_store::Store;
 
@@ -58,16 +57,19 @@ use crate::figures::Rates;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
-pub use access::Key;
+pub use access::{Door, Key};
 use error::Error;
 pub use events::{Hub, event_json};
 use openapi::Routes;
 pub use serve::{Bounds, serve};
 pub use workers::Workers;
 
-/// What every handler works with.
+/// What every handler works with. Cheap to clone, which the router does several times for each request.
 #[derive(Clone)]
-pub struct Api {
+pub struct Api(Arc<Parts>);
+
+/// The parts of the server that handlers ask.
+pub struct Parts {
     pub store: Store,
     pub registry: Registry,
     pub secrets: Secrets,
@@ -84,10 +86,20 @@ pub struct Api {
     pub shutdown: Shutdown,
 }
 
-pub fn router(api: Api) -> Router {
-    let guard = middleware::from_fn_with_state(api.clone(), access::check);
+impl Deref for Api {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// The whole API, behind its door.
+pub fn door(parts: Parts) -> Door {
+    let key = parts.key.clone();
     let (router, _) = routes().split();
-    router.fallback(no_route).method_not_allowed_fallback(wrong_method).layer(guard).with_state(api)
+    let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
+    Door::new(router.with_state(Api(Arc::new(parts))), key)
 }
 
 /// Everything the server answers. `Routes` takes no handler without its description.
@@ -98,11 +110,11 @@ fn routes() -> Routes {
         .with(routes!(metrics::show))
         .with(routes!(openapi::document))
         .with(routes!(openapi::page))
-        .under("/api/v1", v1())
+        .join(v1())
 }
 
 fn v1() -> Routes {
-    Routes::new()
+    Routes::under("/api/v1")
         .with(routes!(system::info))
         .with(routes!(system::cluster))
         .with(routes!(plugins::list))

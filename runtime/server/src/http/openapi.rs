@@ -20,6 +20,8 @@ use super::wire::{BulkIdText, JobIdText, NameText};
 /// Routes of the server, each with its description.
 pub struct Routes {
     router: OpenApiRouter<Api>,
+    /// What their paths begin with. Written out in each: a router within a router takes every request apart once more.
+    prefix: &'static str,
     /// Names that two different types have: one of them would be described as the other.
     clashes: BTreeSet<String>,
 }
@@ -60,24 +62,32 @@ const TAGS: [(&str, &str); 11] = [
 
 impl Routes {
     pub fn new() -> Routes {
-        Routes { router: OpenApiRouter::default(), clashes: BTreeSet::new() }
+        Routes::under("")
+    }
+
+    /// Routes whose paths begin like this.
+    pub fn under(prefix: &'static str) -> Routes {
+        Routes { router: OpenApiRouter::default(), prefix, clashes: BTreeSet::new() }
     }
 
     /// Takes what `routes!` makes of handlers that carry `#[utoipa::path]`.
-    pub fn with(mut self, route: UtoipaMethodRouter<Api>) -> Routes {
+    pub fn with(mut self, mut route: UtoipaMethodRouter<Api>) -> Routes {
         let known = self.router.get_openapi().components.as_ref();
         for (name, schema) in &route.0 {
             if known.and_then(|known| known.schemas.get(name)).is_some_and(|other| other != schema) {
                 self.clashes.insert(name.clone());
             }
         }
+        let paths = std::mem::take(&mut route.1.paths).into_iter();
+        route.1.paths = paths.map(|(path, item)| (format!("{}{path}", self.prefix), item)).collect();
         self.router = self.router.routes(route);
         self
     }
 
-    pub fn under(self, prefix: &str, inner: Routes) -> Routes {
-        let clashes = self.clashes.into_iter().chain(inner.clashes).collect();
-        Routes { router: self.router.nest(prefix, inner.router), clashes }
+    /// These and others, which have their own prefix.
+    pub fn join(self, others: Routes) -> Routes {
+        let clashes = self.clashes.into_iter().chain(others.clashes).collect();
+        Routes { router: self.router.merge(others.router), prefix: self.prefix, clashes }
     }
 
     /// The routes for the server, and what they are.

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::access::Door;
 use super::patient::Patient;
 use crate::{Shutdown, limits};
 
@@ -26,7 +25,7 @@ pub struct Bounds {
 }
 
 /// Answers requests until told to stop, then lets the open ones finish, but not for ever.
-pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: Shutdown) {
+pub async fn serve(listener: TcpListener, door: Door, bounds: Bounds, shutdown: Shutdown) {
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(bounds.connections.min(Semaphore::MAX_PERMITS)));
     loop {
@@ -36,11 +35,10 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
             () = shutdown.requested() => break,
         };
         let Some((stream, place)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.client_timeout)
-            .serve_connection(TokioIo::new(Patient::new(stream, bounds.client_timeout)), service);
+            .serve_connection(TokioIo::new(Patient::new(stream, bounds.client_timeout)), door.clone());
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -15,7 +15,7 @@ impl<D: Disk> Engine<D> {
     pub(super) fn apply(&mut self, decision: Decision) -> Result<Reply, DiskError> {
         for change in decision.changes {
             match change {
-                Change::Job(job) => self.put_job(*job)?,
+                Change::Job(job) => self.put_job(job)?,
                 Change::Remove(id) => self.remove_job(id, false)?,
                 Change::Forget(id) => self.remove_job(id, true)?,
                 Change::Record { job, record } => self.put_record(job, record)?,
@@ -41,20 +41,20 @@ impl<D: Disk> Engine<D> {
         Ok(decision.reply)
     }
 
-    pub(super) fn put_job(&mut self, mut job: Job) -> Result<(), DiskError> {
+    pub(super) fn put_job(&mut self, mut job: Box<Job>) -> Result<(), DiskError> {
         let id = job.id;
         let old = self.jobs.remove(id);
-        self.note_before(id, old.as_ref());
-        let was = old.as_ref().map(|old| (old.queue.clone(), old.state));
+        self.note_before(id, old.as_deref());
+        let was = old.as_deref().map(|old| (old.queue.clone(), old.state));
         let is = (job.queue.clone(), job.state);
-        self.count_attempt(old.as_ref(), Some(&job));
+        self.count_attempt(old.as_deref(), Some(&job));
         if was.as_ref() != Some(&is) {
             if let Some((queue, state)) = &was {
-                self.count_out(queue, *state, old.as_ref())?;
+                self.count_out(queue, *state, old.as_deref())?;
             }
             self.count_in(&job, was.is_none())?;
         }
-        let stays_in_line = old.as_ref().is_some_and(|old| {
+        let stays_in_line = old.as_deref().is_some_and(|old| {
             // Moved to where it is counts as coming anew: its place says since when it waits.
             old.state == State::Pending
                 && old.queue == job.queue
@@ -66,11 +66,11 @@ impl<D: Disk> Engine<D> {
             job.ready_seq = self.meta.next_ready;
             self.join_line(&job)?;
         }
-        if !self.soft_change(old.as_ref(), &job) {
+        if !self.soft_change(old.as_deref(), &job) {
             self.hard = true;
         }
-        self.follow_round(old.as_ref(), Some(&job), false);
-        self.follow(old.as_ref(), Some(&job))?;
+        self.follow_round(old.as_deref(), Some(&job), false);
+        self.follow(old.as_deref(), Some(&job))?;
         // It may have been removed within this group, and be here again under an id that is derived.
         self.removed.remove(&id);
         self.jobs.insert(job);

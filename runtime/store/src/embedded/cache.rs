@@ -3,11 +3,12 @@
 use rustc_hash::FxHashMap;
 use windlass_core::{Job, JobId};
 
-/// Job records in memory: the ones used lately. Two halves; when the young one is full the old one is dropped.
+/// Job records in memory: the ones used lately. Two halves; when the young one is full the old one is dropped. Boxed, because a
+/// record has more than a thousand bytes and a map moves what it holds when it grows.
 #[derive(Default)]
 pub struct JobCache {
-    young: FxHashMap<JobId, Job>,
-    old: FxHashMap<JobId, Job>,
+    young: FxHashMap<JobId, Box<Job>>,
+    old: FxHashMap<JobId, Box<Job>>,
 }
 
 impl JobCache {
@@ -16,15 +17,15 @@ impl JobCache {
             let job = self.old.remove(&id)?;
             self.young.insert(id, job);
         }
-        self.young.get(&id)
+        self.young.get(&id).map(|job| &**job)
     }
 
-    pub fn insert(&mut self, job: Job) {
+    pub fn insert(&mut self, job: Box<Job>) {
         self.old.remove(&job.id);
         self.young.insert(job.id, job);
     }
 
-    pub fn remove(&mut self, id: JobId) -> Option<Job> {
+    pub fn remove(&mut self, id: JobId) -> Option<Box<Job>> {
         let young = self.young.remove(&id);
         self.old.remove(&id).or(young)
     }
@@ -32,7 +33,9 @@ impl JobCache {
     /// Between two groups only: what is dirty must not be dropped.
     pub fn age(&mut self, most: usize) {
         if self.young.len() > most / 2 {
-            self.old = std::mem::take(&mut self.young);
+            // The room of the old half is used again.
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.young.clear();
         }
     }
 }

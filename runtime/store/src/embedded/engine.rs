@@ -293,7 +293,7 @@ impl<D: Disk> Engine<D> {
         }
         if self.jobs.get(id).is_none() {
             let Some(bytes) = self.disk.get(Space::Jobs, &keys::job(id))? else { return Ok(None) };
-            self.jobs.insert(record::decode(Space::Jobs, &bytes)?);
+            self.jobs.insert(Box::new(record::decode(Space::Jobs, &bytes)?));
         }
         Ok(self.jobs.get(id))
     }

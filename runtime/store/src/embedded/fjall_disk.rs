@@ -48,7 +48,7 @@ impl FjallDisk {
     /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
     /// is written. Not to be kept: what it sees cannot be cleared away.
     pub fn view(&self) -> View {
-        View { snapshot: self.db.snapshot(), spaces: self.spaces.clone() }
+        View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces) }
     }
 
     fn space(&self, space: Space) -> &Keyspace {

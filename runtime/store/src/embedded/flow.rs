@@ -319,7 +319,7 @@ impl<D: Disk> Engine<D> {
             id = JobId::adopted(parent, ties.adopted);
             ties.adopted += 1;
         }
-        self.put_job(job)?;
+        self.put_job(Box::new(job))?;
         self.hard = true;
         Ok(Some(id))
     }

@@ -90,7 +90,9 @@ impl Client {
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
-        Ok(self.agent.get(format!("{}/api/v1{path}", self.url)).call()?.body_mut().read_json()?)
+        let mut answer = self.agent.get(format!("{}/api/v1{path}", self.url)).call()?;
+        let told: Value = answer.body_mut().read_json()?;
+        if answer.status().is_success() { Ok(told) } else { bail!("{path}: {told}") }
     }
 
     /// How many jobs of a queue have completed.

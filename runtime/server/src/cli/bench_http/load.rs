@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::peer::EVENT_EVERY;
+
 /// What to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
@@ -29,8 +31,8 @@ enum What {
     Post { path: String, body: String },
     /// Fetch a job, ack it.
     Work { queue: String },
-    /// Watch one job's events, and keep it busy.
-    Watch { job: String },
+    /// Watch a stream of events; one of a job, which is kept busy.
+    Watch { path: String, job: Option<String> },
 }
 
 impl Shape {
@@ -69,15 +71,23 @@ pub fn spawn(shape: &Shape) -> anyhow::Result<f64> {
 /// Watchers in a second process, until they are stopped.
 pub struct Watching {
     child: Child,
-    url: String,
+    /// The server that tells how many there are.
+    url: Option<String>,
 }
 
 impl Watching {
-    /// Returns when all of them are there.
-    pub fn start(url: &str, job: &str, count: usize) -> anyhow::Result<Watching> {
-        let what = What::Watch { job: job.to_owned() };
+    /// Watchers of the peer, who get as many events.
+    pub fn of_peer(url: &str, count: usize) -> anyhow::Result<Watching> {
+        let what = What::Watch { path: "/events".to_owned(), job: None };
         let child = start(&Shape { address: address(url), connections: count, seconds: 600.0, what })?;
-        let watching = Watching { child, url: url.to_owned() };
+        Ok(Watching { child, url: None })
+    }
+
+    /// Watchers of a job. Returns when all of them are there.
+    pub fn of_job(url: &str, job: &str, count: usize) -> anyhow::Result<Watching> {
+        let what = What::Watch { path: format!("/api/v1/jobs/{job}/events"), job: Some(job.to_owned()) };
+        let child = start(&Shape { address: address(url), connections: count, seconds: 600.0, what })?;
+        let watching = Watching { child, url: Some(url.to_owned()) };
         let began = Instant::now();
         while watching.count()? < count as f64 {
             if began.elapsed() > Duration::from_secs(60) {
@@ -89,8 +99,9 @@ impl Watching {
     }
 
     fn count(&self) -> anyhow::Result<f64> {
+        let Some(url) = &self.url else { return Ok(0.0) };
         let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
-        let page = agent.get(format!("{}/metrics", self.url)).call()?.body_mut().read_to_string()?;
+        let page = agent.get(format!("{url}/metrics")).call()?.body_mut().read_to_string()?;
         let line = page.lines().find_map(|line| line.strip_prefix("windlass_watchers "));
         Ok(line.unwrap_or("0").parse()?)
     }
@@ -121,7 +132,7 @@ pub fn run() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &shape.what {
-            What::Watch { job } => println!("{}", watch(&shape, job).await?),
+            What::Watch { path, job } => println!("{}", watch(&shape, path, job.as_deref()).await?),
             What::Post { .. } | What::Work { .. } => println!("{}", send(&shape).await?),
         }
         Ok(())
@@ -173,13 +184,13 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
     Ok(count as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Watches until it is told to stop; the job says ten times a second how far it is.
-async fn watch(shape: &Shape, job: &str) -> anyhow::Result<u64> {
+/// Watches until it is told to stop; a job says ten times a second how far it is.
+async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u64> {
     let got = std::rc::Rc::new(std::cell::Cell::new(0u64));
     let local = tokio::task::LocalSet::new();
     for _ in 0..shape.connections {
         let mut stream = TcpStream::connect(&shape.address).await?;
-        stream.write_all(format!("GET /api/v1/jobs/{job}/events HTTP/1.1\r\nhost: bench\r\n\r\n").as_bytes()).await?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n").as_bytes()).await?;
         let got = std::rc::Rc::clone(&got);
         local.spawn_local(async move {
             let mut buffer = vec![0; 16 * 1024];
@@ -189,13 +200,14 @@ async fn watch(shape: &Shape, job: &str) -> anyhow::Result<u64> {
             }
         });
     }
-    let beat = json!({"jobs": {job: {"progress": {"current": 1, "total": 2, "message": "busy"}}}}).to_string();
-    let beat = post("/api/v1/heartbeat", &beat);
-    let mut connection = Connection::open(&shape.address).await?;
     let busy = async {
+        let Some(job) = job else { return std::future::pending().await };
+        let beat = json!({"jobs": {job: {"progress": {"current": 1, "total": 2, "message": "busy"}}}}).to_string();
+        let beat = post("/api/v1/heartbeat", &beat);
+        let mut connection = Connection::open(&shape.address).await?;
         loop {
             connection.ask(&beat).await?;
-            sleep(Duration::from_millis(100)).await;
+            sleep(EVENT_EVERY).await;
         }
         #[expect(unreachable_code, reason = "it tells the type of the loop above")]
         anyhow::Ok(())

@@ -1,10 +1,15 @@
 //! The peer of the measurements: axum, and nothing behind it. Runs as a process of its own.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use axum::Router;
-use axum::body::Bytes;
-use axum::routing::post;
+use axum::body::{Body, Bytes};
+use axum::routing::{get, post};
 use axum::serve::ListenerExt;
+use futures_util::stream;
 use tokio::net::TcpListener;
+use tokio::time::interval;
 
 /// Answers every body with itself, on as many threads as the server has.
 pub fn run() -> anyhow::Result<()> {
@@ -13,10 +18,23 @@ pub fn run() -> anyhow::Result<()> {
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         eprintln!("listening on http://{}", listener.local_addr()?);
-        let router = Router::new().route("/echo", post(async |body: Bytes| body));
+        let router = Router::new().route("/echo", post(async |body: Bytes| body)).route("/events", get(events));
         // As the server does it: an answer is one write.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         axum::serve(listener, router).await?;
         Ok(())
     })
+}
+
+/// How often a watched job says something, here and there.
+pub const EVENT_EVERY: Duration = Duration::from_millis(100);
+
+/// The same events as a watched job's, made up: what it takes to send them, whoever does.
+async fn events() -> Body {
+    let line = format!("id: 1\nevent: progress\ndata: {{\"seq\":1,\"text\":\"{}\"}}\n\n", "x".repeat(200));
+    let line = Bytes::from(line);
+    Body::from_stream(stream::unfold((interval(EVENT_EVERY), line), |(mut clock, line)| async move {
+        clock.tick().await;
+        Some((Ok::<_, Infallible>(line.clone()), (clock, line)))
+    }))
 }

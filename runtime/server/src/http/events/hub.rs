@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OnceCell, broadcast};
 use tracing::warn;
 use windlass_core::{JobId, Time};
-use windlass_store::{EventRecord, Store};
+use windlass_store::{EventRecord, LogRecord, Store};
 
 use super::line;
 use crate::{Shutdown, limits};
@@ -45,8 +45,13 @@ struct Inner {
     recent: Mutex<VecDeque<Arc<Told>>>,
     live: broadcast::Sender<Arc<Told>>,
     /// The same for those who watch one job: a busy server does not wake them for every other job's events.
-    jobs: Mutex<HashMap<JobId, broadcast::Sender<Arc<Told>>>>,
+    jobs: Mutex<Channels<Told>>,
+    /// And for those who follow its log.
+    logs: Mutex<Channels<LogRecord>>,
 }
+
+/// One channel for each job that somebody watches.
+type Channels<T> = HashMap<JobId, broadcast::Sender<Arc<T>>>;
 
 /// What somebody who joins one job's watchers gets.
 pub struct Joined {
@@ -61,10 +66,27 @@ impl Hub {
     /// Begins to hand events on, until the server stops.
     pub fn start(store: Store, shutdown: Shutdown) -> Hub {
         let (live, _) = broadcast::channel(limits::WATCHER_LAG);
-        let events = store.watch();
-        let hub = Hub { inner: Arc::new(Inner { store, recent: Mutex::default(), live, jobs: Mutex::default() }) };
-        tokio::spawn(hub.clone().run(events, shutdown));
+        let (events, lines) = (store.watch(), store.watch_logs());
+        let (recent, jobs, logs) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let hub = Hub { inner: Arc::new(Inner { store, recent, live, jobs, logs }) };
+        tokio::spawn(hub.clone().run(events, shutdown.clone()));
+        tokio::spawn(hub.clone().run_logs(lines, shutdown));
         hub
+    }
+
+    /// Hands log lines on. Followers who miss some see the gap, and read the disk.
+    async fn run_logs(self, mut lines: broadcast::Receiver<Arc<LogRecord>>, shutdown: Shutdown) {
+        loop {
+            let received = tokio::select! {
+                received = lines.recv() => received,
+                () = shutdown.requested() => return,
+            };
+            match received {
+                Ok(record) => send(&mut lock(&self.inner.logs), record.job, &record),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
     }
 
     async fn run(self, mut events: broadcast::Receiver<Arc<EventRecord>>, shutdown: Shutdown) {
@@ -104,17 +126,17 @@ impl Hub {
 
     /// All that happens to one job from now on.
     pub fn watch_job(&self, id: JobId) -> broadcast::Receiver<Arc<Told>> {
-        let mut jobs = self.jobs();
-        // Now and then those that nobody watches any more are let go.
-        if jobs.len() >= limits::WATCHED_JOBS && !jobs.contains_key(&id) {
-            jobs.retain(|_, sender| sender.receiver_count() > 0);
-        }
-        jobs.entry(id).or_insert_with(|| broadcast::channel(limits::JOB_LAG).0).subscribe()
+        subscribe(&mut lock(&self.inner.jobs), id)
+    }
+
+    /// What one job writes into its log from now on.
+    pub fn watch_log(&self, id: JobId) -> broadcast::Receiver<Arc<LogRecord>> {
+        subscribe(&mut lock(&self.inner.logs), id)
     }
 
     /// How many watch.
     pub fn watchers(&self) -> usize {
-        let of_jobs: usize = self.jobs().values().map(broadcast::Sender::receiver_count).sum();
+        let of_jobs: usize = lock(&self.inner.jobs).values().map(broadcast::Sender::receiver_count).sum();
         self.inner.live.receiver_count() + of_jobs
     }
 
@@ -129,13 +151,7 @@ impl Hub {
             recent.pop_front();
         }
         recent.push_back(Arc::clone(&told));
-        let job = told.record.event.job;
-        let mut jobs = self.jobs();
-        let unwatched = jobs.get(&job).is_some_and(|sender| sender.send(Arc::clone(&told)).is_err());
-        if unwatched {
-            jobs.remove(&job);
-        }
-        drop(jobs);
+        send(&mut lock(&self.inner.jobs), told.record.event.job, &told);
         // Nobody watching is no reason to stop.
         let _ = self.inner.live.send(told);
     }
@@ -162,12 +178,29 @@ impl Hub {
         }
     }
 
-    fn jobs(&self) -> MutexGuard<'_, HashMap<JobId, broadcast::Sender<Arc<Told>>>> {
-        self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Told>>> {
-        // Entries are pushed and popped whole, so a poisoned lock holds nothing half done.
-        self.inner.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.recent)
     }
+}
+
+/// The channel of one job, made for its first watcher.
+fn subscribe<T>(channels: &mut Channels<T>, id: JobId) -> broadcast::Receiver<Arc<T>> {
+    // Now and then those that nobody watches any more are let go.
+    if channels.len() >= limits::WATCHED_JOBS && !channels.contains_key(&id) {
+        channels.retain(|_, sender| sender.receiver_count() > 0);
+    }
+    channels.entry(id).or_insert_with(|| broadcast::channel(limits::JOB_LAG).0).subscribe()
+}
+
+/// To those who watch the job, if anybody does.
+fn send<T>(channels: &mut Channels<T>, id: JobId, told: &Arc<T>) {
+    let unwatched = channels.get(&id).is_some_and(|sender| sender.send(Arc::clone(told)).is_err());
+    if unwatched {
+        channels.remove(&id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Entries are put in and taken out whole, so a poisoned lock holds nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

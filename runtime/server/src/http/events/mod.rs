@@ -136,7 +136,7 @@ pub async fn of_job(
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     // Joined before the job is read: whatever happens after that comes live.
     let Joined { oldest, recent, live } = api.hub.join_job(id);
-    let log_live = api.store.watch_logs();
+    let log_live = api.hub.watch_log(id);
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
     let (mut past, end_is_stored) = present_life(past_of(&api, &job, oldest, recent).await?, over);
@@ -149,21 +149,21 @@ pub async fn of_job(
     let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
     let log_from = query.logs.then_some(query.logs_from);
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
-    let watched = Watched { job, log_from, log_live, log_at: Instant::now(), end };
+    let watched = Watched::new(job, log_from, log_live, end);
     Ok(watcher.of_job(watched, past, over).into_response())
 }
 
 /// Only the log of a job, from a line on, until it has ended.
 pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
     let live = api.hub.watch_job(id);
-    let log_live = api.store.watch_logs();
+    let log_live = api.hub.watch_log(id);
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
     let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
     // No event has this name: what happens besides is not for this stream.
     let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
-    let watched = Watched { job, log_from: Some(from), log_live, log_at: Instant::now(), end };
+    let watched = Watched::new(job, Some(from), log_live, end);
     Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }
 

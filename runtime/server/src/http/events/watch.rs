@@ -76,11 +76,24 @@ pub struct Watched {
     /// The next line of its log, if that is wanted.
     pub log_from: Option<u64>,
     /// Lines as they are written. What comes too late or too fast for it is read from the disk, at `log_at`.
-    pub log_live: Receiver<Arc<LogRecord>>,
-    /// When the log is looked at next.
-    pub log_at: Instant,
+    log_live: Receiver<Arc<LogRecord>>,
+    /// When the log is looked at next on the disk, and how often yet: lines may be on their way there that were written before
+    /// this watcher came, or that it missed. A thousand watchers who look all the time would be a load of their own.
+    log_at: Instant,
+    log_looks: u32,
     /// Its end, when it is over and the event that told so is not stored.
-    pub end: Option<Bytes>,
+    end: Option<Bytes>,
+}
+
+impl Watched {
+    pub fn new(job: Job, log_from: Option<u64>, log_live: Receiver<Arc<LogRecord>>, end: Option<Bytes>) -> Watched {
+        Watched { job, log_from, log_live, log_at: Instant::now(), log_looks: limits::LOG_LOOKS, end }
+    }
+
+    /// When the disk is to be looked at.
+    fn look_at(&self) -> Option<Instant> {
+        (self.log_from.is_some() && self.log_looks > 0).then_some(self.log_at)
+    }
 }
 
 impl Watcher {
@@ -208,7 +221,7 @@ impl Watcher {
 
     /// Waits for something to say; none when the server stops.
     async fn wait(&mut self) -> Option<()> {
-        let log_at = self.job.as_ref().filter(|job| job.log_from.is_some()).map(|job| job.log_at);
+        let log_at = self.job.as_ref().and_then(Watched::look_at);
         let until = log_at.map_or(self.quiet_until, |at| at.min(self.quiet_until));
         let written = async {
             match self.job.as_mut().filter(|job| job.log_from.is_some()) {
@@ -221,8 +234,7 @@ impl Watcher {
             written = written => {
                 match written {
                     Ok(record) => self.take_lines(&record),
-                    // The disk has what was missed, now or soon.
-                    Err(RecvError::Lagged(_)) => self.read_log().await,
+                    Err(RecvError::Lagged(_)) => self.look_for_lines(),
                     Err(RecvError::Closed) => return None,
                 }
                 return Some(());
@@ -253,12 +265,22 @@ impl Watcher {
     /// Lines that were written just now. Those that do not follow on what was sent are left for the disk: the ones between come
     /// first.
     fn take_lines(&mut self, record: &LogRecord) {
-        let Some(watched) = self.job.as_mut().filter(|watched| watched.job.id == record.job) else { return };
+        let Some(watched) = self.job.as_mut() else { return };
         for (n, line) in (record.first..).zip(&record.lines) {
             if watched.log_from == Some(n) {
                 watched.log_from = Some(n + 1);
                 self.words.push_back(line::of_log(&watched.job, n, line.clone()));
             }
+        }
+        if watched.log_from.is_some_and(|next| next < record.first) {
+            self.look_for_lines();
+        }
+    }
+
+    /// The disk has what was missed, now or soon.
+    fn look_for_lines(&mut self) {
+        if let Some(watched) = self.job.as_mut() {
+            watched.log_looks = limits::LOG_LOOKS;
         }
     }
 
@@ -266,6 +288,7 @@ impl Watcher {
     async fn read_log(&mut self) {
         let Some(watched) = self.job.as_mut() else { return };
         watched.log_at = Instant::now() + limits::LOG_POLL;
+        watched.log_looks = watched.log_looks.saturating_sub(1);
         while let Some(from) = watched.log_from {
             // A log that cannot be read now is read next time.
             let Ok(lines) = self.store.logs(watched.job.id, from, limits::LOG_PAGE).await else { return };

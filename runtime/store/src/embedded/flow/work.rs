@@ -53,7 +53,7 @@ impl<D: Disk> Engine<D> {
         if let Some(mut job) = self.load(dependency)?.cloned() {
             ended = job.is_ended().then_some(job.state);
             job.ties.get_or_insert_default().dependants += 1;
-            self.put_job(job)?;
+            self.put_job(Box::new(job))?;
         }
         let number = if ended.is_some() { TOLD } else { self.meta.next_work };
         self.batch.put(Space::Links, from, link_value(number));
