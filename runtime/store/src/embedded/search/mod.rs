@@ -21,6 +21,7 @@ use self::plan::{Pace, Plan, Rows};
 use super::blobs::Blobs;
 use super::disk::{DiskError, Space};
 use super::fjall_disk::View;
+use super::worker::Pulse;
 use super::{Embedded, keys, on_a_thread_of_its_own, record};
 use crate::search::{Cursor, Found, Page, Search, SieveError};
 use crate::{Error, limits};
@@ -98,9 +99,15 @@ struct Task {
     until: Instant,
     left: Arc<AtomicBool>,
     few: u64,
+    pulse: Arc<Pulse>,
 }
 
 impl Task {
+    /// The number of the last commit: while it rises, the engine has something to do.
+    fn last_commit(&self) -> u64 {
+        self.pulse.acknowledged.load(Ordering::Relaxed)
+    }
+
     /// Looked at every few hundred rows.
     fn check_time(&self) -> Result<(), Failed> {
         if self.left.load(Ordering::Relaxed) {
@@ -149,7 +156,8 @@ impl Embedded {
         let left = Arc::new(AtomicBool::new(false));
         let until = Instant::now() + limits::SEARCH_TIME;
         let few = self.inner.desk.few.load(Ordering::Relaxed);
-        (Task { search, blobs: self.inner.blobs.clone(), until, left: left.clone(), few }, Leaving(left))
+        let (blobs, pulse) = (self.inner.blobs.clone(), self.inner.pulse.clone());
+        (Task { search, blobs, until, left: left.clone(), few, pulse }, Leaving(left))
     }
 
     /// Finds it at once if an index makes that short, and else when its turn comes. No view is held while waiting.

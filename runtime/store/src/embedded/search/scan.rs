@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use windlass_core::{BodyKind, JobId};
 
@@ -33,6 +34,7 @@ pub fn everything(
     let by_payload = task.search.sieve.is_none() || task.search.filter.is_of_payloads_alone();
     on_threads(view, task, wanted, threads, |judge| {
         let mut payloads_first = judge.reads_payloads() && by_payload;
+        let mut rests = Rests::new(task);
         while let Some((from, until)) = ranges.take() {
             let done = judge.task.check_time().and_then(|()| match (judge.reads_payloads(), payloads_first) {
                 (true, true) => by_payloads(judge, from, until),
@@ -42,6 +44,7 @@ pub fn everything(
                 Ok(Stretch { next, dense }) => {
                     payloads_first = by_payload && !dense;
                     ranges.give_back(next.map(|next| (next, until)));
+                    rests.rest();
                 }
                 Err(failed) => {
                     ranges.abandon();
@@ -206,11 +209,13 @@ pub fn named(view: &View, task: &Task, source: &Source, wanted: Wanted, threads:
             Ok::<(), DiskError>(())
         });
         let found = on_threads(view, task, wanted, threads, |judge| {
+            let mut rests = Rests::new(task);
             while let Some(block) = next(&receiver) {
                 judge.task.check_time()?;
                 for id in block {
                     judge.look_at(id)?;
                 }
+                rests.rest();
             }
             Ok(())
         });
@@ -265,6 +270,37 @@ pub fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Res
         });
         thread.join().unwrap_or(Err(Failed::Left))
     })
+}
+
+/// While the engine commits, a search works half of the time: whatever its priority, it shares caches, memory and the disk.
+struct Rests<'a> {
+    task: &'a Task,
+    /// The last commit that was seen, and when.
+    commit: u64,
+    seen: Option<Instant>,
+    /// When the last rest ended.
+    since: Instant,
+}
+
+impl Rests<'_> {
+    /// So long after a commit the next one is expected.
+    const BUSY: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_millis(5);
+
+    fn new(task: &Task) -> Rests<'_> {
+        Rests { task, commit: task.last_commit(), seen: None, since: Instant::now() }
+    }
+
+    fn rest(&mut self) {
+        let commit = self.task.last_commit();
+        if commit != self.commit {
+            (self.commit, self.seen) = (commit, Some(Instant::now()));
+        }
+        if self.seen.is_some_and(|seen| seen.elapsed() < Rests::BUSY) {
+            std::thread::sleep(self.since.elapsed().min(Rests::LONGEST));
+        }
+        self.since = Instant::now();
+    }
 }
 
 /// What is left to do, in ranges of ids. A thread without one gets half of another's: ids are as dense as jobs came, so
