@@ -32,9 +32,16 @@ told() { printf '%8d bytes  %s\n' "$(wc -c <"$out/$1.wasm")" "$out/$1.wasm"; }
 rust_plugin() { # rust_plugin NAME
     cargo build --quiet --release --target wasm32-wasip2 --manifest-path "plugins/$1/Cargo.toml"
     local built="$CARGO_TARGET_DIR/wasm32-wasip2/release/${1//-/_}.wasm"
-    # Copied only when it differs, so that whoever looks at times sees what has really changed.
-    if ! cmp -s "$built" "$out/$1.wasm"; then
+    # As `windlass plugin build` does it; without a windlass, they are a little larger.
+    if [ -x "$windlass" ]; then
+        "$windlass" plugin slim "$built" --out "$out/$1.wasm.part"
+    else
         cp "$built" "$out/$1.wasm.part"
+    fi
+    # Replaced only when it differs, so that whoever looks at times sees what has really changed.
+    if cmp -s "$out/$1.wasm.part" "$out/$1.wasm"; then
+        rm "$out/$1.wasm.part"
+    else
         mv "$out/$1.wasm.part" "$out/$1.wasm"
     fi
 }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,6 +76,10 @@ func digest(ctx *windlass.Context, order Order) (Outcome, error) {
 	if _, err := ctx.State(&at); err != nil {
 		return Outcome{}, err
 	}
+	pause, err := pause(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
 	for at.Offset < len(order.Text) {
 		if err := ctx.CheckCancelled(); err != nil {
 			// The last lines are not lost.
@@ -95,11 +100,25 @@ func digest(ctx *windlass.Context, order Order) (Outcome, error) {
 		if _, err := ctx.CheckpointEvery(checkpoints, at); err != nil {
 			return Outcome{}, err
 		}
+		time.Sleep(pause)
 	}
 	return Outcome{
 		Lines: at.Lines, Unread: at.Unread, Bytes: at.Bytes, Statuses: at.Statuses, Hours: at.Hours,
 		Pages: most(at.Pages, top), Clients: most(at.Clients, top), Samples: append([]string{}, at.Samples...),
 	}, nil
+}
+
+// pause is the plugin's setting `pause_ms`: how long it rests after each block, on a machine that has other things to do.
+func pause(ctx *windlass.Context) (time.Duration, error) {
+	text, set := ctx.Config("pause_ms")
+	if !set {
+		return 0, nil
+	}
+	ms, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, windlass.Fatalf("the setting `pause_ms` is %q, which is no number of milliseconds", text)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 func (s *Standing) add(line string) {

@@ -1,6 +1,9 @@
-//! Writes the bindings of the C and Go SDKs from `guest-sdk/wit`, or says which of them are out of date.
+//! Writes the bindings of the C and Go SDKs from `guest-sdk/wit`, or says which of them are out of date, and what of the interface
+//! the JavaScript and Python SDKs do not speak of.
 //!
 //! usage: windlass-bindgen GUEST-SDK-FOLDER [--check]
+
+mod spoken;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +47,11 @@ fn main() -> anyhow::Result<()> {
     }
     if !stale.is_empty() {
         bail!("out of date: {}\n`scripts/guests.sh bindings` writes them anew", stale.join(", "));
+    }
+    let (resolve, world) = world(&sdk.join("wit"))?;
+    let unspoken = spoken::unspoken(&sdk, &resolve, world)?;
+    if check && !unspoken.is_empty() {
+        bail!("the interface has grown past its SDKs:\n{}", unspoken.join("\n"));
     }
     Ok(())
 }

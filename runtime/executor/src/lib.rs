@@ -20,6 +20,7 @@ mod cache;
 mod compile;
 mod complexity;
 mod componentize;
+mod slim;
 
 mod elders;
 mod gate;
@@ -54,6 +55,7 @@ pub use host::{
 };
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use plugin::Plugin;
+pub use slim::{Broken, slim};
 pub use windlass_core::grant::HostRule;
 
 // A server that implements `Host` needs this macro, and the very version we use.

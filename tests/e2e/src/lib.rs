@@ -5,11 +5,13 @@
 
 mod client;
 mod events;
+mod origin;
 mod server;
 mod wait;
 
 pub use client::{Answer, Client};
 pub use events::{Event, Events};
+pub use origin::{Gate, Origin, Request, answer};
 pub use server::{Data, Refused, Server, windlass};
 pub use wait::{DEADLINE, eventually};
 

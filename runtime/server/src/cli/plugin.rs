@@ -26,6 +26,8 @@ pub struct Plugin {
 enum Action {
     New(author::New),
     Build(author::Build),
+    #[command(hide = true)]
+    Slim(author::Slim),
     /// Build a plugin's folder and upload it, or upload a component that is there already; make it active
     Push {
         /// A plugin's folder, or with FILE the plugin's name
@@ -174,6 +176,7 @@ impl Plugin {
         match self.action {
             Action::New(new) => new.run(self.remote.json()),
             Action::Build(build) => build.run(self.remote.json()),
+            Action::Slim(slim) => slim.run(),
             Action::Push { what, file: None, no_activate, swap, .. } => {
                 let query = format!("{}&activate={}", swap.query(), !no_activate);
                 active(remote, &author::push_folder(remote, Path::new(&what), &query)?)

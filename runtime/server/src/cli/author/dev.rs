@@ -45,6 +45,8 @@ enum Happened {
 const SETTLE: Duration = Duration::from_millis(150);
 /// How long a stream that broke is left alone before it is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How much of a result is shown.
+const RESULT_CHARACTERS: usize = 2_000;
 /// What building and testing leaves behind: no reason to build again.
 const PASSED_OVER: [&str; 8] = ["build", "target", "node_modules", "__pycache__", ".git", "dist", ".venv", "zig-out"];
 
@@ -128,7 +130,7 @@ fn swap(remote: &Remote, folder: &Path) {
             let fresh = if plugin["new_version"] == true { "is active" } else { "is unchanged" };
             say(&format!("version {} {fresh}", &version[..version.len().min(12)]));
         }
-        Err(error) => say(&format!("{error:#}")),
+        Err(error) => say(&format!("{error:#}\nwhat the server has stays active")),
     }
 }
 
@@ -167,7 +169,8 @@ fn is_source(path: &Path) -> bool {
     !scratch && !path.components().any(|part| PASSED_OVER.iter().any(|passed| part.as_os_str() == *passed))
 }
 
-/// Shows what happens in the plugin's queues, on a thread of its own, for as long as the command runs.
+/// Looks for jobs in the plugin's queues, on a thread of its own, for as long as the command runs. Each is shown by a thread of
+/// its own, from its own stream: there its log and its events come in the order in which they happened.
 fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>>>) {
     let (remote, last) = (Arc::clone(remote), Arc::clone(last));
     let path = format!("/events?queues={}", part(&project.queues().join(",")));
@@ -176,8 +179,8 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
         loop {
             if let Ok(Some(mut events)) = remote.events(&path, id.as_deref()) {
                 while let Some(event) = events.next() {
-                    id = event.id.clone().or(id);
-                    show(&remote, &event, &last, &mut met);
+                    meet(&remote, &event, &last, &mut met);
+                    id = event.id.or(id);
                 }
             }
             thread::sleep(PAUSE);
@@ -185,34 +188,16 @@ fn follow(remote: &Arc<Remote>, project: &Project, last: &Arc<Mutex<Option<Last>
     });
 }
 
-fn show(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Last>>, met: &mut HashSet<String>) {
-    let job = event.data["job_id"].as_str().unwrap_or_default().to_owned();
-    let short = job.len().saturating_sub(6);
-    let data = &event.data["data"];
-    let mark = format!("…{}", &job[short..]);
-    if met.insert(job.clone()) {
-        remember(remote, &job, last);
-        let remote = Arc::clone(remote);
-        let mark = mark.clone();
-        // Its log comes on a stream of its own, which ends with the job.
-        thread::spawn(move || tail(&remote, &job, &mark));
+/// Remembers a job that is seen for the first time, and shows it from there on.
+fn meet(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Last>>, met: &mut HashSet<String>) {
+    let Some(job) = event.data["job_id"].as_str().map(str::to_owned) else { return };
+    if !met.insert(job.clone()) {
+        return;
     }
-    match event.kind.as_str() {
-        "started" => say(&format!("{mark} started")),
-        "progress" => {
-            let message = data["message"].as_str().unwrap_or_default();
-            match (data["current"].as_u64(), data["total"].as_u64()) {
-                (Some(current), Some(total)) => say(&format!("{mark} {current}/{total} {message}")),
-                _ => say(&format!("{mark} {message}")),
-            }
-        }
-        "completed" => say(&format!("{mark} completed: {}", data["result"])),
-        "failed" | "dead" | "cancelled" => {
-            let why = data["error"].as_str().or(data["reason"].as_str()).unwrap_or_default();
-            say(&format!("{mark} {}: {why}", event.kind));
-        }
-        _ => {}
-    }
+    remember(remote, &job, last);
+    let before = event.id.as_ref().and_then(|id| id.parse::<u64>().ok()).map(|id| id.saturating_sub(1).to_string());
+    let remote = Arc::clone(remote);
+    thread::spawn(move || tail(&remote, &job, before));
 }
 
 /// The job to run again, whatever the first word of it was.
@@ -224,13 +209,60 @@ fn remember(remote: &Remote, job: &str, last: &Mutex<Option<Last>>) {
     }
 }
 
-fn tail(remote: &Remote, job: &str, mark: &str) {
-    let Ok(Some(mut events)) = remote.events(&format!("/jobs/{}/events?logs=true", part(job)), None) else { return };
-    while let Some(event) = events.next() {
-        if event.kind == "log" {
-            say(&format!("{mark} {}", log_line(&event.data["data"]).trim_start()));
+/// Shows a job from the event after `id` to its end. A stream that breaks is opened again.
+fn tail(remote: &Remote, job: &str, mut id: Option<String>) {
+    let mark = format!("…{}", &job[job.len().saturating_sub(6)..]);
+    let path = format!("/jobs/{}/events?logs=true", part(job));
+    loop {
+        match remote.events(&path, id.as_deref()) {
+            Ok(Some(mut events)) => {
+                while let Some(event) = events.next() {
+                    if let Some(line) = line(&event) {
+                        say(&format!("{mark} {line}"));
+                    }
+                    if matches!(event.kind.as_str(), "completed" | "dead" | "cancelled" | "deleted") {
+                        return;
+                    }
+                    id = event.id.or(id);
+                }
+            }
+            // The job is gone.
+            Ok(None) => return,
+            Err(_) => {}
         }
+        thread::sleep(PAUSE);
     }
+}
+
+/// What is said of an event; nothing of most.
+fn line(event: &Event) -> Option<String> {
+    let data = &event.data["data"];
+    Some(match event.kind.as_str() {
+        "started" => "started".to_owned(),
+        "log" => log_line(data).trim_start().to_owned(),
+        "progress" => {
+            let message = data["message"].as_str().unwrap_or_default();
+            match (data["current"].as_u64(), data["total"].as_u64()) {
+                (Some(current), Some(total)) => format!("{current}/{total} {message}"),
+                _ => message.to_owned(),
+            }
+        }
+        "completed" => format!("completed: {}", short(data["result"].to_string())),
+        "failed" | "dead" | "cancelled" => {
+            let why = data["error"].as_str().or(data["reason"].as_str()).unwrap_or_default();
+            format!("{}: {why}", event.kind)
+        }
+        _ => return None,
+    })
+}
+
+/// A result of many pages would push everything else out of sight.
+fn short(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(RESULT_CHARACTERS) {
+        text.truncate(end);
+        text.push_str("… (`windlass job get` shows all of it)");
+    }
+    text
 }
 
 /// One line. A terminal that gives us single keys does not go back to the left by itself.
@@ -293,6 +325,13 @@ impl Drop for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_result_is_cut_between_two_characters() {
+        assert_eq!(short("{}".to_owned()), "{}");
+        let long = short("é".repeat(3_000));
+        assert!(long.starts_with("éé") && long.contains("… (`windlass job get`") && long.len() < 4_100, "{long}");
+    }
 
     #[test]
     fn what_a_build_writes_is_no_reason_to_build() {

@@ -16,9 +16,15 @@ pub fn say(text: &str) {
 
 /// Runs a command and insists that it succeeds. What it prints is shown.
 pub fn run(command: &mut Command, why: &str) -> anyhow::Result<()> {
+    let name = program(command);
+    run_tool(command, &name, why)
+}
+
+/// The same for a tool that its user knows by another name than that of the program.
+pub fn run_tool(command: &mut Command, name: &str, why: &str) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", program(command)))?;
     if !status.success() {
-        bail!("{why}: {} ended with {status}; what it said is above", program(command));
+        bail!("{why}: {name} ended with {status}; what it said is above");
     }
     Ok(())
 }
@@ -72,12 +78,13 @@ fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::R
     Ok(folder)
 }
 
-/// A Python environment with these packages, and nothing else of the system touched. Gives its interpreter.
-pub fn venv(name: &str, packages: &[&OsStr], why: &str) -> anyhow::Result<PathBuf> {
+/// A Python environment with these packages, and nothing else of the system touched. Gives its interpreter. `what` is what they are, for
+/// whoever has no Python.
+pub fn venv(name: &str, packages: &[&OsStr], what: &str) -> anyhow::Result<PathBuf> {
     let folder = once(name, |folder| {
-        let python = python(why)?;
+        let python = python(what)?;
         let listed: Vec<_> = packages.iter().map(|package| package.to_string_lossy()).collect();
-        say(&format!("installing {} into {} (pip): {why}", listed.join(" "), folder.display()));
+        say(&format!("installing {} into {} (pip): {what}", listed.join(" "), folder.display()));
         let venv = "the tools need Python's venv; on Debian or Ubuntu: sudo apt-get install python3-venv";
         run(Command::new(&python).args(["-m", "venv"]).arg(folder), venv)?;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -91,11 +98,7 @@ pub fn venv(name: &str, packages: &[&OsStr], why: &str) -> anyhow::Result<PathBu
 pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
     let text = fs::read(package_json).with_context(|| format!("cannot read {}", package_json.display()))?;
     once(&format!("js-{}", short_digest(&text)), |folder| {
-        need(
-            "npm",
-            "it brings the tools that turn JavaScript into a component",
-            "install Node.js 20 or newer: https://nodejs.org",
-        )?;
+        need("npm", "it brings the tools that turn JavaScript into a component", NODE)?;
         say(&format!("installing the JavaScript tools into {} (npm)", folder.display()));
         fs::write(folder.join("package.json"), &text)?;
         let mut npm = Command::new("npm");
@@ -109,15 +112,21 @@ pub fn short_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub fn python(why: &str) -> anyhow::Result<PathBuf> {
+pub fn python(what: &str) -> anyhow::Result<PathBuf> {
     for name in ["python3", "python"] {
         let version = ask(Command::new(name).args(["-c", "import sys; print(sys.version_info >= (3, 9))"]));
         if version.as_deref() == Some("True") {
             return Ok(PathBuf::from(name));
         }
     }
-    bail!("python3 (3.9 or newer) is missing: {why}; on Debian or Ubuntu: sudo apt-get install python3 python3-venv")
+    bail!(
+        "python3 (3.9 or newer) is missing: with it windlass brings {what}. To get it, on Debian or Ubuntu: \
+         sudo apt-get install python3 python3-venv"
+    )
 }
+
+/// How to get Node.js.
+pub const NODE: &str = "sudo apt-get install nodejs npm (Debian, Ubuntu), or https://nodejs.org; version 20 or newer";
 
 /// Insists that a program is there: what, why, and how to get it.
 pub fn need(name: &str, why: &str, how: &str) -> anyhow::Result<()> {
