@@ -410,8 +410,9 @@ mod tests {
     fn a_round_runs_when_no_lower_one_is_open_and_the_gates_let_it() {
         let at = Position::At;
         // The lowest open round, the queue's gate and where the other is, a gate that names it and where that one is.
-        type Behind = Option<(u32, Position)>;
-        let cases: [(Option<u32>, Option<(u32, Position)>, Behind, Option<u32>); 11] = [
+        type Other = Option<(u32, Position)>;
+        type Case = (Option<u32>, Other, Other, Option<u32>);
+        let cases: [Case; 11] = [
             (None, None, None, Some(u32::MAX)),
             (Some(4), None, None, Some(4)),
             (None, Some((3, Position::Idle)), None, None),

@@ -13,7 +13,7 @@ use super::disk::SimDisk;
 use super::model::{Model, ModelJob, ModelQueue};
 
 impl Model {
-    fn settings<'a>(queue: &'a ModelQueue, before: bool) -> &'a Settings {
+    fn settings(queue: &ModelQueue, before: bool) -> &Settings {
         queue.before.as_ref().filter(|_| before).unwrap_or(&queue.settings)
     }
 
