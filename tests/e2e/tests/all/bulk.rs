@@ -62,7 +62,7 @@ fn a_request_that_cannot_be_is_refused_and_changes_nothing() {
     let ids = enqueue_many(&server, "q", 2);
     for (request, word) in [
         (json!({"job_ids": ids}), "action"),
-        (json!({"action": "explode", "job_ids": ids}), "retry, requeue"),
+        (json!({"action": "explode", "job_ids": ids}), "retry, rebuild, requeue"),
         (json!({"action": "delete"}), "either"),
         (json!({"action": "delete", "job_ids": ids, "filter": {"queue": "q"}}), "either"),
         (json!({"action": "delete", "filter": {}}), "every job"),

@@ -247,7 +247,7 @@ impl Model {
                 job.expire_at = None;
                 job.clearing = Some(Clearing::Remove);
             }
-            EventKind::Blocked { round: None, .. } => {
+            EventKind::Blocked { round: None, waits_for } => {
                 self.come_back(id, &job);
                 let new = matches!(state, State::Pending | State::Scheduled) && job.starts == 0;
                 let new = (new && job.group == self.group) || state == State::Held;
@@ -256,7 +256,13 @@ impl Model {
                     let asked = causes
                         .asked(id, |command| matches!(command, Command::Retry | Command::Requeue | Command::Rebuild));
                     must(asked, "nobody brought it back");
-                    self.jobs.get_mut(&id).expect("it is there").expire_at = None;
+                    let rebuilt = causes.asked(id, |command| matches!(command, Command::Rebuild));
+                    let retried = causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue))
+                        && *waits_for > 0;
+                    let job = self.jobs.get_mut(&id).expect("it is there");
+                    job.expire_at = None;
+                    // All below it may be gone already: then it goes on within this very group.
+                    job.clearing = (rebuilt && !retried).then_some(Clearing::Rebuild);
                 } else if state == State::Active {
                     let waits = |command: &Command| match command {
                         Command::Wait { word, .. } => Some(*word),
