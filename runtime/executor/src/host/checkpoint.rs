@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::{Along, Notes};
 use crate::attempt::Checkpoint;
 use crate::bindings::windlass::job::checkpoint as wit;
 use crate::state::{State, Superseded};
@@ -45,11 +46,13 @@ impl wit::Host for State {
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        let stored = self.host.checkpoint(checkpoint, self.children.uncommitted(), used).await;
+        let along = Along { children: self.children.uncommitted(), notes: self.notes.clone() };
+        let stored = self.host.checkpoint(checkpoint, along, used).await;
         self.alive();
         match stored {
             Ok(()) => {
                 self.children.committed();
+                self.notes = Notes::default();
                 Ok(Ok(()))
             }
             Err(HostError::Unavailable(reason) | HostError::Invalid(reason)) => {
