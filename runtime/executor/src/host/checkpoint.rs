@@ -42,7 +42,7 @@ impl wit::Host for State {
         let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
         self.life.pause();
-        let wait = self.pace.take(checkpoint.bytes.len(), Instant::now());
+        let wait = self.pace.take(checkpoint.bytes.len() + self.notes.bytes(), Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

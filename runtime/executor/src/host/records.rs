@@ -43,7 +43,7 @@ impl Notes {
         self.records.is_empty() && self.marks.is_empty()
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let records = self.records.iter().map(|record| record.key.len() + record.value.len());
         let marks = self.marks.iter().map(|mark| mark.key.len() + mark.mark.as_ref().map_or(0, String::len));
         records.chain(marks).sum()
