@@ -406,6 +406,7 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
 mod tests {
     use tokio::time::timeout;
     use windlass_core::EventKind;
+    use windlass_core::flow::Gate;
     use windlass_executor::Level;
     use windlass_store::{Assignment, By, Claim, Durability, Options};
 
@@ -413,10 +414,23 @@ mod tests {
 
     /// A reporter for a job that is active in a real store.
     async fn reporter(dir: &tempfile::TempDir) -> Reporter {
+        reporter_behind(dir, &[]).await
+    }
+
+    /// The same, with gates: each of these queues stays behind the next.
+    async fn reporter_behind(dir: &tempfile::TempDir, gates: &[(&str, &str)]) -> Reporter {
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: dir.path().to_owned(), durability: Durability::Os };
         let store = Store::open(options, Arc::clone(&clock) as Arc<dyn Clock>).expect("a fresh folder");
-        let queue: Name = "q".parse().expect("a name");
+        let name = |text: &str| text.parse::<Name>().expect("a name");
+        for queue in gates.iter().flat_map(|(behind, ahead)| [behind, ahead]) {
+            store.configure(name(queue), |settings| settings.rounds = true).await.expect("good settings");
+        }
+        for (behind, ahead) in gates {
+            let gate = Gate { queue: name(ahead), lead: 0, max_lead: None };
+            store.configure(name(behind), |settings| settings.gate = Some(gate)).await.expect("good settings");
+        }
+        let queue: Name = name("q");
         let job = NewJob { queue: Some(queue.clone()), ..NewJob::default() };
         store.enqueue(vec![job]).await.expect("it is stored");
         let by = By::Worker { worker_id: String::new(), hostname: String::new() };
@@ -476,6 +490,15 @@ mod tests {
         save(&reporter, state(), noted(notes)).await.expect("stored");
         assert_eq!(reporter.record("q", "a/b").await, Ok(Some(Record { value, mark: Some("newer".to_owned()) })));
         assert!(matches!(reporter.record("no queue!", "a").await, Err(HostError::Invalid(_))));
+    }
+
+    #[tokio::test]
+    async fn a_gate_ties_two_queues_whichever_of_them_is_behind() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter_behind(&dir, &[("q", "ahead"), ("behind", "q"), ("others", "ahead")]).await;
+        let mut tied = reporter.tied_queues().await.expect("a read");
+        tied.sort();
+        assert_eq!(tied, ["ahead", "behind"]);
     }
 
     #[tokio::test]
