@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries the API against its description, then runs the deterministic simulator of the engine, for as long as one likes: an hour
-# unless SECONDS_TO_RUN says otherwise (and a quarter of that before, for the API).
+# Tries the API against its description, compares two large trees through a crash, then runs the deterministic simulator of the engine,
+# for as long as one likes: an hour unless SECONDS_TO_RUN says otherwise (and a quarter of that before, for the API).
 # A failing seed prints the one command that replays it.
 #
 # usage: scripts/soak.sh
@@ -12,5 +12,9 @@ scripts/host-tools.sh
 say "trying the API against its description"
 cargo build --workspace --all-targets
 scripts/schemathesis.sh "$ROOT/target/debug/windlass" 200 $((${SECONDS_TO_RUN:-3600} / 4))
+say "comparing two trees of 200,000 files, through a crash"
+plugins/build.sh tree-diff >/dev/null
+WINDLASS_TREE_FILES=210000 WINDLASS_BIN="$ROOT/target/debug/windlass" WINDLASS_PLUGINS="$ROOT/target/plugins" \
+    cargo test --workspace --all-targets -- a_large_tree_is_compared --nocapture
 say "running the simulator"
 WINDLASS_SOAK_SECONDS=${SECONDS_TO_RUN:-3600} exec cargo test -p windlass-store --test store simulator -- --nocapture

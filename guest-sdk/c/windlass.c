@@ -209,6 +209,12 @@ bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result) {
     return true;
 }
 
+void wl_free_record(wl_recorded *record) {
+    wl_release((void *)record->value.ptr);
+    wl_release((void *)record->mark.ptr);
+    *record = (wl_recorded){0};
+}
+
 /* --- Dispatch ------------------------------------------------------------------------------------------------------------------ */
 
 wl_result wl_dispatch(wl_ctx *ctx) {
@@ -420,6 +426,52 @@ bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
     if (!windlass_job_children_output(ordinal, &output, &refusal)) return not_read(ctx, &refusal);
     *result = output.is_some ? adopt(output.val.ptr, output.val.len) : (wl_bytes){NULL, 0};
     return true;
+}
+
+bool wl_round(wl_ctx *ctx, uint32_t *round) {
+    (void)ctx;
+    return windlass_job_records_round(round);
+}
+
+static bool not_recorded(wl_ctx *ctx, windlass_job_records_refusal_t *refusal) {
+    switch (refusal->tag) {
+    case WINDLASS_JOB_RECORDS_REFUSAL_TOO_MANY:
+        return refuse(ctx, wl_fatal("more than %llu records wait for a checkpoint; save one in between",
+                                    (unsigned long long)refusal->val.too_many));
+    case WINDLASS_JOB_RECORDS_REFUSAL_TOO_LARGE:
+        return refuse(ctx, wl_fatal("the record has more than %llu bytes, alone or with those that wait for a checkpoint",
+                                    (unsigned long long)refusal->val.too_large));
+    case WINDLASS_JOB_RECORDS_REFUSAL_UNAVAILABLE:
+        return refuse(ctx, wl_fail("the record was not read: %s", adopt_text(refusal->val.unavailable)));
+    default:
+        /* Invalid and denied are a sentence both. */
+        return refuse(ctx, wl_fatal("%s", adopt_text(refusal->val.denied)));
+    }
+}
+
+bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value) {
+    windlass_wit_string_t name = string(key);
+    windlass_wit_list_u8_t bytes = {(uint8_t *)value.ptr, value.len};
+    windlass_job_records_refusal_t refusal;
+    return windlass_job_records_put(&name, &bytes, &refusal) || not_recorded(ctx, &refusal);
+}
+
+bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record) {
+    windlass_wit_string_t from = string(queue), name = string(key);
+    windlass_job_records_option_entry_t found;
+    windlass_job_records_refusal_t refusal;
+    if (!windlass_job_records_get(&from, &name, &found, &refusal)) return not_recorded(ctx, &refusal);
+    *record = (wl_recorded){.found = found.is_some};
+    if (!found.is_some) return true;
+    record->value = adopt(found.val.value.ptr, found.val.value.len);
+    if (found.val.mark.is_some) record->mark = adopt(found.val.mark.val.ptr, found.val.mark.val.len);
+    return true;
+}
+
+bool wl_mark(wl_ctx *ctx, const char *queue, const char *key, const char *mark) {
+    windlass_wit_string_t at = string(queue), name = string(key), word = string(mark);
+    windlass_job_records_refusal_t refusal;
+    return windlass_job_records_mark(&at, &name, mark == NULL ? NULL : &word, &refusal) || not_recorded(ctx, &refusal);
 }
 
 void wl_server_log(wl_ctx *ctx, wl_level level, const char *message) {

@@ -232,6 +232,28 @@ bool wl_next_child(wl_ctx *ctx, wl_children *children, wl_child_job *child);
  * wl_last_error(ctx): the child did not complete, or could not be read. */
 bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result);
 
+/* --- Rounds and records ------------------------------------------------------------------------------------------------------- */
+
+/* The round that this job is in; false if its queue does not run round by round. */
+bool wl_round(wl_ctx *ctx, uint32_t *round);
+/* Notes a value under a key of the job's own queue, for other jobs to read. It is committed with the next checkpoint or the result, or
+ * never. A value has at most 64 KiB; what was under the key before is replaced. On false, return wl_last_error(ctx). */
+bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value);
+
+typedef struct wl_recorded {
+    bool found;
+    wl_bytes value;
+    wl_bytes mark; /* ptr is NULL if there is none */
+} wl_recorded;
+
+/* What is committed under a key of a queue that the plugin serves, or that a gate ties to the job's own. On false, return
+ * wl_last_error(ctx); true also when nothing was found. */
+bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record);
+/* Frees what a wl_recorded holds before the attempt ends: for loops over many. */
+void wl_free_record(wl_recorded *record);
+/* Puts a mark on a record, or takes it off with NULL; committed as a record is. Marked ones can be listed, and their jobs swept. */
+bool wl_mark(wl_ctx *ctx, const char *queue, const char *key, const char *mark);
+
 /* --- Log, config and secrets ------------------------------------------------------------------------------------------------ */
 
 /* What is printed goes to the job's log too. */

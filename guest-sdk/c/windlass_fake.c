@@ -19,7 +19,18 @@ typedef struct ending {
     const char *result, *error;
 } ending;
 
+/* A record, or one that is noted and not committed; `is_mark` if only its mark is. Its texts are the fake's own. */
+typedef struct record {
+    char *queue, *key, *value, *mark;
+    bool is_mark;
+} record;
+
 struct wl_fake {
+    const char *queue;
+    bool has_round;
+    uint32_t round;
+    record records[MOST], noted[MOST];
+    size_t record_count, noted_count;
     pair config[MOST], secrets[MOST];
     size_t configs, secret_count;
     uint8_t *saved;
@@ -54,15 +65,64 @@ static bool refuse(wl_ctx *ctx, wl_result error) {
     return false;
 }
 
+static char *text_of(const char *text) { return text == NULL ? NULL : strdup(text); }
+
+static void forget(record *record) {
+    free(record->queue);
+    free(record->key);
+    free(record->value);
+    free(record->mark);
+}
+
+static record *find(const wl_fake *fake, const char *queue, const char *key) {
+    for (size_t n = 0; n < fake->record_count; n++) {
+        const record *found = &fake->records[n];
+        if (strcmp(found->queue, queue) == 0 && strcmp(found->key, key) == 0) return (record *)found;
+    }
+    return NULL;
+}
+
+/* Takes the texts over. */
+static void put_record(wl_fake *fake, record made) {
+    record *old = find(fake, made.queue, made.key);
+    if (made.is_mark) {
+        if (old != NULL) {
+            free(old->mark);
+            old->mark = text_of(made.mark);
+        }
+        forget(&made);
+    } else if (old != NULL) {
+        forget(old);
+        *old = made;
+    } else if (fake->record_count < MOST) {
+        fake->records[fake->record_count++] = made;
+    } else {
+        forget(&made);
+    }
+}
+
+static void commit_notes(wl_fake *fake) {
+    for (size_t n = 0; n < fake->noted_count; n++) put_record(fake, fake->noted[n]);
+    fake->noted_count = 0;
+}
+
+static void drop_notes(wl_fake *fake) {
+    while (fake->noted_count > 0) forget(&fake->noted[--fake->noted_count]);
+}
+
 wl_fake *wl_fake_new(void) { return calloc(1, sizeof(wl_fake)); }
 
 void wl_fake_free(wl_fake *fake) {
+    drop_notes(fake);
+    while (fake->record_count > 0) forget(&fake->records[--fake->record_count]);
     free(fake->saved);
     free(fake->waits_with);
     free(fake->log);
     free(fake);
     wl_free_all();
 }
+
+static const char *queue_of(const wl_fake *fake) { return fake->queue == NULL ? "test" : fake->queue; }
 
 wl_result wl_fake_run(wl_fake *fake, wl_handle handle, const char *payload) {
     return wl_fake_run_bytes(fake, handle, wl_text(payload));
@@ -94,6 +154,7 @@ static void save(wl_fake *fake, uint8_t *state, size_t len, uint32_t schema) {
 /* The attempt has ended well: what it spawned is committed, and its wait, if it asked for one. */
 static wl_result commit(wl_fake *fake, wl_result result) {
     fake->children += fake->spawned;
+    commit_notes(fake);
     if (!fake->waits) return result;
     fake->waiting = true;
     if (fake->waits_with != NULL) save(fake, fake->waits_with, fake->waits_with_len, fake->waits_schema);
@@ -106,7 +167,7 @@ wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
     wl_result joined = join(fake);
     if (joined.next != WL_OK) return joined;
     wl_ctx ctx = {
-        .job = {.id = wl_text("job_test"), .queue = wl_text("test"), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3},
+        .job = {.id = wl_text("job_test"), .queue = wl_text(queue_of(fake)), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3},
         .schema = 1,
         .last_save_ms = wl_now_ms(),
         .server = fake,
@@ -127,6 +188,7 @@ wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
     if (result.next == WL_OK || result.next == WL_WAITING) result = commit(fake, result);
     fake->spawned = 0;
     fake->waits = false;
+    drop_notes(fake);
     return result;
 }
 
@@ -165,6 +227,27 @@ void wl_fake_child_died(wl_fake *fake, uint32_t ordinal, const char *error) {
     if (ordinal < MOST) fake->endings[ordinal] = (ending){.error = error};
 }
 
+void wl_fake_queue(wl_fake *fake, const char *queue) { fake->queue = queue; }
+
+void wl_fake_round(wl_fake *fake, uint32_t round) {
+    fake->has_round = true;
+    fake->round = round;
+}
+
+void wl_fake_put_record(wl_fake *fake, const char *queue, const char *key, const char *value) {
+    put_record(fake, (record){.queue = text_of(queue), .key = text_of(key), .value = text_of(value)});
+}
+
+const char *wl_fake_record(const wl_fake *fake, const char *queue, const char *key) {
+    record *found = find(fake, queue, key);
+    return found == NULL ? NULL : found->value;
+}
+
+const char *wl_fake_record_mark(const wl_fake *fake, const char *queue, const char *key) {
+    record *found = find(fake, queue, key);
+    return found == NULL ? NULL : found->mark;
+}
+
 void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *, wl_response *)) { fake->answer = answer; }
 
 size_t wl_fake_saves(const wl_fake *fake) { return fake->saves; }
@@ -196,6 +279,7 @@ bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state) {
     fake->saves++;
     fake->children += fake->spawned;
     fake->spawned = 0;
+    commit_notes(fake);
     return true;
 }
 
@@ -265,6 +349,40 @@ bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
     uint8_t *copy = wl_alloc(all.len + 1);
     memcpy(copy, all.ptr == NULL ? (const uint8_t *)"" : all.ptr, all.len);
     *result = (wl_bytes){copy, all.len};
+    return true;
+}
+
+bool wl_round(wl_ctx *ctx, uint32_t *round) {
+    wl_fake *fake = ctx->server;
+    if (fake->has_round) *round = fake->round;
+    return fake->has_round;
+}
+
+bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value) {
+    wl_fake *fake = ctx->server;
+    if (key[0] == 0 || strlen(key) > 1024 || value.len > 64 * 1024) {
+        return refuse(ctx, wl_fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB"));
+    }
+    if (fake->noted_count == MOST) return refuse(ctx, wl_fatal("the fake holds %d records at once", MOST));
+    record made = {.queue = text_of(queue_of(fake)), .key = text_of(key), .value = calloc(1, value.len + 1)};
+    if (value.len > 0) memcpy(made.value, value.ptr, value.len);
+    fake->noted[fake->noted_count++] = made;
+    return true;
+}
+
+bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *out) {
+    record *found = find(ctx->server, queue, key);
+    *out = (wl_recorded){.found = found != NULL};
+    if (found != NULL) out->value = wl_text(wl_format("%s", found->value));
+    if (found != NULL && found->mark != NULL) out->mark = wl_text(wl_format("%s", found->mark));
+    return true;
+}
+
+bool wl_mark(wl_ctx *ctx, const char *queue, const char *key, const char *mark) {
+    wl_fake *fake = ctx->server;
+    if (fake->noted_count == MOST) return refuse(ctx, wl_fatal("the fake holds %d marks at once", MOST));
+    fake->noted[fake->noted_count++] =
+        (record){.queue = text_of(queue), .key = text_of(key), .mark = text_of(mark), .is_mark = true};
     return true;
 }
 

@@ -33,6 +33,15 @@ void wl_fake_resume(wl_fake *fake);
  * outlive the fake. */
 void wl_fake_child_completed(wl_fake *fake, uint32_t ordinal, const char *result);
 void wl_fake_child_died(wl_fake *fake, uint32_t ordinal, const char *error);
+/* The queue and the round of the job. */
+void wl_fake_queue(wl_fake *fake, const char *queue);
+void wl_fake_round(wl_fake *fake, uint32_t round);
+/* What another job has recorded under a key of a queue. The strings must outlive the fake. */
+void wl_fake_put_record(wl_fake *fake, const char *queue, const char *key, const char *value);
+/* What is committed there, and its mark: by the handler, or by the test; NULL if there is none. They live as long as the fake, or until
+ * they are replaced. */
+const char *wl_fake_record(const wl_fake *fake, const char *queue, const char *key);
+const char *wl_fake_record_mark(const wl_fake *fake, const char *queue, const char *key);
 /* What wl_http gives; without it every request fails. */
 void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *request, wl_response *response));
 

@@ -32,8 +32,8 @@ void wl_free_all(void);
 void wl_release(void *memory);
 uint64_t wl_now_ms(void);
 
-/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_config, wl_secret and wl_http are the
- * server's as they stand in windlass.h. */
+/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_round, wl_record, wl_read_record,
+ * wl_mark, wl_config, wl_secret and wl_http are the server's as they stand in windlass.h. */
 bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state);
 bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);
 bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page);

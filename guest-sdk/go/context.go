@@ -36,6 +36,12 @@ type Server interface {
 	ChildResult(ordinal uint32) ([]byte, error)
 	// Wait takes state when there is any.
 	Wait(onFailure OnFailure, state *Saved) error
+	Round() (uint32, bool)
+	Record(key string, value []byte) error
+	// Recorded gives nil when there is nothing.
+	Recorded(queue, key string) (*Recorded, error)
+	// Mark takes the mark off when it is empty.
+	Mark(queue, key, mark string) error
 	Config(name string) (string, bool)
 	Secret(name string) (string, error)
 }

@@ -17,6 +17,7 @@ import (
 	"windlass.dev/go/internal/wit/imports/windlass_job_config"
 	"windlass.dev/go/internal/wit/imports/windlass_job_log"
 	"windlass.dev/go/internal/wit/imports/windlass_job_progress"
+	"windlass.dev/go/internal/wit/imports/windlass_job_records"
 	"windlass.dev/go/internal/wit/imports/windlass_job_run"
 	"windlass.dev/go/internal/wit/imports/windlass_job_secrets"
 	"windlass.dev/go/internal/wit/imports/windlass_job_spawn"
@@ -207,6 +208,56 @@ func notRead(refusal windlass_job_children.Refusal) error {
 		return Fatalf("it has more than %d bytes", refusal.TooLarge())
 	default:
 		return stringError("the children were not read: " + refusal.Unavailable())
+	}
+}
+
+func (imports) Round() (uint32, bool) {
+	round := windlass_job_records.Round()
+	return round.SomeOr(0), round.IsSome()
+}
+
+func (imports) Record(key string, value []byte) error {
+	defer witruntime.Release()
+	if put := windlass_job_records.Put(key, value); !put.IsOk() {
+		return notRecorded(put.Err())
+	}
+	return nil
+}
+
+func (imports) Recorded(queue, key string) (*Recorded, error) {
+	defer witruntime.Release()
+	read := windlass_job_records.Get(queue, key)
+	if !read.IsOk() {
+		return nil, notRecorded(read.Err())
+	}
+	found := read.Ok()
+	if !found.IsSome() {
+		return nil, nil
+	}
+	entry := found.Some()
+	return &Recorded{Value: bytes.Clone(entry.Value), Mark: strings.Clone(entry.Mark.SomeOr(""))}, nil
+}
+
+func (imports) Mark(queue, key, mark string) error {
+	defer witruntime.Release()
+	if marked := windlass_job_records.Mark(queue, key, some(mark)); !marked.IsOk() {
+		return notRecorded(marked.Err())
+	}
+	return nil
+}
+
+func notRecorded(refusal windlass_job_records.Refusal) error {
+	switch refusal.Tag() {
+	case windlass_job_records.Refusal_TooMany:
+		return Fatalf("more than %d records wait for a checkpoint; save one in between", refusal.TooMany())
+	case windlass_job_records.Refusal_TooLarge:
+		return Fatalf("the record has more than %d bytes, alone or with those that wait for a checkpoint", refusal.TooLarge())
+	case windlass_job_records.Refusal_Invalid:
+		return Fatal(stringError(strings.Clone(refusal.Invalid())))
+	case windlass_job_records.Refusal_Denied:
+		return Fatal(stringError(strings.Clone(refusal.Denied())))
+	default:
+		return stringError("the record was not read: " + refusal.Unavailable())
 	}
 }
 

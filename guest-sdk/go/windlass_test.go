@@ -292,3 +292,39 @@ func TestALargeResultIsReadByItself(t *testing.T) {
 		t.Fatal(got, err)
 	}
 }
+
+func TestRecordsCommitWithACheckpointOrTheResultAndOthersReadAndMarkThem(t *testing.T) {
+	compare := func(ctx *windlass.Context, fail bool) (bool, error) {
+		if err := ctx.Record("a/b", ctx.Job.Attempt); err != nil {
+			return false, err
+		}
+		var theirs int
+		found, err := ctx.Recorded("src", "a/b", &theirs)
+		if err != nil {
+			return false, err
+		}
+		if err := ctx.Mark("src", "a/b", "newer"); err != nil {
+			return false, err
+		}
+		if fail || found == nil {
+			return false, errors.New("crash")
+		}
+		round, has := ctx.Round()
+		return theirs == 7 && has && round == 3, nil
+	}
+	fake := windlasstest.New()
+	round := uint32(3)
+	fake.Job.Queue, fake.Round = "dst", &round
+	ours, theirs := windlasstest.Place{Queue: "dst", Key: "a/b"}, windlasstest.Place{Queue: "src", Key: "a/b"}
+	if _, err := windlasstest.Run(fake, compare, false); err == nil {
+		t.Fatal("there is nothing to compare with")
+	}
+	fake.Records[theirs] = windlass.Recorded{Value: []byte("7")}
+	if _, err := windlasstest.Run(fake, compare, true); err == nil || fake.Records[ours].Value != nil {
+		t.Fatal(err, fake.Records)
+	}
+	same, err := windlasstest.Run(fake, compare, false)
+	if err != nil || !same || string(fake.Records[ours].Value) != "3" || fake.Records[theirs].Mark != "newer" {
+		t.Fatal(same, err, fake.Records)
+	}
+}

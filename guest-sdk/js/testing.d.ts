@@ -1,6 +1,6 @@
 // A stand-in for the server, to test handlers natively, without wasm.
 
-import type { Handler, Level, Progress, Reason } from "./index.js";
+import type { Handler, Level, Progress, Reason, Recorded } from "./index.js";
 
 /** A child as the server would start it. */
 export interface Child {
@@ -21,6 +21,7 @@ export class Fake {
     queue?: string;
     tags?: Record<string, string>;
     scope?: string;
+    round?: number;
     config?: Record<string, string>;
     secrets?: Record<string, string>;
   });
@@ -38,6 +39,10 @@ export class Fake {
   failCheckpointsAfter(checkpoints: number): void;
   /** Takes both back, as a new attempt would find it. */
   resume(): void;
+  /** What another job has recorded under a key of a queue. */
+  putRecord(queue: string, key: string, value: unknown): void;
+  /** What is committed under a key of a queue: by the handler, or by the test. */
+  recorded<T>(queue: string, key: string): Recorded<T> | null;
   /** A child has completed with this result. To be said before the attempt that follows a wait. */
   childCompleted(ordinal: number, result: unknown): void;
   /** A child is dead, with this error. */

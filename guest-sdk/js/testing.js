@@ -24,14 +24,18 @@ export class Fake {
   #wait = null;
   #waiting = null;
   #joined = false;
+  #round;
+  #records = new Map();
+  #noted = [];
 
   progress = [];
   log = [];
   saves = 0;
   children = [];
 
-  constructor({ queue = "test", tags = {}, scope = null, config = {}, secrets = {} } = {}) {
+  constructor({ queue = "test", tags = {}, scope = null, round = null, config = {}, secrets = {} } = {}) {
     this.#job = { id: "job_test", queue, tags, scope, maxAttempts: 3, createdAtMs: 0, deadlineMs: null };
+    this.#round = round;
     this.#config = config;
     this.#secrets = secrets;
   }
@@ -57,6 +61,23 @@ export class Fake {
     this.#ended.set(ordinal, { error });
   }
 
+  putRecord(queue, key, value) {
+    this.#records.set(place(queue, key), { value: toBytes(value, "record"), mark: null });
+  }
+
+  recorded(queue, key) {
+    const found = this.#records.get(place(queue, key));
+    return found === undefined ? null : { value: fromBytes(found.value), mark: found.mark };
+  }
+
+  #commitNotes() {
+    for (const { at, value, mark } of this.#noted) {
+      if (value !== undefined) this.#records.set(at, { value, mark: null });
+      else if (this.#records.has(at)) this.#records.get(at).mark = mark;
+    }
+    this.#noted = [];
+  }
+
   /** What the server would do with a job that waits: run it again, or not. */
   #join() {
     if (this.#waiting === null) return;
@@ -75,6 +96,7 @@ export class Fake {
     this.#join();
     this.#attempt += 1;
     this.#spawned = [];
+    this.#noted = [];
     this.#wait = null;
     const job = { ...this.#job, attempt: this.#attempt, payload: toBytes(payload, "payload") };
     let output = null;
@@ -84,6 +106,7 @@ export class Fake {
       if (!(error instanceof Waiting)) throw error;
     }
     this.children.push(...this.#spawned);
+    this.#commitNotes();
     if (this.#wait !== null) {
       this.#waiting = this.#wait.onFailure;
       this.#saved = this.#wait.saved ?? this.#saved;
@@ -120,6 +143,7 @@ export class Fake {
         this.#saved = { schema, state };
         this.children.push(...this.#spawned);
         this.#spawned = [];
+        this.#commitNotes();
       },
       cancelled: () => {
         if (this.#cancel === null) return null;
@@ -143,6 +167,16 @@ export class Fake {
       },
       childResult: (ordinal) => this.#ended.get(ordinal)?.result ?? null,
       wait: (onFailure, saved) => (this.#wait = { onFailure, saved }),
+      round: () => this.#round,
+      record: (key, value) => {
+        const size = new TextEncoder().encode(key).length;
+        if (size < 1 || size > 1024 || value.length > 64 * 1024) {
+          throw new Fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB");
+        }
+        this.#noted.push({ at: place(this.#job.queue, key), value });
+      },
+      recorded: (queue, key) => this.#records.get(place(queue, key)) ?? null,
+      mark: (queue, key, mark) => this.#noted.push({ at: place(queue, key), mark }),
       config: (name) => this.#config[name] ?? null,
       secret: (name) => {
         if (name in this.#secrets) return this.#secrets[name];
@@ -150,4 +184,8 @@ export class Fake {
       },
     };
   }
+}
+
+function place(queue, key) {
+  return JSON.stringify([queue, key]);
 }

@@ -127,6 +127,20 @@ extern void __wasm_import_windlass_job_children_output(int32_t, uint8_t *);
 __attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("wait")))
 extern void __wasm_import_windlass_job_children_wait(int32_t, int32_t, int32_t, uint8_t *, size_t, uint8_t *);
 
+// Imported Functions from `windlass:job/records@0.1.0`
+
+__attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("round")))
+extern void __wasm_import_windlass_job_records_round(uint8_t *);
+
+__attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("put")))
+extern void __wasm_import_windlass_job_records_put(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("get")))
+extern void __wasm_import_windlass_job_records_get(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("mark")))
+extern void __wasm_import_windlass_job_records_mark(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `windlass:job/config@0.1.0`
 
 __attribute__((__import_module__("windlass:job/config@0.1.0"), __import_name__("get")))
@@ -850,6 +864,49 @@ void windlass_job_children_result_void_refusal_free(windlass_job_children_result
   if (!ptr->is_err) {
   } else {
     windlass_job_children_refusal_free(&ptr->val.err);
+  }
+}
+
+void windlass_job_records_refusal_free(windlass_job_records_refusal_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      break;
+    }
+    case 1: {
+      break;
+    }
+    case 2: {
+      windlass_wit_string_free(&ptr->val.invalid);
+      break;
+    }
+    case 3: {
+      windlass_wit_string_free(&ptr->val.denied);
+      break;
+    }
+    case 4: {
+      windlass_wit_string_free(&ptr->val.unavailable);
+      break;
+    }
+  }
+}
+
+void windlass_job_records_result_void_refusal_free(windlass_job_records_result_void_refusal_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    windlass_job_records_refusal_free(&ptr->val.err);
+  }
+}
+
+void windlass_job_records_option_entry_free(windlass_job_records_option_entry_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void windlass_job_records_result_option_entry_refusal_free(windlass_job_records_result_option_entry_refusal_t *ptr) {
+  if (!ptr->is_err) {
+    windlass_job_records_option_entry_free(&ptr->val.ok);
+  } else {
+    windlass_job_records_refusal_free(&ptr->val.err);
   }
 }
 
@@ -3335,6 +3392,225 @@ bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, w
           break;
         }
         case 2: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_records_round(uint32_t *ret) {
+  __attribute__((__aligned__(4)))
+  uint8_t ret_area[8];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_records_round(ptr);
+  windlass_wit_option_u32_t option;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (uint32_t) (*((int32_t*) (ptr + 4)));
+      break;
+    }
+  }
+  *ret = option.val;
+  return option.is_some;
+}
+
+bool windlass_job_records_put(windlass_wit_string_t *key, windlass_wit_list_u8_t *value, windlass_job_records_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(16+2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_records_put((uint8_t *) (*key).ptr, (*key).len, (uint8_t *) (*value).ptr, (*value).len, ptr);
+  windlass_job_records_result_void_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_records_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.too_many = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.denied = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_records_get(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_job_records_option_entry_t *ret, windlass_job_records_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(8+6*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_records_get((uint8_t *) (*queue).ptr, (*queue).len, (uint8_t *) (*key).ptr, (*key).len, ptr);
+  windlass_job_records_result_option_entry_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      windlass_job_records_option_entry_t option0;
+      switch ((int32_t) *((uint8_t*) (ptr + 8))) {
+        case 0: {
+          option0.is_some = false;
+          break;
+        }
+        case 1: {
+          option0.is_some = true;
+          windlass_wit_option_string_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (8+3*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+4*sizeof(void*))))), (*((size_t*) (ptr + (8+5*sizeof(void*))))) };
+              break;
+            }
+          }
+
+          option0.val = (windlass_job_records_entry_t) {
+            (windlass_wit_list_u8_t) (windlass_wit_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) },
+            (windlass_wit_option_string_t) option,
+          };
+          break;
+        }
+      }
+
+      result.val.ok = option0;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_records_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.too_many = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.denied = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool windlass_job_records_mark(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_wit_string_t *maybe_mark, windlass_job_records_refusal_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(16+2*sizeof(void*))];
+  windlass_wit_option_string_t mark;
+  mark.is_some = maybe_mark != NULL;if (maybe_mark) {
+    mark.val = *maybe_mark;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((mark).is_some) {
+    const windlass_wit_string_t *payload0 = &(mark).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_windlass_job_records_mark((uint8_t *) (*queue).ptr, (*queue).len, (uint8_t *) (*key).ptr, (*key).len, option, option1, option2, ptr);
+  windlass_job_records_result_void_refusal_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      windlass_job_records_refusal_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.too_many = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 1: {
+          variant.val.too_large = (uint64_t) (*((int64_t*) (ptr + 16)));
+          break;
+        }
+        case 2: {
+          variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.denied = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
           variant.val.unavailable = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) };
           break;
         }

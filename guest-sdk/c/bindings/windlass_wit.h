@@ -769,6 +769,57 @@ typedef struct {
   } val;
 } windlass_job_children_result_void_refusal_t;
 
+// A record, as it is committed.
+typedef struct windlass_job_records_entry_t {
+  // What was put under the key, byte for byte. By convention JSON.
+  windlass_wit_list_u8_t   value;
+  // The word that somebody has put on it, if anybody has.
+  windlass_wit_option_string_t   mark;
+} windlass_job_records_entry_t;
+
+// Why something was not noted or given.
+typedef struct windlass_job_records_refusal_t {
+  uint8_t tag;
+  union {
+    uint64_t     too_many;
+    uint64_t     too_large;
+    windlass_wit_string_t     invalid;
+    windlass_wit_string_t     denied;
+    windlass_wit_string_t     unavailable;
+  } val;
+} windlass_job_records_refusal_t;
+
+// So many may come with one checkpoint or output; the limit. Save a checkpoint in between.
+#define WINDLASS_JOB_RECORDS_REFUSAL_TOO_MANY 0
+// A value, or all that waits for the next checkpoint, is too large; the limit in bytes.
+#define WINDLASS_JOB_RECORDS_REFUSAL_TOO_LARGE 1
+// Something in it cannot be right, and what.
+#define WINDLASS_JOB_RECORDS_REFUSAL_INVALID 2
+// This plugin may not read or mark records of that queue. The message says what would allow it.
+#define WINDLASS_JOB_RECORDS_REFUSAL_DENIED 3
+// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+#define WINDLASS_JOB_RECORDS_REFUSAL_UNAVAILABLE 4
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_job_records_refusal_t err;
+  } val;
+} windlass_job_records_result_void_refusal_t;
+
+typedef struct {
+  bool is_some;
+  windlass_job_records_entry_t val;
+} windlass_job_records_option_entry_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    windlass_job_records_option_entry_t ok;
+    windlass_job_records_refusal_t err;
+  } val;
+} windlass_job_records_result_option_entry_refusal_t;
+
 // Why a secret is not given.
 typedef struct windlass_job_secrets_refusal_t {
   uint8_t tag;
@@ -912,6 +963,23 @@ extern bool windlass_job_children_output(uint32_t ordinal, windlass_wit_option_l
 // place, and it is charged for nothing. A job whose children have all ended, or that has none, is run again at once. If
 // `run` returns a failure or traps, that counts, and nothing waits. The last call counts when there are several.
 extern bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, windlass_job_children_saved_state_t *maybe_state, windlass_job_children_refusal_t *err);
+
+// Imported Functions from `windlass:job/records@0.1.0`
+// The round that this job is in, if its queue runs round by round.
+extern bool windlass_job_records_round(uint32_t *ret);
+// Notes a value under a key of the job's own queue. It is committed with the next checkpoint or the output, in one step, or
+// never.
+//
+// A key has 1 to 1024 bytes, a value at most 64 KiB. What was there before is replaced, and its mark goes. A record belongs to
+// the job that put it, and goes when that job does.
+extern bool windlass_job_records_put(windlass_wit_string_t *key, windlass_wit_list_u8_t *value, windlass_job_records_refusal_t *err);
+// What is committed under a key of a queue. None if nothing is. What this attempt has put and not committed is not seen.
+//
+// Allowed are the queues that the plugin serves, and those that a gate ties to the job's queue, either way.
+extern bool windlass_job_records_get(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_job_records_option_entry_t *ret, windlass_job_records_refusal_t *err);
+// Puts a mark on a record, or takes it off. It is committed as a record is. A mark has 1 to 256 bytes; on a record that is not
+// there it means nothing.
+extern bool windlass_job_records_mark(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_wit_string_t *maybe_mark, windlass_job_records_refusal_t *err);
 
 // Imported Functions from `windlass:job/config@0.1.0`
 // The value that the operator has set under this name, if any.
@@ -1123,6 +1191,14 @@ void windlass_job_children_result_option_list_u8_refusal_free(windlass_job_child
 void windlass_job_children_option_saved_state_free(windlass_job_children_option_saved_state_t *ptr);
 
 void windlass_job_children_result_void_refusal_free(windlass_job_children_result_void_refusal_t *ptr);
+
+void windlass_job_records_refusal_free(windlass_job_records_refusal_t *ptr);
+
+void windlass_job_records_result_void_refusal_free(windlass_job_records_result_void_refusal_t *ptr);
+
+void windlass_job_records_option_entry_free(windlass_job_records_option_entry_t *ptr);
+
+void windlass_job_records_result_option_entry_refusal_free(windlass_job_records_result_option_entry_refusal_t *ptr);
 
 void windlass_job_secrets_refusal_free(windlass_job_secrets_refusal_t *ptr);
 

@@ -21,6 +21,10 @@ type Fake struct {
 	Job     windlass.Job
 	Config  map[string]string
 	Secrets map[string]string
+	// The round the job is in; nil if its queue has none.
+	Round *uint32
+	// What is committed under a key of a queue: by the handler, or by the test.
+	Records map[Place]windlass.Recorded
 
 	// What the handler did, over all attempts.
 	Progress []windlass.Progress
@@ -31,6 +35,7 @@ type Fake struct {
 	Children []windlass.Child
 
 	spawned     []windlass.Child
+	noted       []note
 	ended       map[uint32]end
 	wait        *wait
 	waiting     *windlass.OnFailure
@@ -40,6 +45,17 @@ type Fake struct {
 	reason      windlass.Reason
 	refuseSaves bool
 	savesLeft   int
+}
+
+// Place is where a record lies.
+type Place struct{ Queue, Key string }
+
+// note is a record or a mark that nothing has committed.
+type note struct {
+	at     Place
+	value  []byte
+	isMark bool
+	mark   string
 }
 
 // end is how a child ended: with a result, or with an error.
@@ -59,6 +75,7 @@ func New() *Fake {
 	return &Fake{
 		Job:    windlass.Job{ID: "job_test", Queue: "test", MaxAttempts: 3, Tags: map[string]string{}},
 		Config: map[string]string{}, Secrets: map[string]string{}, ended: map[uint32]end{},
+		Records: map[Place]windlass.Recorded{},
 	}
 }
 
@@ -83,10 +100,11 @@ func (f *Fake) RunRaw(handle windlass.Handler, payload []byte) ([]byte, error) {
 	}
 	f.Job.Attempt++
 	f.Job.Payload = payload
-	f.wait = nil
+	f.wait, f.noted = nil, nil
 	result, err := windlass.Guard(handle, windlass.NewContext(f.Job, f.Saved, server{f}))
 	if err == nil || errors.Is(err, windlass.ErrWaiting) {
 		f.Children = append(f.Children, f.spawned...)
+		f.commitNotes()
 		if f.wait != nil {
 			f.waiting = &f.wait.onFailure
 			if f.wait.state != nil {
@@ -117,6 +135,20 @@ func (f *Fake) join() error {
 	}
 	f.waiting, f.joined = nil, true
 	return nil
+}
+
+func (f *Fake) commitNotes() {
+	for _, note := range f.noted {
+		record, found := f.Records[note.at]
+		switch {
+		case !note.isMark:
+			f.Records[note.at] = windlass.Recorded{Value: note.value}
+		case found:
+			record.Mark = note.mark
+			f.Records[note.at] = record
+		}
+	}
+	f.noted = nil
 }
 
 // ChildCompleted says that a child has completed with this result, before the attempt that follows a wait.
@@ -165,6 +197,7 @@ func (s server) Checkpoint(schema uint32, state []byte) error {
 	s.Saved = &windlass.Saved{Schema: schema, State: append([]byte(nil), state...)}
 	s.Fake.Children = append(s.Fake.Children, s.spawned...)
 	s.spawned = nil
+	s.commitNotes()
 	return nil
 }
 
@@ -231,6 +264,33 @@ func (s server) ChildResult(ordinal uint32) ([]byte, error) { return s.ended[ord
 
 func (s server) Wait(onFailure windlass.OnFailure, state *windlass.Saved) error {
 	s.Fake.wait = &wait{onFailure, state}
+	return nil
+}
+
+func (s server) Round() (uint32, bool) {
+	if s.Fake.Round == nil {
+		return 0, false
+	}
+	return *s.Fake.Round, true
+}
+
+func (s server) Record(key string, value []byte) error {
+	if len(key) < 1 || len(key) > 1024 || len(value) > 64<<10 {
+		return windlass.Fatalf("a key has 1 to 1024 bytes, and a value at most 64 KiB")
+	}
+	s.noted = append(s.noted, note{at: Place{s.Job.Queue, key}, value: append([]byte(nil), value...)})
+	return nil
+}
+
+func (s server) Recorded(queue, key string) (*windlass.Recorded, error) {
+	if record, found := s.Records[Place{queue, key}]; found {
+		return &record, nil
+	}
+	return nil, nil
+}
+
+func (s server) Mark(queue, key, mark string) error {
+	s.noted = append(s.noted, note{at: Place{queue, key}, isMark: true, mark: mark})
 	return nil
 }
 

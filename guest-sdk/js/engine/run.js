@@ -6,6 +6,7 @@ import { joined, output, read, wait } from "windlass:job/children@0.1.0";
 import { get as getConfig } from "windlass:job/config@0.1.0";
 import { write } from "windlass:job/log@0.1.0";
 import { report } from "windlass:job/progress@0.1.0";
+import { get as getRecord, mark, put, round } from "windlass:job/records@0.1.0";
 import { get as getSecret } from "windlass:job/secrets@0.1.0";
 import { start } from "windlass:job/spawn@0.1.0";
 
@@ -166,6 +167,23 @@ const server = {
     }
   },
 
+  round() {
+    return round() ?? null;
+  },
+
+  record(key, value) {
+    noted(() => put(text(key), value));
+  },
+
+  recorded(queue, key) {
+    const found = noted(() => getRecord(text(queue), text(key))) ?? null;
+    return found && { value: new Uint8Array(found.value), mark: found.mark ?? null };
+  },
+
+  mark(queue, key, word) {
+    noted(() => mark(text(queue), text(key), text(word)));
+  },
+
   config(name) {
     return getConfig(text(name)) ?? null;
   },
@@ -188,6 +206,21 @@ function answered(ask) {
     const refusal = said(error);
     if (refusal?.tag === "invalid") throw new Fatal(refusal.val);
     throw new Error(`the children were not read: ${refusal?.val ?? refusal}`);
+  }
+}
+
+/** The same for records. */
+function noted(ask) {
+  try {
+    return ask();
+  } catch (error) {
+    const refusal = said(error);
+    if (refusal?.tag === "too-many") throw new Fatal(`more than ${refusal.val} records wait for a checkpoint; save one in between`);
+    if (refusal?.tag === "too-large") {
+      throw new Fatal(`the record has more than ${refusal.val} bytes, alone or with those that wait for a checkpoint`);
+    }
+    if (refusal?.tag === "unavailable") throw new Error(`the record was not read: ${refusal.val}`);
+    throw new Fatal(String(refusal?.val ?? refusal));
   }
 }
 

@@ -3,7 +3,7 @@
 import { fromBytes, toBytes } from "./bytes.js";
 import { readChildren } from "./children.js";
 import { millis } from "./duration.js";
-import { Cancelled, Waiting } from "./errors.js";
+import { Cancelled, Fatal, Waiting } from "./errors.js";
 
 const LEVELS = ["debug", "info", "warn", "error"];
 const ON_FAILURE = ["fail", "cancel", "continue"];
@@ -94,6 +94,32 @@ export class Context {
 
   children() {
     return readChildren(this.#server);
+  }
+
+  round() {
+    return this.#server.round();
+  }
+
+  record(key, value) {
+    this.#server.record(key, toBytes(value, "record"));
+  }
+
+  recorded(queue, key) {
+    const found = this.recordedRaw(queue, key);
+    if (found === null) return null;
+    try {
+      return { value: fromBytes(found.value), mark: found.mark };
+    } catch (error) {
+      throw new Fatal(`the record \`${key}\` of \`${queue}\` is no JSON: ${error.message}`);
+    }
+  }
+
+  recordedRaw(queue, key) {
+    return this.#server.recorded(queue, key);
+  }
+
+  mark(queue, key, mark) {
+    this.#server.mark(queue, key, mark ?? null);
   }
 
   log(level, message) {

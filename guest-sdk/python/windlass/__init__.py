@@ -11,7 +11,7 @@ from .children import ChildJob
 from .context import Context
 from .errors import Cancelled, Fatal, RetryAfter, Waiting
 from .handlers import handler
-from .job import Cancel, Child, ChildCounts, Job, Progress
+from .job import Cancel, Child, ChildCounts, Job, Progress, Recorded
 
 __all__ = [
     "Cancel",
@@ -23,6 +23,7 @@ __all__ = [
     "Fatal",
     "Job",
     "Progress",
+    "Recorded",
     "RetryAfter",
     "Waiting",
     "handler",

@@ -24,13 +24,13 @@ import encodings.utf_8_sig  # noqa: F401
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports import run as wit
-from wit_world.imports import cancel, checkpoint, children, config, log, progress, secrets, spawn
+from wit_world.imports import cancel, checkpoint, children, config, log, progress, records, secrets, spawn
 
 from . import convert, handlers
 from .context import Context
 from .duration import millis
 from .errors import Cancelled, Fatal, RetryAfter, Waiting
-from .job import Cancel, Child, ChildCounts, ChildTold, Job, Progress
+from .job import Cancel, Child, ChildCounts, ChildTold, Job, Progress, Recorded
 
 # The bindings call the module of shared types by its short name where no other package has one.
 _types = getattr(log, "windlass_job_types", None) or log.types
@@ -179,6 +179,28 @@ class _Imports:
                 raise Fatal(f"the state has {size} bytes, and a checkpoint may have {limit}") from None
             raise _not_read(refused.value) from None
 
+    def round(self) -> Optional[int]:
+        return records.round()
+
+    def record(self, key: str, value: bytes) -> None:
+        try:
+            records.put(_text(key), value)
+        except Err as refused:
+            raise _not_recorded(refused.value) from None
+
+    def recorded(self, queue: str, key: str) -> Optional[Recorded]:
+        try:
+            found = records.get(_text(queue), _text(key))
+        except Err as refused:
+            raise _not_recorded(refused.value) from None
+        return found and Recorded(found.value, found.mark)
+
+    def mark(self, queue: str, key: str, mark: Optional[str]) -> None:
+        try:
+            records.mark(_text(queue), _text(key), _text(mark))
+        except Err as refused:
+            raise _not_recorded(refused.value) from None
+
     def config(self, name: str) -> Optional[str]:
         return config.get(name)
 
@@ -192,6 +214,16 @@ class _Imports:
 def _not_read(refusal: Any) -> Exception:
     if isinstance(refusal, children.Refusal_Unavailable):
         return RuntimeError(f"the children were not read: {refusal.value}")
+    return Fatal(str(refusal.value))
+
+
+def _not_recorded(refusal: Any) -> Exception:
+    if isinstance(refusal, records.Refusal_TooMany):
+        return Fatal(f"more than {refusal.value} records wait for a checkpoint; save one in between")
+    if isinstance(refusal, records.Refusal_TooLarge):
+        return Fatal(f"the record has more than {refusal.value} bytes, alone or with those that wait for a checkpoint")
+    if isinstance(refusal, records.Refusal_Unavailable):
+        return RuntimeError(f"the record was not read: {refusal.value}")
     return Fatal(str(refusal.value))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Iterator, NoReturn, Optional, Protocol, TypeVar
 from . import children, convert
 from .duration import Duration, millis, seconds
 from .errors import Cancelled, Fatal, Waiting
-from .job import LEVELS, ON_FAILURE, Cancel, Child, ChildCounts, ChildTold, Job, Progress, one_of
+from .job import LEVELS, ON_FAILURE, Cancel, Child, ChildCounts, ChildTold, Job, Progress, Recorded, one_of
 
 T = TypeVar("T")
 
@@ -25,6 +25,10 @@ class Server(Protocol):
     def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]: ...
     def child_result(self, ordinal: int) -> Optional[bytes]: ...
     def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None: ...
+    def round(self) -> Optional[int]: ...
+    def record(self, key: str, value: bytes) -> None: ...
+    def recorded(self, queue: str, key: str) -> Optional[Recorded]: ...
+    def mark(self, queue: str, key: str, mark: Optional[str]) -> None: ...
     def config(self, name: str) -> Optional[str]: ...
     def secret(self, name: str) -> str: ...
 
@@ -134,6 +138,32 @@ class Context:
     def children(self) -> Iterator[children.ChildJob]:
         """The children, in the order they were spawned. They are read as the loop goes on, a page at a time."""
         return children.read(self._server)
+
+    def round(self) -> Optional[int]:
+        """The round that this job is in, if its queue runs round by round."""
+        return self._server.round()
+
+    def record(self, key: str, value: Any) -> None:
+        """Notes a value under a key of the job's own queue, for other jobs to read: as JSON, or as it is when it is bytes. It is
+        committed with the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is
+        replaced."""
+        self._server.record(key, _bytes(value, "record"))
+
+    def recorded(self, queue: str, key: str, kind: Any = Any) -> Optional[Recorded]:
+        """What is committed under a key of a queue, its value as a `kind` (a dataclass, `bytes`, …), or None. It must be a queue
+        that the plugin serves, or that a gate ties to the job's own."""
+        found = self._server.recorded(queue, key)
+        if found is None or kind is bytes:
+            return found
+        try:
+            return Recorded(convert.loads(found.value, kind), found.mark)
+        except convert.Mismatch as error:
+            raise Fatal(f"the record `{key}` of `{queue}` is not what was expected: {error}") from None
+
+    def mark(self, queue: str, key: str, mark: Optional[str]) -> None:
+        """Puts a mark on a record, or takes it off with None; committed as a record is. Marked ones can be listed, and their jobs
+        swept."""
+        self._server.mark(queue, key, mark)
 
     def log(self, level: str, message: str) -> None:
         """Writes to the job's log. `print` and `logging` go there too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 #: How serious a log line or a progress event is.
 LEVELS = ("debug", "info", "warn", "error")
@@ -89,6 +89,14 @@ class Child:
     def __post_init__(self) -> None:
         if self.priority is not None:
             one_of("priority", self.priority, PRIORITIES)
+
+
+@dataclass
+class Recorded:
+    """What a job has recorded under a key, and the mark that somebody has put on it."""
+
+    value: Any
+    mark: Optional[str] = None
 
 
 @dataclass

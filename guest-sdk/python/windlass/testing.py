@@ -16,7 +16,7 @@ from . import convert
 from .context import Context, _bytes
 from .errors import Fatal, Waiting
 from .handlers import Handler
-from .job import REASONS, Cancel, Child, ChildCounts, ChildTold, Job, Progress, one_of
+from .job import REASONS, Cancel, Child, ChildCounts, ChildTold, Job, Progress, Recorded, one_of
 
 
 class Fake:
@@ -28,6 +28,7 @@ class Fake:
         queue: str = "test",
         tags: Optional[dict[str, str]] = None,
         scope: Optional[str] = None,
+        round: Optional[int] = None,
         config: Optional[dict[str, str]] = None,
         secrets: Optional[dict[str, str]] = None,
     ) -> None:
@@ -39,6 +40,9 @@ class Fake:
         self._spawned: list[Child] = []
         self._cancel: Optional[list[Any]] = None
         self._checkpoints_left: Optional[int] = None
+        self._round = round
+        self._records: dict[tuple[str, str], Recorded] = {}
+        self._noted: list[tuple[str, str, Any, bool]] = []
         self._ended: dict[int, Any] = {}
         self._wait: Optional[tuple[str, Optional[tuple[int, bytes]]]] = None
         self._waiting: Optional[str] = None
@@ -73,6 +77,25 @@ class Fake:
         """A child is dead, with this error."""
         self._ended[ordinal] = RuntimeError(error)
 
+    def put_record(self, queue: str, key: str, value: Any) -> None:
+        """What another job has recorded under a key of a queue."""
+        self._records[queue, key] = Recorded(_bytes(value, "record"))
+
+    def recorded(self, queue: str, key: str, kind: Any = Any) -> Optional[Recorded]:
+        """What is committed under a key of a queue: by the handler, or by the test."""
+        found = self._records.get((queue, key))
+        if found is None or kind is bytes:
+            return found
+        return Recorded(convert.loads(found.value, kind), found.mark)
+
+    def _commit_notes(self) -> None:
+        for queue, key, noted, is_mark in self._noted:
+            if not is_mark:
+                self._records[queue, key] = Recorded(noted)
+            elif (queue, key) in self._records:
+                self._records[queue, key].mark = noted
+        self._noted = []
+
     def _join(self) -> None:
         """What the server would do with a job that waits: run it again, or not."""
         if self._waiting is None:
@@ -90,6 +113,7 @@ class Fake:
         self._join()
         self._attempt += 1
         self._spawned = []
+        self._noted = []
         self._wait = None
         job = Job(payload=_bytes(payload, "payload"), attempt=self._attempt, **self._job)  # type: ignore[arg-type]
         try:
@@ -97,6 +121,7 @@ class Fake:
         except Waiting:
             output = b""
         self.children += self._spawned
+        self._commit_notes()
         if self._wait is not None:
             self._waiting, saved = self._wait
             self._saved = saved or self._saved
@@ -132,6 +157,7 @@ class _Link:
         fake._saved = (schema, state)
         fake.children += fake._spawned
         fake._spawned = []
+        fake._commit_notes()
 
     def cancelled(self) -> Optional[Cancel]:
         request = self._fake._cancel
@@ -177,6 +203,21 @@ class _Link:
 
     def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None:
         self._fake._wait = (on_failure, state)
+
+    def round(self) -> Optional[int]:
+        return self._fake._round
+
+    def record(self, key: str, value: bytes) -> None:
+        if not 1 <= len(key.encode()) <= 1024 or len(value) > 64 * 1024:
+            raise Fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB")
+        self._fake._noted.append((self._fake._job["queue"], key, value, False))
+
+    def recorded(self, queue: str, key: str) -> Optional[Recorded]:
+        found = self._fake._records.get((queue, key))
+        return found and Recorded(found.value, found.mark)
+
+    def mark(self, queue: str, key: str, mark: Optional[str]) -> None:
+        self._fake._noted.append((queue, key, mark, True))
 
     def config(self, name: str) -> Optional[str]:
         return self._fake._config.get(name)

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::child::Child;
 use crate::children::{ChildCounts, Children, OnFailure};
 use crate::error::{Error, Result};
-use crate::job::{Cancel, Job, Level};
+use crate::job::{Cancel, Job, Level, Recorded};
 use crate::progress::Progress;
 use crate::server::Server;
 
@@ -136,6 +136,44 @@ impl Context {
     /// The children, in the order they were spawned. They are read as the loop goes on, a page at a time.
     pub fn children(&mut self) -> Children {
         Children::new(self.server.link())
+    }
+
+    /// The round that this job is in, if its queue runs round by round.
+    pub fn round(&mut self) -> Option<u32> {
+        self.server.round()
+    }
+
+    /// Notes a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the next
+    /// checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is replaced.
+    pub fn record(&mut self, key: &str, value: &impl Serialize) -> Result<()> {
+        let value = serde_json::to_vec(value)
+            .map_err(|error| Error::fatal(format_args!("the record cannot be written as JSON: {error}")))?;
+        self.record_raw(key, value)
+    }
+
+    /// Notes bytes that are not JSON.
+    pub fn record_raw(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+        self.server.record(key, value)
+    }
+
+    /// What is committed under a key of a queue, if anything is. It must be a queue that the plugin serves, or that a gate ties
+    /// to the job's own.
+    pub fn recorded<T: DeserializeOwned>(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
+        let Some(Recorded { value, mark }) = self.recorded_raw(queue, key)? else { return Ok(None) };
+        let value = serde_json::from_slice(&value).map_err(|error| {
+            Error::fatal(format_args!("the record `{key}` of `{queue}` is not what was expected: {error}"))
+        })?;
+        Ok(Some(Recorded { value, mark }))
+    }
+
+    /// The same as bytes.
+    pub fn recorded_raw(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+        self.server.recorded(queue, key)
+    }
+
+    /// Puts a mark on a record, or takes it off; committed as a record is. Marked ones can be listed, and their jobs swept.
+    pub fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()> {
+        self.server.mark(queue, key, mark)
     }
 
     /// Writes to the job's log. `println!` and `eprintln!` go there too.

@@ -31,6 +31,13 @@ impl Job {
     }
 }
 
+/// What a job has recorded under a key, and the mark that somebody has put on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded<T> {
+    pub value: T,
+    pub mark: Option<String>,
+}
+
 /// How serious a log line or a progress event is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {

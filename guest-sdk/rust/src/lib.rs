@@ -47,7 +47,7 @@ pub use children::{ChildCounts, ChildJob, ChildState, Children, OnFailure};
 pub use context::Context;
 pub use error::{Error, Result};
 pub use handler::{Handler, Raw, Typed, raw};
-pub use job::{Cancel, Job, Level, Reason};
+pub use job::{Cancel, Job, Level, Reason, Recorded};
 pub use progress::Progress;
 
 #[doc(hidden)]

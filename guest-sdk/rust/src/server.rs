@@ -3,7 +3,7 @@
 use crate::child::Child;
 use crate::children::{ChildCounts, OnFailure, Page};
 use crate::error::Result;
-use crate::job::{Cancel, Level};
+use crate::job::{Cancel, Level, Recorded};
 use crate::progress::Progress;
 
 /// One method per function that the interface imports.
@@ -18,6 +18,10 @@ pub(crate) trait Server {
     fn children(&mut self, start: u32) -> Result<Page>;
     fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>>;
     fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()>;
+    fn round(&mut self) -> Option<u32>;
+    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()>;
+    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>>;
+    fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()>;
     fn config(&mut self, name: &str) -> Option<String>;
     fn secret(&mut self, name: &str) -> Result<String>;
     /// The same server once more, for what outlives a borrow of the context.

@@ -26,7 +26,7 @@ use crate::context::{Context, Saved};
 use crate::error::{Error, Result};
 use crate::handler::{Handler, Typed};
 use crate::http::{Request, Response};
-use crate::job::{Cancel, Job, Level, Reason};
+use crate::job::{Cancel, Job, Level, Reason, Recorded};
 use crate::progress::Progress;
 use crate::server::Server;
 
@@ -70,10 +70,25 @@ struct Record {
     /// The last attempt did.
     waiting: Option<OnFailure>,
     joined: bool,
+    round: Option<u32>,
+    /// The job's own queue, which its records are under.
+    queue: String,
+    records: Records,
+    /// Records and marks of this attempt that no checkpoint or result has committed.
+    noted: Vec<Note>,
     config: BTreeMap<String, String>,
     secrets: BTreeMap<String, String>,
     cancel: Option<(usize, Reason)>,
     checkpoints_left: Option<usize>,
+}
+
+/// What is committed, by queue and key. Jobs of one server share it.
+type Records = Rc<RefCell<BTreeMap<(String, String), Recorded<Vec<u8>>>>>;
+
+#[derive(Debug)]
+enum Note {
+    Record(String, Vec<u8>),
+    Mark((String, String), Option<String>),
 }
 
 impl Default for Fake {
@@ -126,6 +141,35 @@ impl Fake {
         self
     }
 
+    /// The round the job is in.
+    #[must_use]
+    pub fn round(self, round: u32) -> Self {
+        self.record.borrow_mut().round = Some(round);
+        self
+    }
+
+    /// What another job has recorded under a key of a queue.
+    pub fn put_record(&mut self, queue: &str, key: &str, value: &impl Serialize) -> Result<()> {
+        let record = Recorded { value: serde_json::to_vec(value)?, mark: None };
+        self.record.borrow().records.borrow_mut().insert((queue.to_owned(), key.to_owned()), record);
+        Ok(())
+    }
+
+    /// What is committed under a key of a queue: by the handler, or by the test.
+    pub fn recorded<T: DeserializeOwned>(&self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
+        let found = self.record.borrow().records.borrow().get(&(queue.to_owned(), key.to_owned())).cloned();
+        let Some(Recorded { value, mark }) = found else { return Ok(None) };
+        Ok(Some(Recorded { value: serde_json::from_slice(&value)?, mark }))
+    }
+
+    /// Another job of the same server: what one of them records, the other sees.
+    #[must_use]
+    pub fn another_job(&self) -> Fake {
+        let other = Fake::new();
+        other.record.borrow_mut().records = Rc::clone(&self.record.borrow().records);
+        other
+    }
+
     /// Asks the handler to stop when it has looked this many times; 0 is at its first look.
     pub fn cancel_after(&mut self, looks: usize, reason: Reason) {
         self.record.borrow_mut().cancel = Some((looks, reason));
@@ -174,6 +218,7 @@ impl Fake {
     /// Runs any handler as the next attempt, with bytes.
     pub fn run_raw<Kind>(&mut self, handler: impl Handler<Kind>, payload: impl Into<Vec<u8>>) -> Result<Vec<u8>> {
         self.record.borrow_mut().join()?;
+        self.record.borrow_mut().queue = self.job.queue.clone();
         self.job.attempt += 1;
         let job = Job { payload: payload.into(), ..self.job.clone() };
         let saved = self.record.borrow().saved.clone();
@@ -187,13 +232,16 @@ impl Fake {
         let waits = output.as_ref().err().is_none_or(Error::is_waiting);
         if let Some((on_failure, saved)) = wait.filter(|_| waits) {
             record.children.extend(spawned);
+            record.commit_notes();
             record.saved = saved.or(record.saved.take());
             record.waiting = Some(on_failure);
             return Err(Error::waiting());
         }
         if output.is_ok() {
             record.children.extend(spawned);
+            record.commit_notes();
         }
+        record.noted.clear();
         output
     }
 
@@ -241,6 +289,22 @@ impl Record {
         Ok(())
     }
 
+    fn commit_notes(&mut self) {
+        let mut records = self.records.borrow_mut();
+        for note in std::mem::take(&mut self.noted) {
+            match note {
+                Note::Record(key, value) => {
+                    records.insert((self.queue.clone(), key), Recorded { value, mark: None });
+                }
+                Note::Mark(place, mark) => {
+                    if let Some(record) = records.get_mut(&place) {
+                        record.mark = mark;
+                    }
+                }
+            }
+        }
+    }
+
     fn told(&self, ordinal: u32) -> Option<Told> {
         let child = self.children.get(ordinal as usize)?;
         let end = self.ended.get(&ordinal);
@@ -278,6 +342,7 @@ impl Server for Link {
         record.saved = Some(Saved { schema, state });
         let spawned = std::mem::take(&mut record.spawned);
         record.children.extend(spawned);
+        record.commit_notes();
         Ok(())
     }
 
@@ -326,6 +391,28 @@ impl Server for Link {
     fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()> {
         let saved = state.map(|(schema, state)| Saved { schema, state });
         self.0.borrow_mut().wait = Some((on_failure, saved));
+        Ok(())
+    }
+
+    fn round(&mut self) -> Option<u32> {
+        self.0.borrow().round
+    }
+
+    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+        if key.is_empty() || key.len() > 1_024 || value.len() > 64 * 1024 {
+            return Err(Error::fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB"));
+        }
+        self.0.borrow_mut().noted.push(Note::Record(key.to_owned(), value));
+        Ok(())
+    }
+
+    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+        Ok(self.0.borrow().records.borrow().get(&(queue.to_owned(), key.to_owned())).cloned())
+    }
+
+    fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()> {
+        let place = (queue.to_owned(), key.to_owned());
+        self.0.borrow_mut().noted.push(Note::Mark(place, mark.map(str::to_owned)));
         Ok(())
     }
 

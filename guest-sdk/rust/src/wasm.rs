@@ -7,7 +7,7 @@ use crate::child::{Child, Priority};
 use crate::children::{ChildCounts, ChildState, OnFailure, Page, Told};
 use crate::context::{Context, Saved};
 use crate::error::{Error, Next, Result};
-use crate::job::{Cancel, Job, Level, Reason};
+use crate::job::{Cancel, Job, Level, Reason, Recorded};
 use crate::progress::{Amount, Progress};
 use crate::server::Server;
 
@@ -26,7 +26,7 @@ pub mod bindings {
 use bindings::exports::windlass::job::run::Retry;
 pub use bindings::exports::windlass::job::run::{Failure, Guest};
 pub use bindings::windlass::job::types::Job as WitJob;
-use bindings::windlass::job::{cancel, checkpoint, children, config, log, progress, secrets, spawn, types};
+use bindings::windlass::job::{cancel, checkpoint, children, config, log, progress, records, secrets, spawn, types};
 
 /// Exports `run` with the given dispatch function.
 #[doc(hidden)]
@@ -191,6 +191,23 @@ impl Server for Imports {
         })
     }
 
+    fn round(&mut self) -> Option<u32> {
+        records::round()
+    }
+
+    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+        records::put(key, &value).map_err(not_recorded)
+    }
+
+    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+        let found = records::get(queue, key).map_err(not_recorded)?;
+        Ok(found.map(|entry| Recorded { value: entry.value, mark: entry.mark }))
+    }
+
+    fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()> {
+        records::mark(queue, key, mark).map_err(not_recorded)
+    }
+
     fn config(&mut self, name: &str) -> Option<String> {
         config::get(name)
     }
@@ -228,6 +245,19 @@ fn not_read(refusal: children::Refusal) -> Error {
         children::Refusal::Invalid(reason) => Error::fatal(reason),
         children::Refusal::TooLarge(limit) => Error::fatal(format_args!("it has more than {limit} bytes")),
         children::Refusal::Unavailable(reason) => Error::new(format_args!("the children were not read: {reason}")),
+    }
+}
+
+fn not_recorded(refusal: records::Refusal) -> Error {
+    match refusal {
+        records::Refusal::TooMany(limit) => {
+            Error::fatal(format_args!("more than {limit} records wait for a checkpoint; save one in between"))
+        }
+        records::Refusal::TooLarge(limit) => Error::fatal(format_args!(
+            "the record has more than {limit} bytes, alone or with those that wait for a checkpoint"
+        )),
+        records::Refusal::Invalid(reason) | records::Refusal::Denied(reason) => Error::fatal(reason),
+        records::Refusal::Unavailable(reason) => Error::new(format_args!("the record was not read: {reason}")),
     }
 }
 

@@ -107,17 +107,26 @@ pub enum Attempt {
         children: u32,
         then: Then,
     },
+    /// Note something under a key, read what another queue has there, mark that, and then do something else.
+    Record {
+        key: String,
+        queue: String,
+        then: Then,
+    },
+    /// Note things until it is refused.
+    RecordFlood,
     /// How many jobs this very instance has served.
     Served,
     /// Trap instead of returning.
     Panic,
 }
 
-/// What to do after a wait was noted.
+/// What to do after something was noted.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     Wait,
+    Save,
     Complete,
     Fail,
     Trap,
@@ -197,6 +206,10 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         }
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Wait { children, then } => wait(ctx, children, then),
+        Attempt::Record { key, queue, then } => record(ctx, &key, &queue, then),
+        Attempt::RecordFlood => loop {
+            ctx.record("key", &"value")?;
+        },
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
     }
@@ -220,11 +233,26 @@ fn wait(ctx: &mut Context, children: u32, then: Then) -> Result<String> {
     let waits = ctx.wait_for_children(OnFailure::Continue, &"begun");
     match (waits, then) {
         (Err(error), _) if !error.is_waiting() => Err(error),
-        (waits, Then::Wait) => waits,
+        (waits, Then::Wait | Then::Save) => waits,
         (_, Then::Complete) => Ok("nobody reads this".to_owned()),
         (_, Then::Fail) => Err(Error::new("failed after all")),
         (_, Then::Trap) => panic!("trapped after all"),
     }
+}
+
+fn record(ctx: &mut Context, key: &str, queue: &str, then: Then) -> Result<String> {
+    ctx.record(key, &"ours")?;
+    let found = ctx.recorded::<String>(queue, key)?;
+    ctx.mark(queue, key, Some("seen"))?;
+    let (value, mark) = found.map_or_else(Default::default, |found| (found.value, found.mark.unwrap_or_default()));
+    let round = ctx.round().map_or("no round".to_owned(), |round| format!("round {round}"));
+    match then {
+        Then::Save => ctx.checkpoint(&1)?,
+        Then::Fail => return Err(Error::new("failed after all")),
+        Then::Trap => panic!("trapped after all"),
+        Then::Wait | Then::Complete => {}
+    }
+    Ok(format!("{round}: {value}, {mark}"))
 }
 
 fn for_so_long(ms: u64, mut work: impl FnMut()) {

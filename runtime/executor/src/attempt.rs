@@ -30,6 +30,8 @@ pub struct Attempt {
     pub children_committed: u32,
     /// The job waited for its children and this attempt follows: how they ended.
     pub joined: Option<ChildCounts>,
+    /// Of a queue that runs round by round.
+    pub round: Option<u32>,
     pub limits: Limits,
     pub permissions: Permissions,
     /// Whether the instance may serve further attempts. `None`: a fresh one, thrown away afterwards.

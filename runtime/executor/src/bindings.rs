@@ -10,6 +10,8 @@ wasmtime::component::bindgen!({
         "windlass:job/checkpoint.save": async | trappable,
         "windlass:job/children.read": async | trappable,
         "windlass:job/children.output": async | trappable,
+        "windlass:job/records.get": async | trappable,
+        "windlass:job/records.mark": async | trappable,
         default: trappable,
     },
     exports: { default: async },

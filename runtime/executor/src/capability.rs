@@ -31,6 +31,8 @@ pub struct Permissions {
     pub folders: Vec<Folder>,
     /// The hosts it may send HTTP requests to.
     pub http: Vec<HostRule>,
+    /// The queues that the plugin serves: their records it may read and mark.
+    pub queues: Vec<String>,
     /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It goes into the error of an
     /// attempt that fails, because this may well be why.
     pub denied: Vec<String>,
@@ -99,6 +101,22 @@ impl Permissions {
                 self.grant_command
             )),
         }
+    }
+
+    /// Whether the plugin serves a queue, and so may read and mark its records.
+    pub(crate) fn serves(&self, queue: &str) -> bool {
+        self.queues.iter().any(|served| served == queue)
+    }
+
+    /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
+    pub(crate) fn records(&self, queue: &str, tied: &[String]) -> Result<(), Refused> {
+        if self.serves(queue) || tied.iter().any(|other| other == queue) {
+            return Ok(());
+        }
+        Err(Refused(format!(
+            "this plugin may not read or mark records of the queue `{queue}`; to allow it, let the plugin serve that queue \
+             (`queues` in its windlass.toml), or tie the two queues by a gate: windlass queue set QUEUE --gate {queue}:1"
+        )))
     }
 
     /// The WASI world this guest lives in.
@@ -187,6 +205,15 @@ mod tests {
         assert!(matches!(permissions.secret("token"), SecretAnswer::Given(secret) if secret.reveal() == "s3cret"));
         assert!(matches!(permissions.secret("unset"), SecretAnswer::Missing(how) if how.contains("not set")));
         assert!(matches!(permissions.secret("other"), SecretAnswer::Denied(how) if how.contains("--secret other")));
+    }
+
+    #[test]
+    fn records_are_seen_of_queues_that_the_plugin_serves_or_a_gate_ties() {
+        let permissions = Permissions { queues: vec!["src".to_owned()], ..Permissions::default() };
+        assert_eq!(permissions.records("src", &[]), Ok(()));
+        assert_eq!(permissions.records("dst", &["dst".to_owned()]), Ok(()));
+        let Refused(how) = permissions.records("other", &["dst".to_owned()]).expect_err("nothing allows it");
+        assert!(how.contains("`other`") && how.contains("--gate other:1"), "{how}");
     }
 
     #[test]

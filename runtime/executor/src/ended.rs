@@ -5,15 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::attempt::CancelReason;
-use crate::host::{Child, Wait};
+use crate::host::{Along, Wait};
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub outcome: Outcome,
-    /// The children spawned since the last checkpoint, to be committed with the result or the wait. Empty after any other end:
-    /// what an attempt spawned and did not commit never was.
-    pub children: Vec<Child>,
+    /// The children spawned and the records noted since the last checkpoint, to be committed with the result or the wait. Empty
+    /// after any other end: what an attempt did not commit never was.
+    pub along: Along,
     pub usage: Usage,
 }
 

@@ -23,7 +23,7 @@ use crate::elders::{Grown, Young};
 use crate::ended::{Ended, Outcome, Retry, Usage};
 use crate::error::{Error, Rejected};
 use crate::gate::Gate;
-use crate::host::Host;
+use crate::host::{Along, Host};
 use crate::kept::Kept;
 use crate::limits::{self, YOUNG_EVENTS};
 use crate::meter::CpuMeter;
@@ -227,7 +227,7 @@ fn crashed(reason: &str) -> Ended {
             backtrace: None,
             retry: Retry::Backoff,
         },
-        children: Vec::new(),
+        along: Along::default(),
         usage: Usage::default(),
     }
 }

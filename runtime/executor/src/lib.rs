@@ -50,8 +50,8 @@ pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use host::{
-    Amount, Child, ChildCounts, ChildPage, ChildRead, ChildState, Host, HostError, Level, LogLine, OnChildFailure,
-    PageLimits, Priority, Progress, Stream, Wait,
+    Along, Amount, Child, ChildCounts, ChildPage, ChildRead, ChildState, Host, HostError, Level, LogLine, NewMark,
+    NewRecord, Notes, OnChildFailure, PageLimits, Priority, Progress, Record, Stream, Wait,
 };
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use plugin::Plugin;

@@ -139,6 +139,14 @@ pub(crate) const DETAIL_BYTES: usize = 16 * KIB;
 pub(crate) const CHILDREN_PAGE: usize = 100;
 pub(crate) const CHILDREN_PAGE_BYTES: usize = MIB;
 
+/// A key, a value and a mark of a record.
+pub(crate) const RECORD_KEY_BYTES: usize = windlass_core::bounds::RECORD_KEY_BYTES;
+pub(crate) const RECORD_BYTES: usize = windlass_core::bounds::RECORD_BYTES;
+pub(crate) const MARK_BYTES: usize = windlass_core::bounds::MARK_BYTES;
+/// Records that wait for the next checkpoint or the result, as many marks, and the bytes of all of them.
+pub(crate) const NOTES: usize = windlass_core::bounds::NOTES;
+pub(crate) const NOTES_BYTES: usize = windlass_core::bounds::NOTES_BYTES;
+
 /// Random bytes in one call; each call is host time that the epoch cannot interrupt.
 pub(crate) const RANDOM_BYTES: u64 = MIB as u64;
 

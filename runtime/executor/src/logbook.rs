@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::attempt::Checkpoint;
     use crate::ended::Usage;
-    use crate::host::{Child, HostError, Progress};
+    use crate::host::{Along, HostError, Progress};
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<LogLine>>);
@@ -168,12 +168,7 @@ mod tests {
         fn log(&self, line: LogLine) {
             self.0.lock().expect("no panic").push(line);
         }
-        async fn checkpoint(
-            &self,
-            _checkpoint: Checkpoint,
-            _children: Vec<Child>,
-            _used: Usage,
-        ) -> Result<(), HostError> {
+        async fn checkpoint(&self, _checkpoint: Checkpoint, _along: Along, _used: Usage) -> Result<(), HostError> {
             Ok(())
         }
     }

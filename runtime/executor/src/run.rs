@@ -17,7 +17,7 @@ use crate::bindings::windlass::job::types;
 use crate::capability::NoFolder;
 use crate::ended::{Ended, Outcome, Retry, Usage};
 use crate::gate::{Gate, Place};
-use crate::host::Host;
+use crate::host::{Along, Host};
 use crate::kept::{Kept, Key, Live};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, Limits, TIMEOUT_GRACE, cut};
 use crate::meter::{CpuMeter, Life};
@@ -74,6 +74,7 @@ pub(crate) async fn run(
         permissions: attempt.permissions,
         children_committed: attempt.children_committed,
         joined: attempt.joined,
+        round: attempt.round,
         network: floor.network.clone(),
     };
     let mut live = match live(&floor.engine, entered, parts) {
@@ -101,9 +102,11 @@ pub(crate) async fn run(
         Ok(returned) => returned_outcome(returned, &stop, state),
         Err(dead) => stopped_dead(dead, &state.limits),
     };
-    let children = match outcome {
-        Outcome::Completed { .. } | Outcome::Waiting(_) => state.children.take(),
-        Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Vec::new(),
+    let along = match outcome {
+        Outcome::Completed { .. } | Outcome::Waiting(_) => {
+            Along { children: state.children.take(), notes: std::mem::take(&mut state.notes) }
+        }
+        Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Along::default(),
     };
     let usage = state.used(cpu.used());
     // Kept only after an orderly return that met no limit, and only while nobody waits for its place.
@@ -116,7 +119,7 @@ pub(crate) async fn run(
     {
         floor.kept.keep(key, live);
     }
-    Ended { outcome, children, usage }
+    Ended { outcome, along, usage }
 }
 
 /// What an attempt begins with.
@@ -258,7 +261,7 @@ fn stopped_dead(dead: Dead, limits: &Limits) -> Outcome {
 /// What the attempt was granted cannot be given.
 fn impossible(error: String) -> Ended {
     let outcome = Outcome::Failed { error, backtrace: None, retry: Retry::Backoff };
-    Ended { outcome, children: Vec::new(), usage: Usage::default() }
+    Ended { outcome, along: Along::default(), usage: Usage::default() }
 }
 
 /// Stopped while it waited for its place: no guest has run.
@@ -269,7 +272,7 @@ pub(crate) fn never_started(dead: Dead) -> Ended {
     };
     Ended {
         outcome: Outcome::Stopped { reason, error: format!("not started, because {reason}"), cooperative: true },
-        children: Vec::new(),
+        along: Along::default(),
         usage: Usage::default(),
     }
 }

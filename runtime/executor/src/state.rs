@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::bindings::windlass::job::types;
 use crate::capability::{NoFolder, Permissions};
 use crate::ended::Usage;
-use crate::host::{ChildCounts, Children, Host, Wait};
+use crate::host::{ChildCounts, Children, Host, Notes, Wait};
 use crate::limits::{Limits, RESOURCES};
 use crate::logbook::Logbook;
 use crate::meter::{CpuMeter, Life, MemoryMeter};
@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) logbook: Arc<Logbook>,
     pub(crate) children: Children,
     pub(crate) joined: Option<ChildCounts>,
+    pub(crate) round: Option<u32>,
+    pub(crate) notes: Notes,
     /// What the guest wants instead of an end, should it return ok.
     pub(crate) wait: Option<Wait>,
     pub(crate) memory: MemoryMeter,
@@ -50,12 +52,13 @@ pub(crate) struct Parts {
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
     pub(crate) joined: Option<ChildCounts>,
+    pub(crate) round: Option<u32>,
     pub(crate) network: Network,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, network } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -64,6 +67,8 @@ impl State {
             memory: MemoryMeter::new(limits.memory_bytes),
             children: Children::starting_at(children_committed),
             joined,
+            round,
+            notes: Notes::default(),
             wait: None,
             host_calls: 0,
             host,
@@ -82,11 +87,13 @@ impl State {
 
     /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, network } = parts;
         self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
         self.joined = joined;
+        self.round = round;
+        self.notes = Notes::default();
         self.wait = None;
         self.host_calls = 0;
         self.host = host;

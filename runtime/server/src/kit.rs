@@ -44,6 +44,7 @@ pub fn kit(
         denied: denied.iter().map(|denied| denied.sentence(command)).collect(),
         http,
         grant_command: command.to_owned(),
+        queues: manifest.queues.iter().map(ToString::to_string).collect(),
     };
     Kit { permissions, limits, reuse: manifest.reuse }
 }

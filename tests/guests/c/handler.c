@@ -120,6 +120,17 @@ static wl_result join(wl_ctx *ctx, wl_bytes payload) {
                                 (unsigned long long)counts.completed, (unsigned long long)counts.dead, texts));
 }
 
+static wl_result record(wl_ctx *ctx, wl_bytes payload) {
+    const char *queue = text(payload, "queue"), *name = text(payload, "name");
+    wl_recorded found;
+    if (!wl_read_record(ctx, queue, name, &found)) return wl_last_error(ctx);
+    if (!wl_record(ctx, name, literal(payload, "text")) || !wl_mark(ctx, queue, name, "seen")) return wl_last_error(ctx);
+    uint32_t round = 0;
+    const char *at = wl_round(ctx, &round) ? wl_format("%u", round) : "null";
+    const char *value = found.found ? wl_format("%.*s", (int)found.value.len, (const char *)found.value.ptr) : "null";
+    return wl_ok_text(wl_format("{\"found\":%s,\"mark\":%s,\"round\":%s}", value, found.mark.ptr == NULL ? "null" : quote(found.mark), at));
+}
+
 static wl_result conform(wl_ctx *ctx, wl_bytes payload) {
     const char *mode = text(payload, "mode");
     if (strcmp(mode, "noop") == 0) return wl_ok_text("{}");
@@ -138,6 +149,7 @@ static wl_result conform(wl_ctx *ctx, wl_bytes payload) {
     if (strcmp(mode, "panic") == 0) wl_panic("%s", text(payload, "text"));
     if (strcmp(mode, "spawn") == 0) return spawn(ctx, payload);
     if (strcmp(mode, "join") == 0) return join(ctx, payload);
+    if (strcmp(mode, "record") == 0) return record(ctx, payload);
     if (strcmp(mode, "fetch") == 0) return fetch(ctx, payload);
     wl_bytes value;
     if (strcmp(mode, "config") == 0) {

@@ -60,6 +60,8 @@ func conform(ctx *windlass.Context, in order) (answer, error) {
 		return answer{"spawned": in.Count}, nil
 	case "join":
 		return join(ctx, in)
+	case "record":
+		return record(ctx, in)
 	case "config":
 		if value, found := ctx.Config(in.Name); found {
 			return answer{"value": value}, nil
@@ -114,6 +116,31 @@ func join(ctx *windlass.Context, in order) (answer, error) {
 		texts = append(texts, echo.Text)
 	}
 	return answer{"total": counts.Total, "completed": counts.Completed, "dead": counts.Dead, "texts": texts}, nil
+}
+
+func record(ctx *windlass.Context, in order) (answer, error) {
+	var text string
+	found, err := ctx.Recorded(in.Queue, in.Name, &text)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Record(in.Name, in.Text); err != nil {
+		return nil, err
+	}
+	if err := ctx.Mark(in.Queue, in.Name, "seen"); err != nil {
+		return nil, err
+	}
+	told := answer{"found": nil, "mark": nil, "round": nil}
+	if found != nil {
+		told["found"] = text
+	}
+	if found != nil && found.Mark != "" {
+		told["mark"] = found.Mark
+	}
+	if round, has := ctx.Round(); has {
+		told["round"] = round
+	}
+	return told, nil
 }
 
 // Seen from outside, so that the compiler keeps the loop.

@@ -58,6 +58,13 @@ const modes = {
     return { total: counts.total, completed: counts.completed, dead: counts.dead, texts };
   },
 
+  record(ctx, { queue = "", name = "", text }) {
+    const found = ctx.recorded(queue, name);
+    ctx.record(name, text);
+    ctx.mark(queue, name, "seen");
+    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
+  },
+
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),
 
   secret: (ctx, { name = "" }) => ({ value: ctx.secret(name) }),

@@ -90,6 +90,13 @@ def join(ctx, order):
     return {"total": counts.total, "completed": counts.completed, "dead": counts.dead, "texts": texts}
 
 
+def record(ctx, order):
+    found = ctx.recorded(order.queue, order.name, str)
+    ctx.record(order.name, order.text)
+    ctx.mark(order.queue, order.name, "seen")
+    return {"found": found and found.value, "mark": found and found.mark, "round": ctx.round()}
+
+
 def config(ctx, order):
     return {"value": ctx.config(order.name)}
 
@@ -105,5 +112,5 @@ def fetch(ctx, order):
 
 MODES = {
     each.__name__: each
-    for each in (noop, echo, steps, spin, fail, fatal, retry_after, panic, spawn, join, config, secret, fetch)
+    for each in (noop, echo, steps, spin, fail, fatal, retry_after, panic, spawn, join, record, config, secret, fetch)
 }

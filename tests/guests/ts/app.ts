@@ -74,6 +74,13 @@ const modes: Record<string, Mode> = {
     return { total: counts.total, completed: counts.completed, dead: counts.dead, texts };
   },
 
+  record(ctx, { queue = "", name = "", text }) {
+    const found = ctx.recorded<string>(queue, name);
+    ctx.record(name, text);
+    ctx.mark(queue, name, "seen");
+    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
+  },
+
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),
 
   secret: (ctx, { name = "" }) => ({ value: ctx.secret(name) }),

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 pub use windlass_core::figure::{Figure, Goal};
 
 use crate::{
-    Attempt, Cancel, Checkpoint, Child, Host, HostError, Limits, LogLine, Permissions, Progress, Usage, async_trait,
+    Along, Attempt, Cancel, Checkpoint, Host, HostError, Limits, LogLine, Permissions, Progress, Usage, async_trait,
 };
 
 /// What to measure with.
@@ -56,7 +56,7 @@ impl Host for Deaf {
     async fn checkpoint(
         &self,
         _checkpoint: Checkpoint,
-        _children: Vec<Child>,
+        _along: Along,
         _used: Usage,
     ) -> std::result::Result<(), HostError> {
         Ok(())
@@ -81,6 +81,7 @@ fn attempt(payload: &Bytes, cancel: watch::Receiver<Option<Cancel>>) -> Attempt 
         started_at_ms: 0,
         children_committed: 0,
         joined: None,
+        round: None,
         limits: Limits { attempt_timeout: Some(Duration::from_secs(3_600)), ..Limits::default() },
         permissions: Permissions::default(),
         reuse: None,

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::{Along, Notes};
 use crate::attempt::Checkpoint;
 use crate::bindings::windlass::job::checkpoint as wit;
 use crate::state::{State, Superseded};
@@ -41,15 +42,17 @@ impl wit::Host for State {
         let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
         self.life.pause();
-        let wait = self.pace.take(checkpoint.bytes.len(), Instant::now());
+        let wait = self.pace.take(checkpoint.bytes.len() + self.notes.bytes(), Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        let stored = self.host.checkpoint(checkpoint, self.children.uncommitted(), used).await;
+        let along = Along { children: self.children.uncommitted(), notes: self.notes.clone() };
+        let stored = self.host.checkpoint(checkpoint, along, used).await;
         self.alive();
         match stored {
             Ok(()) => {
                 self.children.committed();
+                self.notes = Notes::default();
                 Ok(Ok(()))
             }
             Err(HostError::Unavailable(reason) | HostError::Invalid(reason)) => {

@@ -9,6 +9,7 @@ mod children;
 mod config;
 mod log;
 mod progress;
+mod records;
 mod secrets;
 mod spawn;
 
@@ -22,8 +23,16 @@ pub use checkpoint::HostError;
 pub use children::{ChildCounts, ChildPage, ChildRead, ChildState, OnChildFailure, PageLimits, Wait};
 pub use log::{Level, LogLine, Stream};
 pub use progress::{Amount, Progress};
+pub use records::{NewMark, NewRecord, Notes, Record};
 pub(crate) use spawn::Children;
 pub use spawn::{Child, Priority};
+
+/// What an attempt has asked for since its last checkpoint: committed with the next one, with its result or its wait, or never.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Along {
+    pub children: Vec<Child>,
+    pub notes: Notes,
+}
 
 /// Where an attempt's words go.
 #[async_trait]
@@ -34,10 +43,10 @@ pub trait Host: Send + Sync {
     /// A line for the job's log. Must not block.
     fn log(&self, line: LogLine);
 
-    /// Stores state and children in one step, and returns when they are durable. The future may be dropped while it waits,
-    /// when the attempt is stopped: what was handed over may then be committed or not. `used` is what the attempt has used so
-    /// far, for the record if it ends here.
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, used: Usage) -> Result<(), HostError>;
+    /// Stores state and what goes with it in one step, and returns when it is durable. The future may be dropped while it
+    /// waits, when the attempt is stopped: what was handed over may then be committed or not. `used` is what the attempt has
+    /// used so far, for the record if it ends here.
+    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, used: Usage) -> Result<(), HostError>;
 
     /// The job's children from this number on, within the limits of a page. A host without a store knows of none.
     async fn children(&self, _start: u32, _limits: PageLimits) -> Result<ChildPage, HostError> {
@@ -47,5 +56,15 @@ pub trait Host: Send + Sync {
     /// The whole result of one child; none if it gave none.
     async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
         Err(HostError::no_child(ordinal))
+    }
+
+    /// What is committed under a key of a queue. A host without a store has nothing.
+    async fn record(&self, _queue: &str, _key: &str) -> Result<Option<Record>, HostError> {
+        Ok(None)
+    }
+
+    /// The queues that a gate ties to the job's own, either way.
+    async fn tied_queues(&self) -> Result<Vec<String>, HostError> {
+        Ok(Vec::new())
     }
 }

@@ -31,7 +31,7 @@ async fn a_wait_takes_children_and_state_along_and_ignores_the_output() {
         let Outcome::Waiting(Wait { on_failure, checkpoint }) = ended.outcome else { panic!("{:?}", ended.outcome) };
         assert_eq!(on_failure, OnChildFailure::Continue);
         assert_eq!(checkpoint.map(|saved| (saved.schema, saved.bytes)), Some((1, Bytes::from_static(b"\"begun\""))));
-        assert_eq!(ended.children.iter().map(|child| child.ordinal).collect::<Vec<_>>(), [4, 5, 6]);
+        assert_eq!(ended.along.children.iter().map(|child| child.ordinal).collect::<Vec<_>>(), [4, 5, 6]);
     }
 }
 
@@ -39,7 +39,7 @@ async fn a_wait_takes_children_and_state_along_and_ignores_the_output() {
 async fn a_job_without_children_may_wait_as_well() {
     let ended = start(&trespasser().await, &waits(0, "wait"), |_| {}).ended().await;
     assert!(matches!(ended.outcome, Outcome::Waiting(_)), "{:?}", ended.outcome);
-    assert!(ended.children.is_empty());
+    assert!(ended.along.children.is_empty());
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_failure_or_a_trap_after_a_wait_counts_and_nothing_waits() {
         let ended = start(&guest, &waits(2, then), |_| {}).ended().await;
         assert!(matches!(ended.outcome, Outcome::Failed { .. }), "{:?}", ended.outcome);
         assert_says(error(&ended), words);
-        assert!(ended.children.is_empty(), "what was not committed never was");
+        assert!(ended.along.children.is_empty(), "what was not committed never was");
     }
 }
 
@@ -77,7 +77,7 @@ async fn a_joined_attempt_reads_its_children_page_by_page() {
     // 248 times 7, once 777, and one that is dead.
     let result = Bytes::from_static(b"\"250 joined, 2513 in all, boom\"");
     assert_eq!(ended.outcome, Outcome::Completed { result });
-    assert!(ended.children.is_empty());
+    assert!(ended.along.children.is_empty());
     let pages = host.pages.lock().expect("no panic").clone();
     assert_eq!(pages, [100; 3], "at most so many at once, whatever the guest asks for");
 }

@@ -117,8 +117,8 @@ async fn children_go_with_the_checkpoint_or_the_result_and_are_limited() {
     assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::new() });
 
     let ordinals = |children: &[Child]| children.iter().map(|child| child.ordinal).collect::<Vec<_>>();
-    let saved = host.checkpoints.lock().expect("no panic")[0].1.clone();
+    let saved = host.checkpoints.lock().expect("no panic")[0].1.children.clone();
     assert_eq!(ordinals(&saved), [5, 6]);
     assert_eq!((saved[0].queue.as_str(), &saved[0].payload[..]), ("more", &b"more"[..]));
-    assert_eq!(ordinals(&ended.children), (7..17).collect::<Vec<_>>());
+    assert_eq!(ordinals(&ended.along.children), (7..17).collect::<Vec<_>>());
 }

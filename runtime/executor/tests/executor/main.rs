@@ -13,6 +13,7 @@ mod good;
 mod http;
 mod limits;
 mod origin;
+mod records;
 mod rejects;
 mod reuse;
 mod sharing;

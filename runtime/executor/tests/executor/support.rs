@@ -1,5 +1,6 @@
 //! One executor for all tests, guests by name, and a host that remembers what it was told.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -9,8 +10,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_executor::{
-    Attempt, Cancel, CancelReason, Checkpoint, Child, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError,
-    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, Usage, async_trait,
+    Along, Attempt, Cancel, CancelReason, Checkpoint, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError,
+    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, Record, Usage, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -66,7 +67,10 @@ pub async fn trespasser() -> Plugin {
 pub struct Recorder {
     pub progress: Mutex<Vec<Progress>>,
     pub log: Mutex<Vec<LogLine>>,
-    pub checkpoints: Mutex<Vec<(Checkpoint, Vec<Child>)>>,
+    pub checkpoints: Mutex<Vec<(Checkpoint, Along)>>,
+    /// What is committed under keys of queues.
+    pub records: Mutex<BTreeMap<(String, String), Record>>,
+    pub tied: Mutex<Vec<String>>,
     /// What the next checkpoints are answered; `Ok` when there is nothing.
     pub answers: Mutex<Vec<Result<(), HostError>>>,
     /// The job's children, as they ended, or why they cannot be read.
@@ -115,13 +119,13 @@ impl Host for Recorder {
         self.heard.notify_one();
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, _used: Usage) -> Result<(), HostError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, _used: Usage) -> Result<(), HostError> {
         // A real store waits for its disk here.
         let disk = *self.disk.lock().expect("no panic");
         tokio::time::sleep(disk).await;
         let answer = self.answers.lock().expect("no panic").pop().unwrap_or(Ok(()));
         if answer.is_ok() {
-            self.checkpoints.lock().expect("no panic").push((checkpoint, children));
+            self.checkpoints.lock().expect("no panic").push((checkpoint, along));
         }
         self.heard.notify_one();
         answer
@@ -136,6 +140,14 @@ impl Host for Recorder {
         let children: Vec<ChildRead> = family.iter().skip(start as usize).take(limits.children).cloned().collect();
         let next = start + children.len() as u32;
         Ok(ChildPage { children, next: Some(next).filter(|next| (*next as usize) < family.len()) })
+    }
+
+    async fn record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
+        Ok(self.records.lock().expect("no panic").get(&(queue.to_owned(), key.to_owned())).cloned())
+    }
+
+    async fn tied_queues(&self) -> Result<Vec<String>, HostError> {
+        Ok(self.tied.lock().expect("no panic").clone())
     }
 
     async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
@@ -178,6 +190,7 @@ pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
         started_at_ms: 0,
         children_committed: 0,
         joined: None,
+        round: None,
         limits: Limits::default(),
         permissions: Permissions::default(),
         reuse: None,

@@ -8,7 +8,7 @@ use tracing::{debug, error};
 use windlass_core::flow::{Family, OnFailure};
 use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
 use windlass_executor::{
-    self as executor, Attempt, CancelReason, Checkpoint, Child, ChildCounts, Ended, Limits, OnChildFailure, Outcome,
+    self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, Limits, OnChildFailure, Outcome,
     Reuse, Wait,
 };
 use windlass_store::{Assignment, Clock, Error};
@@ -67,7 +67,9 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         return Err("the job was assigned to no plugin".to_owned());
     };
     let equipped = floor.registry.equip(plugin, version).await.map_err(|missing| missing.to_string())?;
-    let (code, Kit { permissions, limits, reuse }) = equipped;
+    let (code, Kit { mut permissions, limits, reuse }) = equipped;
+    // Whatever the plugin serves by now, this job is of this queue.
+    permissions.queues.push(job.queue.to_string());
     let body = async |kind| {
         let read = insist(|| floor.store.body(job, kind)).await;
         read.map_err(|error| format!("the job's data cannot be read: {error}"))
@@ -94,6 +96,7 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         started_at_ms: now.millis(),
         children_committed: job.children,
         joined: joined(floor, job).await?,
+        round: job.round,
         limits: Limits {
             attempt_timeout: shortest([time_limit(job, now), limits.attempt_timeout]),
             stall_timeout: shortest([job.policy.stall_timeout, limits.stall_timeout]),
@@ -130,18 +133,18 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
     let command = match ended.outcome {
         Outcome::Completed { result } => {
             let stored = async {
-                let children = insist(|| reporter.new_jobs(ended.children.clone())).await?;
-                Ok::<_, Error>((keep(floor, reporter.clean_result(result)).await?, children))
+                let (children, notes) = reporter.along(ended.along).await?;
+                Ok::<_, Error>((keep(floor, reporter.clean_result(result)).await?, children, notes))
             };
             return match stored.await {
-                Ok((result, children)) => {
-                    (Some(Command::Complete { word, result, usage, closing: None, notes: None }), children)
+                Ok((result, children, notes)) => {
+                    (Some(Command::Complete { word, result, usage, closing: None, notes }), children)
                 }
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(floor, reporter, word, wait, ended.children, usage).await {
+            return match waiting(floor, reporter, word, wait, ended.along, usage).await {
                 Ok((command, children)) => (Some(command), children),
                 Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
@@ -174,10 +177,10 @@ async fn waiting(
     reporter: &Reporter,
     word: Word,
     wait: Wait,
-    children: Vec<Child>,
+    along: Along,
     usage: Usage,
 ) -> Result<(Command, Vec<NewJob>), Error> {
-    let children = insist(|| reporter.new_jobs(children.clone())).await?;
+    let (children, notes) = reporter.along(along).await?;
     let checkpoint = match wait.checkpoint {
         Some(Checkpoint { schema, bytes }) => {
             let state = reporter.close(bytes)?;
@@ -191,7 +194,7 @@ async fn waiting(
         OnChildFailure::Cancel => OnFailure::Cancel,
         OnChildFailure::Continue => OnFailure::Continue,
     };
-    Ok((Command::Wait { word, on_child_failure, checkpoint, usage, notes: None }, children))
+    Ok((Command::Wait { word, on_child_failure, checkpoint, usage, notes }, children))
 }
 
 /// An empty result is no result.

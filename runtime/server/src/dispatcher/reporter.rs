@@ -11,16 +11,17 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Job, JobId, Name, NewJob, Priority, Progress, Refusal, Reply, State, Token, Unique,
-    Until, Usage, Within, Word,
+    BodyKind, Checkpoint, Command, Job, JobId, Name, NewJob, NewMark, NewRecord, Notes, Priority, Progress, QueueName,
+    Refusal, Reply, State, Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_executor::{
-    self as executor, Amount, Child, ChildPage, ChildRead, ChildState, Host, HostError, PageLimits, Stream,
+    self as executor, Along, Amount, Child, ChildPage, ChildRead, ChildState, Host, HostError, PageLimits, Record,
+    Stream,
 };
 use windlass_store::{Clock, Error, LogLine, Store};
 
 use super::blot::Blot;
-use super::pause_after;
+use super::{insist, pause_after};
 use crate::clock::SystemClock;
 use crate::limits;
 use crate::secrets::Secrets;
@@ -165,6 +166,25 @@ impl Reporter {
         self.store.body(child, BodyKind::Result).await.map_err(unavailable)
     }
 
+    /// Records and marks as the store takes them, without secrets; none when there is nothing.
+    fn notes(&self, noted: executor::Notes) -> Result<Option<Box<Notes>>, Refusal> {
+        let record = |record: executor::NewRecord| NewRecord {
+            key: record.key,
+            value: self.clean_result(record.value).to_vec(),
+        };
+        let mark = |mark: executor::NewMark| {
+            Ok(NewMark { queue: Name::parse("queue", &mark.queue)?, key: mark.key, mark: mark.mark })
+        };
+        let marks = noted.marks.into_iter().map(mark).collect::<Result<_, Refusal>>()?;
+        Ok(Notes::new(noted.records.into_iter().map(record).collect(), marks))
+    }
+
+    /// What goes with a result or a wait, as the store takes it.
+    pub(super) async fn along(&self, along: Along) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
+        let children = insist(|| self.new_jobs(along.children.clone())).await?;
+        Ok((children, self.notes(along.notes)?))
+    }
+
     /// Children as the store takes them. Their ids come from the parent and the ordinal, so that a repeated attempt makes no
     /// doubles.
     pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
@@ -225,22 +245,18 @@ impl Host for Reporter {
     async fn checkpoint(
         &self,
         checkpoint: executor::Checkpoint,
-        children: Vec<Child>,
+        along: Along,
         used: executor::Usage,
     ) -> Result<(), HostError> {
         let state = self.close(checkpoint.bytes).map_err(unavailable)?;
         let body = self.store.keep(state).await.map_err(unavailable)?;
-        let children = self.new_jobs(children).await.map_err(unavailable)?;
+        let children = self.new_jobs(along.children).await.map_err(unavailable)?;
+        let notes = self.notes(along.notes).map_err(|refusal| HostError::Unavailable(refusal.to_string()))?;
         // The report that waits rides along: one commit less.
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: checkpoint.schema, usage: usage(&used) };
-        let beat = Command::Beat {
-            word: Word::Of(self.token),
-            progress,
-            checkpoint: Some(checkpoint),
-            spent: None,
-            notes: None,
-        };
+        let word = Word::Of(self.token);
+        let beat = Command::Beat { word, progress, checkpoint: Some(checkpoint), spent: None, notes };
         let patience = Instant::now() + limits::CHECKPOINT_PATIENCE;
         loop {
             match self.store.ask(self.job, beat.clone(), children.clone()).await {
@@ -284,6 +300,25 @@ impl Host for Reporter {
             Some((number, child)) if *number == u64::from(ordinal) => self.result_of(child).await,
             Some(_) | None => Err(HostError::no_child(ordinal)),
         }
+    }
+
+    async fn record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
+        let queue = Name::parse("queue", queue).map_err(|refusal| HostError::Invalid(refusal.to_string()))?;
+        let found = self.store.record(queue, key.to_owned()).await.map_err(unavailable)?;
+        Ok(found.map(|record| Record { value: Bytes::from(record.value), mark: record.mark }))
+    }
+
+    async fn tied_queues(&self) -> Result<Vec<String>, HostError> {
+        let own = self.parent().await?.queue;
+        let queues = self.store.queues().await.map_err(unavailable)?;
+        let gates =
+            queues.iter().filter_map(|view| Some((&view.queue.name, &view.queue.settings.gate.as_ref()?.queue)));
+        let other = |(behind, ahead): (&QueueName, &QueueName)| match (*behind == own, *ahead == own) {
+            (true, _) => Some(ahead.to_string()),
+            (_, true) => Some(behind.to_string()),
+            (false, false) => None,
+        };
+        Ok(gates.filter_map(other).collect())
     }
 }
 
@@ -371,6 +406,7 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
 mod tests {
     use tokio::time::timeout;
     use windlass_core::EventKind;
+    use windlass_core::flow::Gate;
     use windlass_executor::Level;
     use windlass_store::{Assignment, By, Claim, Durability, Options};
 
@@ -378,10 +414,23 @@ mod tests {
 
     /// A reporter for a job that is active in a real store.
     async fn reporter(dir: &tempfile::TempDir) -> Reporter {
+        reporter_behind(dir, &[]).await
+    }
+
+    /// The same, with gates: each of these queues stays behind the next.
+    async fn reporter_behind(dir: &tempfile::TempDir, gates: &[(&str, &str)]) -> Reporter {
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: dir.path().to_owned(), durability: Durability::Os };
         let store = Store::open(options, Arc::clone(&clock) as Arc<dyn Clock>).expect("a fresh folder");
-        let queue: Name = "q".parse().expect("a name");
+        let name = |text: &str| text.parse::<Name>().expect("a name");
+        for queue in gates.iter().flat_map(|(behind, ahead)| [behind, ahead]) {
+            store.configure(name(queue), |settings| settings.rounds = true).await.expect("good settings");
+        }
+        for (behind, ahead) in gates {
+            let gate = Gate { queue: name(ahead), lead: 0, max_lead: None };
+            store.configure(name(behind), |settings| settings.gate = Some(gate)).await.expect("good settings");
+        }
+        let queue: Name = name("q");
         let job = NewJob { queue: Some(queue.clone()), ..NewJob::default() };
         store.enqueue(vec![job]).await.expect("it is stored");
         let by = By::Worker { worker_id: String::new(), hostname: String::new() };
@@ -410,6 +459,46 @@ mod tests {
             tags: Vec::new(),
             scope: None,
         }
+    }
+
+    async fn save(reporter: &Reporter, state: executor::Checkpoint, along: Along) -> Result<(), HostError> {
+        reporter.checkpoint(state, along, executor::Usage::default()).await
+    }
+
+    fn with(children: Vec<Child>) -> Along {
+        Along { children, ..Along::default() }
+    }
+
+    #[tokio::test]
+    async fn records_are_seen_once_a_checkpoint_has_committed_them_and_can_be_marked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter(&dir).await;
+        let state = || executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
+        let record = executor::NewRecord { key: "a/b".to_owned(), value: Bytes::from_static(b"[1]") };
+        let mark = |mark: Option<&str>| executor::NewMark {
+            queue: "q".to_owned(),
+            key: "a/b".to_owned(),
+            mark: mark.map(str::to_owned),
+        };
+        let noted = |notes| Along { notes, ..Along::default() };
+        let notes = executor::Notes { records: vec![record], marks: Vec::new() };
+        assert_eq!(reporter.record("q", "a/b").await, Ok(None));
+        save(&reporter, state(), noted(notes)).await.expect("stored");
+        let value = Bytes::from_static(b"[1]");
+        assert_eq!(reporter.record("q", "a/b").await, Ok(Some(Record { value: value.clone(), mark: None })));
+        let notes = executor::Notes { records: Vec::new(), marks: vec![mark(Some("newer"))] };
+        save(&reporter, state(), noted(notes)).await.expect("stored");
+        assert_eq!(reporter.record("q", "a/b").await, Ok(Some(Record { value, mark: Some("newer".to_owned()) })));
+        assert!(matches!(reporter.record("no queue!", "a").await, Err(HostError::Invalid(_))));
+    }
+
+    #[tokio::test]
+    async fn a_gate_ties_two_queues_whichever_of_them_is_behind() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let reporter = reporter_behind(&dir, &[("q", "ahead"), ("behind", "q"), ("others", "ahead")]).await;
+        let mut tied = reporter.tied_queues().await.expect("a read");
+        tied.sort();
+        assert_eq!(tied, ["ahead", "behind"]);
     }
 
     #[tokio::test]
@@ -447,10 +536,7 @@ mod tests {
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 3, bytes: Bytes::from_static(b"[1]") };
         for _ in 0..2 {
-            reporter
-                .checkpoint(state.clone(), vec![child(0, "kids")], executor::Usage::default())
-                .await
-                .expect("it is stored");
+            save(&reporter, state.clone(), with(vec![child(0, "kids")])).await.expect("it is stored");
         }
         let id = JobId::child(reporter.job, 0);
         let kid = reporter.store.job(id).await.expect("a read").expect("the child");
@@ -481,7 +567,7 @@ mod tests {
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
         let children = (0..5).map(|n| child(n, "kids")).collect();
-        reporter.checkpoint(state, children, executor::Usage::default()).await.expect("it is stored");
+        save(&reporter, state, with(children)).await.expect("it is stored");
         for bytes in [10, 60_000, LARGE, 60_000] {
             complete(&reporter, bytes).await;
         }
@@ -507,7 +593,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let reporter = reporter(&dir).await;
         let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
-        let refused = reporter.checkpoint(state, vec![child(0, "no such queue!")], executor::Usage::default()).await;
+        let refused = save(&reporter, state, with(vec![child(0, "no such queue!")])).await;
         assert!(matches!(&refused, Err(HostError::Unavailable(why)) if why.contains("queue")), "{refused:?}");
         let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
         assert!(parent.checkpoint.is_none(), "the state waits for its children");
@@ -521,6 +607,6 @@ mod tests {
         let back = Command::HandBack { word, reason: "test".to_owned(), usage: Usage::default() };
         reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
         let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
-        assert_eq!(reporter.checkpoint(state, Vec::new(), executor::Usage::default()).await, Err(HostError::Ended));
+        assert_eq!(save(&reporter, state, Along::default()).await, Err(HostError::Ended));
     }
 }

@@ -174,18 +174,20 @@ impl Registry {
             let version = loaded.plugins.get(plugin)?.version(&digest?)?.clone();
             Some((version, loaded.grants.get(plugin).cloned().unwrap_or_default()))
         });
+        let queues = self.read(|loaded| loaded.plugins.get(plugin).map(|plugin| plugin.queues.clone()));
         let (found, granted) = match known {
             Some(known) => known,
             // It was stored a moment ago, and the copy does not have it yet.
             None => (self.stored_version(plugin, version).await?, self.granted(plugin)),
         };
-        let kit = kit(
+        let mut kit = kit(
             &found.manifest,
             &granted,
             |name| self.inner.secrets.get(name),
             &windlass_core::grant::command(plugin),
             self.inner.max_body,
         );
+        kit.permissions.queues = queues.unwrap_or_default().iter().map(ToString::to_string).collect();
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
         match loaded {
             Some(code) => Ok((code, kit)),

@@ -20,7 +20,7 @@ enum How {
     InForm,
 }
 
-const DOCUMENTS: [(&str, How); 13] = [
+const DOCUMENTS: [(&str, How); 14] = [
     ("README.md", How::OnAServer),
     ("CONTRIBUTING.md", How::InForm),
     ("docs/http-api.md", How::OnAServer),
@@ -34,6 +34,7 @@ const DOCUMENTS: [(&str, How); 13] = [
     ("guest-sdk/js/README.md", How::InForm),
     ("guest-sdk/python/README.md", How::InForm),
     ("guest-sdk/rust/README.md", How::InForm),
+    ("plugins/tree-diff/README.md", How::InForm),
 ];
 
 /// With these words commands begin.

@@ -24,6 +24,7 @@ fn every_language_does_the_same() {
     each(|lang, _| results(&server, lang));
     each(|lang, _| failures(&server, lang));
     each(|lang, _| joins(&server, lang));
+    each(|lang, _| records(&server, lang));
     each(|lang, _| permissions(&server, lang, &page));
     each(|lang, _| live_progress(&server, lang));
     each(|lang, _| cancels(&server, lang));
@@ -99,6 +100,20 @@ fn joins(server: &Server, lang: &str) {
     assert_eq!(job["result"], json!({"total": 3, "completed": 2, "dead": 1, "texts": [UNICODE, UNICODE]}), "{lang}");
     let job = server.wait_for(&join(1, "fail"), "dead");
     assert_eq!(job["attempt"], 1, "{lang}: it is not run again: {job:#}");
+}
+
+/// Notes something under a key, finds it in a later job, and may not look into a stranger's queue.
+fn records(server: &Server, lang: &str) {
+    let order = |queue: &str| json!({"mode": "record", "queue": queue, "name": "a/ü", "text": UNICODE});
+    let run = |expected: Value| {
+        let job = server.wait_for(&enqueue(server, lang, order(&queue(lang))), "completed");
+        assert_eq!(job["result"], expected, "{lang}");
+    };
+    run(json!({"found": null, "mark": null, "round": null}));
+    run(json!({"found": UNICODE, "mark": "seen", "round": null}));
+    let job = server.wait_for(&enqueue(server, lang, order("elsewhere")), "dead");
+    let error = job["errors"][0]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("may not read or mark records of the queue `elsewhere`"), "{lang}: {error}");
 }
 
 fn permissions(server: &Server, lang: &str, page: &str) {

@@ -24,6 +24,7 @@ mod search;
 mod secrets;
 mod start_and_stop;
 mod swaps;
+mod trees;
 mod uploads;
 mod useful;
 mod webhooks;

@@ -111,6 +111,21 @@ fn a_job_that_waits_for_its_children_says_what_a_server_would_run() {
 }
 
 #[test]
+fn what_a_job_records_is_kept_for_the_run_and_shown() {
+    let desk = Desk::with("hostile");
+    for then in ["save", "complete"] {
+        let payload = json!({"try": "record", "key": "a/b", "queue": "walk", "then": then});
+        let (code, told) = desk.told(&payload, &["--queue", "walk"]);
+        assert_eq!((code, &told["result"]), (Some(0), &json!("no round: , ")), "{told}");
+        assert_eq!(told["records"], json!([{"key": "a/b", "value": "ours", "mark": "seen"}]), "{then}: {told}");
+    }
+    let payload = json!({"try": "record", "key": "a/b", "queue": "elsewhere", "then": "complete"});
+    let (code, told) = desk.told(&payload, &["--queue", "walk"]);
+    assert_eq!((code, &told["records"]), (Some(1), &json!([])), "{told}");
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("the queue `elsewhere`")), "{told}");
+}
+
+#[test]
 fn a_secret_is_given_and_shows_nowhere() {
     let desk = Desk::with("hostile");
     let (tell, give) = (json!({"try": "tell_secret", "name": "token"}), json!({"try": "secret", "name": "token"}));

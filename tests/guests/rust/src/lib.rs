@@ -46,6 +46,13 @@ fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
             Ok(json!({ "spawned": order.count }))
         }
         "join" => join(ctx, &order),
+        "record" => {
+            let found = ctx.recorded::<String>(&order.queue, &order.name)?;
+            ctx.record(&order.name, &order.text)?;
+            ctx.mark(&order.queue, &order.name, Some("seen"))?;
+            let (value, mark) = found.map_or((None, None), |found| (Some(found.value), found.mark));
+            Ok(json!({ "found": value, "mark": mark, "round": ctx.round() }))
+        }
         "config" => Ok(json!({ "value": ctx.config(&order.name) })),
         "secret" => Ok(json!({ "value": ctx.secret(&order.name)? })),
         "fetch" => {

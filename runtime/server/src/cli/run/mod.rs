@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use windlass_core::quantity::Span;
 use windlass_core::{JobId, QueueName};
 use windlass_executor::{
-    Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, Host, Outcome, Usage,
+    Along, Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, Host, Outcome, Usage,
 };
 use windlass_store::Clock;
 
@@ -79,6 +79,9 @@ impl Run {
         let asked = allow::read_manifest(self.manifest.as_deref().or(found.as_deref()))?;
         let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
         let mut kit = kit(&manifest, &grant, |name| secrets.get(name).cloned(), "windlass run", limits::BODY);
+        if let Some(queue) = &self.queue {
+            kit.permissions.queues.push(queue.to_string());
+        }
         if let Some(Span(timeout)) = self.timeout {
             kit.limits.attempt_timeout = Some(timeout);
         }
@@ -99,7 +102,7 @@ impl Run {
         let blot = Blot::of(&kit.permissions);
         let clock = SystemClock::start();
         let now = clock.now();
-        let terminal = Arc::new(Terminal::new(json, blot, state));
+        let terminal = Arc::new(Terminal::new(json, queue.to_string(), blot, state));
         let executor = executor()?;
         let plugin = executor.compile(component).await.with_context(|| format!("{}", self.component.display()))?;
         if let Some(saved) = terminal.saved() {
@@ -122,6 +125,7 @@ impl Run {
             started_at_ms: now.millis(),
             children_committed: terminal.children_committed(),
             joined: None,
+            round: None,
             limits: kit.limits,
             permissions: kit.permissions,
             reuse: None,
@@ -148,9 +152,10 @@ impl Run {
 
     /// What came of it, and the status to end with.
     fn report(&self, terminal: &Terminal, ended: Ended) -> anyhow::Result<ExitCode> {
-        let Ended { outcome, children, usage } = ended;
+        let Ended { outcome, along: Along { children, notes }, usage } = ended;
         let fresh = children.len();
         let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
+        terminal.note(notes);
         let mut told = json!({ "usage": shown_usage(&usage) });
         let state = match outcome {
             Outcome::Completed { result } => {
@@ -182,6 +187,7 @@ impl Run {
         })));
         let child = |child: &Child| json!({"queue": child.queue, "payload": shown(child.payload.clone(), terminal)});
         told["children"] = children.iter().map(child).collect();
+        told["records"] = terminal.records();
         terminal.finish();
         if self.output == Output::Json {
             show::json(&told)?;
@@ -199,6 +205,10 @@ impl Run {
 fn describe(told: &Value) -> anyhow::Result<()> {
     for child in told["children"].as_array().into_iter().flatten() {
         eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
+    }
+    for record in told["records"].as_array().into_iter().flatten() {
+        let mark = record["mark"].as_str().map(|mark| format!(", marked `{mark}`")).unwrap_or_default();
+        eprintln!("it records `{}`{mark}: {}", record["key"].as_str().unwrap_or_default(), record["value"]);
     }
     if let Some(count) = told["waits_for"]["count"].as_u64() {
         eprintln!(

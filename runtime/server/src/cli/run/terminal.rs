@@ -1,16 +1,23 @@
 //! What the guest says, on the terminal, without its secrets; and its checkpoints, in memory or in a file.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::json;
-use windlass_executor::{Amount, Checkpoint, Child, Host, HostError, LogLine, Progress, Stream, Usage, async_trait};
+use serde_json::{Value, json};
+use windlass_executor::{
+    Along, Amount, Checkpoint, Child, Host, HostError, LogLine, NewMark, NewRecord, Notes, Progress, Record, Stream,
+    Usage, async_trait,
+};
 
+use super::shown;
 use super::state::{Kept, StateFile};
 use crate::cli::watch::{Screen, log_line};
 use crate::dispatcher::Blot;
 
 pub struct Terminal {
     json: bool,
+    /// The job's own, which its records are under.
+    queue: String,
     blot: Blot,
     screen: Mutex<Screen>,
     saves: Mutex<Saves>,
@@ -19,16 +26,18 @@ pub struct Terminal {
 struct Saves {
     file: Option<StateFile>,
     kept: Kept,
+    /// What was recorded in this run, by queue and key.
+    records: BTreeMap<(String, String), Record>,
     /// Children that went with a checkpoint.
     children: Vec<Child>,
 }
 
 impl Terminal {
-    pub fn new(json: bool, blot: Blot, file: Option<StateFile>) -> Terminal {
+    pub fn new(json: bool, queue: String, blot: Blot, file: Option<StateFile>) -> Terminal {
         let mut kept = file.as_ref().map_or_else(Kept::default, |file| file.kept.clone());
         kept.attempts += 1;
-        let saves = Mutex::new(Saves { file, kept, children: Vec::new() });
-        Terminal { json, blot, screen: Mutex::new(Screen::new(json)), saves }
+        let saves = Mutex::new(Saves { file, kept, children: Vec::new(), records: BTreeMap::new() });
+        Terminal { json, queue, blot, screen: Mutex::new(Screen::new(json)), saves }
     }
 
     pub fn saved(&self) -> Option<Checkpoint> {
@@ -46,6 +55,26 @@ impl Terminal {
 
     pub fn children(&self) -> Vec<Child> {
         self.saves().children.clone()
+    }
+
+    /// Keeps what was noted, as the store would with a result or a checkpoint.
+    pub fn note(&self, notes: Notes) {
+        let records = &mut self.saves().records;
+        for NewRecord { key, value } in notes.records {
+            records.insert((self.queue.clone(), key), Record { value, mark: None });
+        }
+        for NewMark { queue, key, mark } in notes.marks {
+            if let Some(record) = records.get_mut(&(queue, key)) {
+                record.mark = mark;
+            }
+        }
+    }
+
+    /// All that was recorded, for whoever reads the end of the run.
+    pub fn records(&self) -> Value {
+        let saves = self.saves();
+        let shown = |((_, key), record): (&(String, String), &Record)| json!({"key": key, "value": shown(record.value.clone(), self), "mark": record.mark});
+        saves.records.iter().map(shown).collect()
     }
 
     /// Nothing is left to go on from.
@@ -118,10 +147,23 @@ impl Host for Terminal {
         self.screen().say(log_line(&json!({"level": level, "text": text})));
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, children: Vec<Child>, _used: Usage) -> Result<(), HostError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, _used: Usage) -> Result<(), HostError> {
+        let Along { children, notes } = along;
+        self.keep(&checkpoint, children)?;
+        self.note(notes);
+        Ok(())
+    }
+
+    async fn record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
+        Ok(self.saves().records.get(&(queue.to_owned(), key.to_owned())).cloned())
+    }
+}
+
+impl Terminal {
+    fn keep(&self, checkpoint: &Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
         let mut saves = self.saves();
         let before = saves.kept.clone();
-        saves.kept.save(&checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));
+        saves.kept.save(checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));
         let kept = saves.kept.clone();
         if let Some(file) = saves.file.as_mut() {
             file.kept = kept;

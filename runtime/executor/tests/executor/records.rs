@@ -1,0 +1,80 @@
+//! Records and marks: what a guest notes for others, and what it may see of theirs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_executor::{Outcome, Record};
+
+use crate::support::{Recorder, assert_says, error, start, start_with, trespasser};
+
+/// Puts a record, reads one of another queue, and marks that.
+fn records(queue: &str, then: &str) -> String {
+    format!(r#"{{"try": "record", "key": "a/b", "queue": "{queue}", "then": "{then}"}}"#)
+}
+
+fn host_with(queue: &str) -> Arc<Recorder> {
+    let host = Arc::new(Recorder::default());
+    let record = Record { value: Bytes::from_static(b"\"theirs\""), mark: Some("old".to_owned()) };
+    host.records.lock().expect("no panic").insert((queue.to_owned(), "a/b".to_owned()), record);
+    host
+}
+
+#[tokio::test]
+async fn what_is_noted_goes_with_the_result_and_what_others_noted_is_read() {
+    let host = host_with("other");
+    let running = start_with(&trespasser().await, &records("other", "complete"), host, |attempt| {
+        attempt.permissions.queues = vec!["tests".to_owned(), "other".to_owned()];
+        attempt.round = Some(7);
+    });
+    let ended = running.ended().await;
+    let result = Bytes::from_static(b"\"round 7: theirs, old\"");
+    assert_eq!(ended.outcome, Outcome::Completed { result });
+    let notes = ended.along.notes;
+    assert_eq!(notes.records.iter().map(|record| record.key.as_str()).collect::<Vec<_>>(), ["a/b"]);
+    assert_eq!(notes.records[0].value, Bytes::from_static(b"\"ours\""));
+    let marks: Vec<_> = notes.marks.iter().map(|mark| (mark.queue.as_str(), mark.mark.as_deref())).collect();
+    assert_eq!(marks, [("other", Some("seen"))]);
+}
+
+#[tokio::test]
+async fn notes_go_with_a_checkpoint_and_not_twice() {
+    let host = host_with("tests");
+    let running = start_with(&trespasser().await, &records("tests", "save"), Arc::clone(&host), |attempt| {
+        attempt.permissions.queues = vec!["tests".to_owned()];
+    });
+    let ended = running.ended().await;
+    assert!(matches!(ended.outcome, Outcome::Completed { .. }), "{:?}", ended.outcome);
+    assert!(ended.along.notes.is_empty(), "they went with the checkpoint");
+    let saved = host.checkpoints.lock().expect("no panic");
+    assert_eq!((saved[0].1.notes.records.len(), saved[0].1.notes.marks.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_has_noted_nothing() {
+    let running = start_with(&trespasser().await, &records("tests", "fail"), host_with("tests"), |attempt| {
+        attempt.permissions.queues = vec!["tests".to_owned()];
+    });
+    let ended = running.ended().await;
+    assert_says(error(&ended), "failed after all");
+    assert!(ended.along.notes.is_empty());
+}
+
+#[tokio::test]
+async fn a_queue_that_nothing_allows_is_denied_and_one_that_a_gate_ties_is_not() {
+    let guest = trespasser().await;
+    let ended = start(&guest, &records("secret", "complete"), |_| {}).ended().await;
+    assert_says(error(&ended), "may not read or mark records of the queue `secret`");
+    assert_says(error(&ended), "windlass queue set QUEUE --gate secret:1");
+
+    let host = host_with("tied");
+    host.tied.lock().expect("no panic").push("tied".to_owned());
+    let ended = start_with(&guest, &records("tied", "complete"), host, |_| {}).ended().await;
+    let result = Bytes::from_static(b"\"no round: theirs, old\"");
+    assert_eq!(ended.outcome, Outcome::Completed { result });
+}
+
+#[tokio::test]
+async fn a_flood_of_records_is_refused_in_words() {
+    let ended = start(&trespasser().await, r#"{"try": "record_flood"}"#, |_| {}).ended().await;
+    assert_says(error(&ended), "more than 256 records wait for a checkpoint; save one in between");
+}
