@@ -13,6 +13,8 @@ plugins/build.sh hostile >&2
 mkdir -p target/bench
 say "measuring the engine: leave the machine alone meanwhile"
 target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+say "measuring flows"
+target/release/windlass bench flow --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the sandbox"
 target/release/windlass bench guest --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the server over HTTP"

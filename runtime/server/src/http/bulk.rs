@@ -23,6 +23,7 @@ use windlass_store::search::{Filter, Search};
 
 use super::Api;
 use super::error::{Error, Result};
+use super::events::StreamEvent;
 use super::filter::JobFilter;
 use super::read::Body;
 use super::wire::{JobIdText, NameText, PriorityWord, Rfc3339};
@@ -285,7 +286,19 @@ pub async fn delete_bulk(api: State<Api>, path: Path<String>) -> Result<Json<Bul
 }
 
 /// How far an operation is, as a live stream that ends with it
-#[utoipa::path(get, path = "/bulk/{id}/progress", tag = "jobs", responses((status = 200, description = "Events `bulk.async.started`, `progress`, `completed`, `failed` and `cancelled`.", body = String, content_type = "text/event-stream")))]
+#[utoipa::path(
+    get,
+    path = "/bulk/{id}/progress",
+    tag = "jobs",
+    responses(
+        (
+            status = 200,
+            description = "Events `bulk.async.started`, `progress`, `completed`, `failed` and `cancelled`.",
+            body = StreamEvent,
+            content_type = "text/event-stream"
+        )
+    )
+)]
 pub async fn progress(State(api): State<Api>, Path(text): Path<String>) -> Result<Response> {
     let id = id(&text)?;
     let news = api.store.watch_bulks();
