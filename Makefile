@@ -15,7 +15,7 @@ help: ## list these targets
 run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder)
 	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh
 
-bench: ## measure the engine with a release build (QUICK=1: within a minute)
+bench: ## measure everything with a release build (QUICK=1: a few minutes)
 	@scripts/bench.sh
 
 soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter)

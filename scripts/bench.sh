@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Windlass with a release build. QUICK=1 takes a small version of each figure, within a minute.
+# Measures Windlass with a release build. QUICK=1 takes a small version of each figure, about a minute for each part.
 #
 # usage: scripts/bench.sh
 set -euo pipefail
