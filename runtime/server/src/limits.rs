@@ -107,6 +107,12 @@ pub const IDEMPOTENCY_KEY: usize = 255;
 /// Queues one fetch may name, and one plugin may serve.
 pub const QUEUES: usize = 256;
 
+/// How long after its last fetch or heartbeat a worker still counts as serving its queues.
+pub const WORKER_SEEN: Duration = Duration::from_secs(120);
+/// Queues whose last fetch is remembered, before those that nobody fetches from any more are forgotten.
+pub const FETCHED_QUEUES: usize = 10_000;
+/// Queues that nobody serves, named one by one in the answer to one request.
+pub const UNSERVED_NAMED: usize = 10;
 /// Fetches that may wait on one queue, unless the configuration says otherwise.
 pub const FETCHES: usize = 1_000;
 /// When a fetch that found too many others is worth another try.

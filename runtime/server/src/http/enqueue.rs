@@ -1,4 +1,4 @@
-//! Producers: `POST /enqueue`, `POST /enqueue/batch` and `POST /webhooks/{queue}`.
+//! Producers: `POST /enqueue` and `POST /enqueue/batch`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use windlass_core::flow::{Batch, Dependency, NewBatch};
 use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
 use windlass_store::Enqueued;
@@ -20,10 +20,9 @@ use super::batches::{BatchBody, new_batch};
 use super::chains::ChainBody;
 use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
-use super::read::{Body, NamePath, Query};
-use super::wire::{
-    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Shown, Span, StateWord, UntilWord, WithinWord,
-};
+use super::read::Body;
+use super::served;
+use super::wire::{BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateWord, UntilWord, WithinWord};
 use crate::limits;
 
 /// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
@@ -92,7 +91,7 @@ struct Several<'a> {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct OneAnswer {
+pub(super) struct OneAnswer {
     job_id: String,
     status: &'static str,
     unique_existing: bool,
@@ -104,6 +103,14 @@ struct OneAnswer {
     job_url: String,
     /// The live stream of this job.
     events_url: String,
+    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` when nobody does
+    /// yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
+    #[schema(required = true)]
+    served_by: Option<String>,
+    /// What the sender should know although the request was accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -148,6 +155,13 @@ struct SeveralAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     jobs: Vec<EnqueuedJob>,
+    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` when nobody does yet.
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
+    served_by: BTreeMap<QueueName, Option<String>>,
+    /// What the sender should know although the request was accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    warnings: Vec<String>,
 }
 
 /// An explicit `null` is a payload like any other; only a field that is not there is absent.
@@ -188,7 +202,7 @@ pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Resu
     store_one(&api, once.mark(job, 0)).await
 }
 
-async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
+pub(super) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
     let Some(stored) = stored.into_iter().next() else {
@@ -196,11 +210,16 @@ async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     };
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let existing = if stored.duplicate { api.store.job(stored.id).await? } else { None };
+    // A duplicate may stand in another queue.
+    let queue = existing.as_ref().map(|job| job.queue.clone()).or(queue);
+    let served_by = queue.as_ref().and_then(|queue| served::served_by(api, queue));
+    let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
+    let warnings = unserved.map(served::warning).into_iter().collect();
     let job = match existing {
         Some(job) => JobOrWhole::Whole(Box::new(job_view::whole(&api.store, job).await?)),
         None => JobOrWhole::Short(job_answer(&stored, queue)),
     };
-    Ok((status, Json(answer(stored, job))).into_response())
+    Ok((status, Json(OneAnswer { served_by, warnings, ..answer(stored, job) })).into_response())
 }
 
 /// Hand in many jobs: all of them, or none
@@ -224,97 +243,11 @@ pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Re
     store_several(&api, &body, body.json()?, &once).await
 }
 
-/// What a sender that can only post its own body may say in the address.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct HookQuery {
-    priority: Option<PriorityWord>,
-    unique_key: Option<String>,
-    max_retries: Option<u32>,
-    scheduled_at: Option<Moment>,
-    tags: Option<String>,
-}
-
-/// Hand in a job whose payload is the body, whatever it is
-///
-/// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
-#[utoipa::path(
-    post,
-    path = "/webhooks/{name}",
-    tag = "producers",
-    params(
-        HookQuery,
-        (
-            "Idempotency-Key" = Option<String>,
-            Header,
-            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
-            max_length = 255
-        )
-    ),
-    request_body(content = String, content_type = "text/plain", description = "Any body."),
-    responses(
-        (status = 201, description = "A new job.", body = OneAnswer),
-        (
-            status = 200,
-            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
-            body = OneAnswer
-        )
-    )
-)]
-pub async fn webhook(
-    State(api): State<Api>,
-    NamePath(queue): NamePath,
-    Query(query): Query<HookQuery>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response> {
-    let once = Once::read(&headers)?;
-    let mut tags = Vec::new();
-    for pair in query.tags.as_deref().unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
-        let Some((key, value)) = pair.split_once(':') else {
-            return Err(Error::field("tags", format!("{pair:?} has no colon; write tags=key:value,key:value")));
-        };
-        tags.push((key.to_owned(), value.to_owned()));
-    }
-    let bytes = body.bytes();
-    let payload = match bytes.trim_ascii() {
-        [] => Bytes::from_static(b"{}"),
-        text if serde_json::from_slice::<&RawValue>(text).is_ok() => bytes.slice_ref(text),
-        _ => Bytes::from(serde_json::to_vec(&as_text(&bytes)).map_err(Error::internal)?),
-    };
-    let job = NewJob {
-        queue: Some(queue),
-        payload: Some(api.store.keep(payload).await?),
-        policy: PolicyChoice {
-            priority: query.priority.map(Into::into),
-            max_retries: query.max_retries,
-            ..PolicyChoice::default()
-        },
-        scheduled_at: query.scheduled_at.map(|moment| moment.0),
-        unique: query.unique_key.map(|key| Unique {
-            key,
-            within: Within::default(),
-            until: Until::default(),
-            period: windlass_core::DEFAULT_PERIOD,
-        }),
-        tags,
-        ..NewJob::default()
-    };
-    store_one(&api, once.mark(job, 0)).await
-}
-
-fn as_text(bytes: &Bytes) -> serde_json::Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => serde_json::Value::from(text),
-        Err(_) => serde_json::json!(Shown(bytes.clone())),
-    }
-}
-
 /// The sender's own name for this request. Sent again under the same name, it finds the jobs of the first time.
-struct Once(Option<String>);
+pub(super) struct Once(Option<String>);
 
 impl Once {
-    fn read(headers: &HeaderMap) -> Result<Once> {
+    pub(super) fn read(headers: &HeaderMap) -> Result<Once> {
         let Some(key) = headers.get("idempotency-key") else { return Ok(Once(None)) };
         match key.to_str() {
             Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(Once(Some(key.to_owned()))),
@@ -329,7 +262,7 @@ impl Once {
     }
 
     /// It is a unique key that outlives the job. A job that has one of its own is found by that.
-    fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
+    pub(super) fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
         if let (Some(name), None) = (&self.0, &job.unique) {
             let key = format!("idempotency:{name}:{index}");
             let unique = Unique { key, within: Within::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
@@ -362,6 +295,12 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
         new.push(once.mark(job, index));
     }
     let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
+    let mut served_by = BTreeMap::new();
+    for queue in queues.iter().flatten() {
+        if !served_by.contains_key(queue) {
+            served_by.insert(queue.clone(), served::served_by(api, queue));
+        }
+    }
     let (stored, batch_id) = match batch {
         Some(batch) => {
             let made = api.store.make_batch(batch, new, true).await?;
@@ -372,7 +311,8 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
     };
     let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
     let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
-    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs })).into_response())
+    let warnings = served::warnings(&served_by);
+    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())
 }
 
 /// Jobs that an attempt of `parent` hands in with its end. Their ids come from (parent, ordinal): sent again, they are the same.
@@ -405,6 +345,8 @@ fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
         job_url: format!("/api/v1/jobs/{id}"),
         events_url: format!("/api/v1/jobs/{id}/events"),
         job_id: id,
+        served_by: None,
+        warnings: Vec::new(),
     }
 }
 

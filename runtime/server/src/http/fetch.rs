@@ -107,7 +107,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let hostname = name("hostname", fetch.hostname)?;
     api.workers.fetched(&worker_id, &hostname, &queues, api.clock.now());
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
-    let _place = api.workers.wait(&queues).map_err(|full| too_many(&full))?;
+    let place = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
     // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing. In this order, so
     // that a worker that drains already claims nothing at all.
@@ -123,6 +123,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
         }
         claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
     };
+    place.end(api.clock.now());
     let mut unsent = Unsent { api: api.clone(), claimed: Vec::with_capacity(claimed.len()) };
     unsent.claimed.extend(claimed.iter().map(|assignment| (assignment.job.id, assignment.token)));
     let mut fetched = Vec::with_capacity(claimed.len());

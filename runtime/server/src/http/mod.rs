@@ -25,6 +25,7 @@ mod flow_graph;
 mod flow_picture;
 mod flows;
 mod heartbeat;
+mod inbound;
 mod job_view;
 mod jobs;
 mod metrics;
@@ -37,6 +38,7 @@ mod queues;
 mod schedules;
 mod search;
 mod secrets;
+mod served;
 mod settle;
 mod stats;
 mod system;
@@ -131,7 +133,7 @@ fn v1() -> Routes {
         .with(routes!(secrets::set, secrets::remove))
         .with(routes!(enqueue::one))
         .with(routes!(enqueue::batch))
-        .with(routes!(enqueue::webhook, webhooks::remove))
+        .with(routes!(inbound::webhook, webhooks::remove))
         .with(routes!(webhooks::list, webhooks::create))
         .with(routes!(children::list))
         .with(routes!(children::tree))

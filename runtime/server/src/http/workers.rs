@@ -23,12 +23,21 @@ use crate::limits;
 #[derive(Clone)]
 pub struct Workers {
     seen: Arc<Mutex<BTreeMap<String, Seen>>>,
-    /// Fetches that wait, by queue.
-    waiting: Arc<Mutex<HashMap<QueueName, usize>>>,
+    /// Queues that somebody fetches from, or did lately.
+    fetched: Arc<Mutex<HashMap<QueueName, Fetched>>>,
     /// How many may wait on one queue.
     most: usize,
     /// Somebody began or ended draining.
     drains: Arc<Notify>,
+}
+
+/// How one queue is fetched from.
+#[derive(Clone, Copy, Default)]
+struct Fetched {
+    /// Fetches that wait now.
+    waiting: usize,
+    /// When a fetch last began or ended, or a worker that fetches here last sent a heartbeat.
+    last: Time,
 }
 
 /// A fetch's place on its queues, free again when this is dropped.
@@ -49,19 +58,31 @@ struct Seen {
 impl Workers {
     /// At most so many fetches wait on one queue.
     pub fn new(most: usize) -> Workers {
-        Workers { seen: Arc::default(), waiting: Arc::default(), most, drains: Arc::default() }
+        Workers { seen: Arc::default(), fetched: Arc::default(), most, drains: Arc::default() }
     }
 
     /// A place to wait on these queues; the one that is full, when there is none. A storm on one queue is that queue's.
-    pub fn wait(&self, queues: &[QueueName]) -> std::result::Result<Waiting, QueueName> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(full) = queues.iter().find(|queue| waiting.get(queue).is_some_and(|count| *count >= self.most)) {
+    pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<Waiting, QueueName> {
+        let mut fetched = self.lock_fetched();
+        let is_full = |queue: &&QueueName| fetched.get(queue).is_some_and(|queue| queue.waiting >= self.most);
+        if let Some(full) = queues.iter().find(is_full) {
             return Err(full.clone());
         }
+        if fetched.len() + queues.len() > limits::FETCHED_QUEUES {
+            fetched.retain(|_, queue| queue.is_served(now));
+        }
         for queue in queues {
-            *waiting.entry(queue.clone()).or_default() += 1;
+            let fetched = fetched.entry(queue.clone()).or_default();
+            fetched.waiting += 1;
+            fetched.last = now;
         }
         Ok(Waiting { workers: self.clone(), queues: queues.to_vec() })
+    }
+
+    /// Whether a worker serves the queue: a fetch waits on it, or there was one in the last [`limits::WORKER_SEEN`], or a worker that
+    /// fetches from it has sent a heartbeat since.
+    pub fn serve(&self, queue: &QueueName, now: Time) -> bool {
+        self.lock_fetched().get(queue).is_some_and(|queue| queue.is_served(now))
     }
 
     /// Returns when this worker is to fetch no more.
@@ -107,8 +128,14 @@ impl Workers {
     }
 
     pub fn beat(&self, id: &str, now: Time) {
-        if let Some(seen) = self.lock().get_mut(id) {
-            seen.last = now;
+        let mut workers = self.lock();
+        let Some(seen) = workers.get_mut(id) else { return };
+        seen.last = now;
+        let mut fetched = self.lock_fetched();
+        for queue in &seen.queues {
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.last = now;
+            }
         }
     }
 
@@ -120,17 +147,37 @@ impl Workers {
         // Entries are changed field by field, and each field is good by itself.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Taken after the other lock, where both are needed.
+    fn lock_fetched(&self) -> MutexGuard<'_, HashMap<QueueName, Fetched>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fetched {
+    fn is_served(&self, now: Time) -> bool {
+        self.waiting > 0 || now.since(self.last) <= limits::WORKER_SEEN
+    }
+}
+
+impl Waiting {
+    /// The fetch is answered. One that is dropped without this was given up by its client, which may be gone.
+    pub fn end(self, now: Time) {
+        let mut fetched = self.workers.lock_fetched();
+        for queue in &self.queues {
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.last = now;
+            }
+        }
+    }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut waiting = self.workers.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fetched = self.workers.lock_fetched();
         for queue in &self.queues {
-            if let Some(count) = waiting.get_mut(queue) {
-                *count -= 1;
-                if *count == 0 {
-                    waiting.remove(queue);
-                }
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.waiting -= 1;
             }
         }
     }
@@ -215,6 +262,8 @@ fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn queue(name: &str) -> QueueName {
@@ -225,14 +274,44 @@ mod tests {
     fn a_storm_on_one_queue_leaves_room_on_the_others() {
         let workers = Workers::new(2);
         let (busy, calm) = (queue("busy"), queue("calm"));
-        let first = workers.wait(std::slice::from_ref(&busy)).ok();
-        let second = workers.wait(&[busy.clone(), calm.clone()]).ok();
+        let first = workers.wait(std::slice::from_ref(&busy), Time(1)).ok();
+        let second = workers.wait(&[busy.clone(), calm.clone()], Time(1)).ok();
         assert!(first.is_some() && second.is_some());
-        assert_eq!(workers.wait(&[calm.clone(), busy.clone()]).err(), Some(busy.clone()));
-        let other = workers.wait(std::slice::from_ref(&calm)).ok();
+        assert_eq!(workers.wait(&[calm.clone(), busy.clone()], Time(1)).err(), Some(busy.clone()));
+        let other = workers.wait(std::slice::from_ref(&calm), Time(1)).ok();
         assert!(other.is_some(), "what was refused took no place");
         drop(second);
-        assert!(workers.wait(&[busy]).is_ok());
+        assert!(workers.wait(&[busy], Time(1)).is_ok());
+    }
+
+    #[test]
+    fn a_queue_is_served_while_a_fetch_waits_and_for_a_while_after_the_last_one() {
+        let workers = Workers::new(2);
+        let (mail, other) = (queue("mail"), queue("other"));
+        let mails = std::slice::from_ref(&mail);
+        let after = |from: Time, more: u64| from + limits::WORKER_SEEN + Duration::from_millis(more);
+        assert!(!workers.serve(&mail, Time(0)));
+        workers.fetched("ann", "host", mails, Time(1_000));
+        let waiting = workers.wait(mails, Time(1_000)).expect("a place");
+        assert!(workers.serve(&mail, after(Time(1_000), 1)), "a fetch waits");
+        assert!(!workers.serve(&other, Time(1_000)));
+        waiting.end(Time(5_000));
+        assert!(workers.serve(&mail, after(Time(5_000), 0)) && !workers.serve(&mail, after(Time(5_000), 1)));
+        workers.beat("ann", Time(6_000));
+        assert!(workers.serve(&mail, after(Time(6_000), 0)), "she works on a job of it");
+        drop(workers.wait(mails, Time(7_000)));
+        assert!(!workers.serve(&mail, after(Time(7_000), 1)));
+    }
+
+    #[test]
+    fn queues_that_nobody_fetches_from_any_more_are_forgotten() {
+        let workers = Workers::new(2);
+        let many: Vec<QueueName> = (0..limits::FETCHED_QUEUES).map(|n| queue(&format!("q{n}"))).collect();
+        drop(workers.wait(&many, Time(0)));
+        let now = Time(1) + limits::WORKER_SEEN;
+        drop(workers.wait(&[queue("new")], now));
+        assert_eq!(workers.lock_fetched().len(), 1);
+        assert!(workers.serve(&queue("new"), now));
     }
 
     #[tokio::test]

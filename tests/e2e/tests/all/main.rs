@@ -22,6 +22,7 @@ mod running;
 mod schedules;
 mod search;
 mod secrets;
+mod served;
 mod start_and_stop;
 mod swaps;
 mod trees;
