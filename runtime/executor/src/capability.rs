@@ -18,6 +18,7 @@ use crate::host::Stream;
 use crate::limits::{ERROR_BYTES, RANDOM_BYTES, cut};
 use crate::logbook::Logbook;
 use crate::stdio::LogPipe;
+use crate::trouble::has_shortage;
 
 /// What one attempt is allowed, as the operator's grant has left it. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,14 @@ pub(crate) struct NoFolder {
     host: PathBuf,
     guest: String,
     reason: String,
+    short: bool,
+}
+
+impl NoFolder {
+    /// Whether it may be there, and the system could not open it.
+    pub(crate) fn host_is_in_trouble(&self) -> bool {
+        self.short
+    }
 }
 
 /// The hosts that one attempt may reach, for whoever connects on its behalf.
@@ -136,7 +145,8 @@ impl Permissions {
             let perms = if *write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             if let Err(error) = wasi.preopened_dir(host, guest, perms) {
                 let reason = error.root_cause().to_string();
-                return Err(NoFolder { host: host.clone(), guest: guest.clone(), reason });
+                let short = has_shortage(error.chain());
+                return Err(NoFolder { host: host.clone(), guest: guest.clone(), reason, short });
             }
         }
         Ok(wasi.build())

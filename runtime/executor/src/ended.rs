@@ -28,6 +28,9 @@ pub enum Outcome {
     Failed { error: String, backtrace: Option<String>, retry: Retry },
     /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.
     Stopped { reason: CancelReason, error: String, cooperative: bool },
+    /// The host could not go on, through no fault of the handler: a full disk, no file descriptors. The job should be run again,
+    /// and nobody charged for it.
+    Interrupted { reason: String },
     /// The host said at a checkpoint that the attempt is over; see `HostError::Ended`. Nothing is left to record.
     Superseded,
 }

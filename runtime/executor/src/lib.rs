@@ -29,6 +29,7 @@ mod run;
 mod state;
 mod stop;
 mod trap;
+mod trouble;
 
 mod bindings;
 mod capability;

@@ -168,6 +168,8 @@ pub(crate) const HTTP_HEADERS: usize = 128;
 pub(crate) const HTTP_HEAD_BYTES: usize = 64 * KIB;
 /// Addresses of one name that are tried.
 pub(crate) const HTTP_ADDRESSES: usize = 8;
+/// The pause before a connection is tried again that this machine had no descriptors for.
+pub(crate) const HTTP_SHORTAGE: Duration = Duration::from_millis(100);
 /// Names that are looked up at once for all guests together; each takes a thread, and cannot be interrupted.
 pub(crate) const HTTP_LOOKUPS: usize = 32;
 /// Refused requests that the error of an attempt names.

@@ -26,7 +26,7 @@ use crate::plugin::Plugin;
 use crate::state::{CpuTimeUsedUp, Parts, State};
 use crate::stop::{Dead, Stop};
 use crate::ticker::Beat;
-use crate::trap;
+use crate::{trap, trouble};
 
 /// Where attempts run. Holds nothing of the executor but what a running guest needs.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ pub(crate) async fn run(
 
     let began = Instant::now();
     let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
-    let stop = Stop::new(attempt.cancel.clone(), time_up);
+    let stop = Stop::new(attempt.cancel.clone(), time_up).excused_by(Arc::clone(&host));
     let life = Arc::new(Life::begin(began));
     let job = job(&attempt);
     let stall_timeout = attempt.limits.stall_timeout;
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     };
     let mut live = match live(&floor.engine, entered, parts) {
         Ok(live) => live,
-        Err(missing) => return impossible(missing.to_string()),
+        Err(missing) => return impossible(&missing),
     };
 
     let ended = {
@@ -106,7 +106,9 @@ pub(crate) async fn run(
         Outcome::Completed { .. } | Outcome::Waiting(_) => {
             Along { children: state.children.take(), notes: std::mem::take(&mut state.notes) }
         }
-        Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Superseded => Along::default(),
+        Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Interrupted { .. } | Outcome::Superseded => {
+            Along::default()
+        }
     };
     let usage = state.used(cpu.used());
     // Kept only after an orderly return that met no limit, and only while nobody waits for its place.
@@ -170,7 +172,10 @@ fn live(engine: &Engine, entered: Entered, parts: Parts) -> Result<Live, NoFolde
 async fn call(plugin: &Plugin, live: &mut Live, job: &types::Job) -> Returned {
     let handler = match &live.handler {
         Some(handler) => handler,
-        None => live.handler.insert(plugin.pre().instantiate_async(&mut live.store).await?),
+        None => {
+            let made = plugin.pre().instantiate_async(&mut live.store).await;
+            live.handler.insert(made.map_err(trouble::of_instantiation)?)
+        }
     };
     handler.windlass_job_run().call_run(&mut live.store, job).await
 }
@@ -215,15 +220,20 @@ fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outco
     }
 }
 
-/// A failure may come of what was not granted, so it says what that was.
+/// A failure may come of what was not granted, so it says what that was; or of what the host could not do, and then it is none.
 fn explained(outcome: Outcome, state: &State) -> Outcome {
     match outcome {
+        Outcome::Failed { error, .. } if let Some(trouble) = state.trouble() => {
+            Outcome::Interrupted { reason: cut(format!("{trouble}; the handler then failed: {error}"), ERROR_BYTES) }
+        }
         Outcome::Failed { error, backtrace, retry } => {
             Outcome::Failed { error: state.permissions.explain(error, &state.refused()), backtrace, retry }
         }
-        other @ (Outcome::Completed { .. } | Outcome::Waiting(_) | Outcome::Stopped { .. } | Outcome::Superseded) => {
-            other
-        }
+        other @ (Outcome::Completed { .. }
+        | Outcome::Waiting(_)
+        | Outcome::Stopped { .. }
+        | Outcome::Interrupted { .. }
+        | Outcome::Superseded) => other,
     }
 }
 
@@ -259,8 +269,11 @@ fn stopped_dead(dead: Dead, limits: &Limits) -> Outcome {
 }
 
 /// What the attempt was granted cannot be given.
-fn impossible(error: String) -> Ended {
-    let outcome = Outcome::Failed { error, backtrace: None, retry: Retry::Backoff };
+fn impossible(missing: &NoFolder) -> Ended {
+    let outcome = match missing.host_is_in_trouble() {
+        true => Outcome::Interrupted { reason: missing.to_string() },
+        false => Outcome::Failed { error: missing.to_string(), backtrace: None, retry: Retry::Backoff },
+    };
     Ended { outcome, along: Along::default(), usage: Usage::default() }
 }
 

@@ -112,6 +112,11 @@ impl State {
         self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.refused())
     }
 
+    /// What the host could not do for this attempt, through no fault of the guest.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.outbound.as_ref().and_then(|outbound| outbound.trouble())
+    }
+
     /// What the attempt has used so far, given its processor time.
     pub(crate) fn used(&self, cpu: Duration) -> Usage {
         Usage {
@@ -164,6 +169,11 @@ impl types::Host for State {}
 #[derive(Debug, thiserror::Error)]
 #[error("the attempt is over")]
 pub(crate) struct Superseded;
+
+/// Ends the guest from inside a host call, or before it began: the host is in trouble, and here is why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Interrupted(pub(crate) String);
 
 /// Ends the guest from inside the epoch callback: its processor time is used up.
 #[derive(Debug, thiserror::Error)]

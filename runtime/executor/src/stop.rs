@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::attempt::{Cancel, CancelReason};
+use crate::host::Host;
 use crate::limits::TIMEOUT_GRACE;
 use crate::meter::Life;
 
@@ -19,6 +20,8 @@ pub(crate) struct Stop {
     cancel: watch::Receiver<Option<Cancel>>,
     time_up: Option<Instant>,
     told: Arc<AtomicBool>,
+    /// Knows how long the guest has waited for a host in trouble.
+    host: Option<Arc<dyn Host>>,
 }
 
 /// Why an attempt was stopped dead.
@@ -32,18 +35,29 @@ pub(crate) enum Dead {
 
 impl Stop {
     pub(crate) fn new(cancel: watch::Receiver<Option<Cancel>>, time_up: Option<Instant>) -> Self {
-        Stop { cancel, time_up, told: Arc::new(AtomicBool::new(false)) }
+        Stop { cancel, time_up, told: Arc::new(AtomicBool::new(false)), host: None }
+    }
+
+    /// The same, where waiting for this host when it is in trouble does not count as the attempt's time.
+    pub(crate) fn excused_by(self, host: Arc<dyn Host>) -> Self {
+        Stop { host: Some(host), ..self }
+    }
+
+    fn time_up(&self) -> Option<Instant> {
+        let waited = self.host.as_ref().map_or(Duration::ZERO, |host| host.waited());
+        self.time_up.map(|time_up| time_up + waited)
     }
 
     /// The request as it stands. A request from outside goes before the attempt's own timeout, but cannot outlast it.
     pub(crate) fn request(&self, now: Instant) -> Option<Cancel> {
-        let last_moment = self.time_up.map(|time_up| time_up + TIMEOUT_GRACE);
+        let time_up = self.time_up();
+        let last_moment = time_up.map(|time_up| time_up + TIMEOUT_GRACE);
         let asked = (*self.cancel.borrow()).map(|cancel| Cancel {
             deadline: last_moment.map_or(cancel.deadline, |last_moment| cancel.deadline.min(last_moment)),
             ..cancel
         });
         let timed_out = || {
-            let over = self.time_up.is_some_and(|time_up| now >= time_up);
+            let over = time_up.is_some_and(|time_up| now >= time_up);
             last_moment.filter(|_| over).map(|deadline| Cancel { reason: CancelReason::Timeout, deadline })
         };
         asked.or_else(timed_out)
@@ -80,7 +94,7 @@ impl Stop {
             {
                 return Dead::Silent(stall);
             }
-            let next = request.map(|request| request.deadline).or(self.time_up);
+            let next = request.map(|request| request.deadline).or_else(|| self.time_up());
             let wake = next.into_iter().chain(silent_at).min();
             tokio::select! {
                 changed = self.cancel.changed(), if may_change => may_change = changed.is_ok(),
@@ -121,6 +135,35 @@ mod tests {
         let stop = Stop::new(cancel, Some(now + SECOND));
         let request = stop.request(now).expect("somebody asked");
         assert_eq!(request, Cancel { reason: CancelReason::User, deadline: now + SECOND + TIMEOUT_GRACE });
+    }
+
+    struct Slow(Duration);
+
+    #[async_trait::async_trait]
+    impl Host for Slow {
+        fn progress(&self, _: crate::host::Progress) {}
+        fn log(&self, _: crate::host::LogLine) {}
+        fn waited(&self) -> Duration {
+            self.0
+        }
+        async fn checkpoint(
+            &self,
+            _: crate::attempt::Checkpoint,
+            _: crate::host::Along,
+            _: crate::ended::Usage,
+        ) -> Result<(), crate::host::HostError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_waited_for_a_host_in_trouble_is_not_the_attempts_time() {
+        let (_sender, cancel) = watch::channel(None);
+        let now = Instant::now();
+        let stop = Stop::new(cancel, Some(now + SECOND)).excused_by(Arc::new(Slow(60 * SECOND)));
+        assert_eq!(stop.request(now + 60 * SECOND), None);
+        let request = stop.request(now + 61 * SECOND).expect("its own time is up");
+        assert_eq!(request.deadline, now + 61 * SECOND + TIMEOUT_GRACE);
     }
 
     #[test]

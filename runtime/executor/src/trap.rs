@@ -5,12 +5,15 @@ use wasmtime_wasi::I32Exit;
 
 use crate::ended::{Outcome, Retry};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, cut};
-use crate::state::{CpuTimeUsedUp, State, Superseded};
+use crate::state::{CpuTimeUsedUp, Interrupted, State, Superseded};
 
 /// What became of a guest that ended with an error instead of a result.
 pub(crate) fn outcome(error: &Error, state: &State) -> Outcome {
     if error.downcast_ref::<Superseded>().is_some() {
         return Outcome::Superseded;
+    }
+    if let Some(Interrupted(reason)) = error.downcast_ref::<Interrupted>() {
+        return Outcome::Interrupted { reason: reason.clone() };
     }
     let backtrace = error.downcast_ref::<WasmBacktrace>().filter(|trace| !trace.frames().is_empty());
     Outcome::Failed {

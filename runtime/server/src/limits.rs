@@ -39,8 +39,10 @@ pub const HTTP_GRACE: Duration = Duration::from_secs(5);
 pub const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often a stop looks for an attempt that is still on its way to its slot.
 pub const STOP_RETRY: Duration = Duration::from_millis(10);
-/// How long a checkpoint goes on asking an overloaded store before the handler is told.
-pub const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call of a guest waits for a store in trouble before its attempt is handed back.
+pub const STORE_PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before a job is handed back that this machine could not run: it would be claimed again at once.
+pub const INTERRUPTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// How much of a version's digest names it.
 pub const DIGEST_LEAST: usize = 6;

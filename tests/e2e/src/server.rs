@@ -91,6 +91,11 @@ impl Server {
         }
     }
 
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn data(&self) -> &Data {
         &self.data
     }

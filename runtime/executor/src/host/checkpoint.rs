@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Along, Notes};
 use crate::attempt::Checkpoint;
 use crate::bindings::windlass::job::checkpoint as wit;
-use crate::state::{State, Superseded};
+use crate::state::{Interrupted, State, Superseded};
 
 /// Why the host did not store or read something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,9 +15,13 @@ pub enum HostError {
     /// What was asked for cannot be, and why. The guest is told, and decides.
     #[error("{0}")]
     Invalid(String),
-    /// The store could not do it. The guest is told, and decides.
+    /// It was not stored or cannot be read, and waiting would not help. The guest is told, and decides.
     #[error("{0}")]
     Unavailable(String),
+    /// The host itself is in trouble (a full disk, say) and has waited for long enough. That is not the guest's failure, so it is
+    /// not told: the attempt ends here as `Outcome::Interrupted`.
+    #[error("{0}")]
+    Interrupted(String),
     /// This attempt is over: another one has taken its place, or the checkpoint was stored together with a hand-back. The
     /// guest gets no further word.
     #[error("the attempt is over")]
@@ -58,6 +62,7 @@ impl wit::Host for State {
             Err(HostError::Unavailable(reason) | HostError::Invalid(reason)) => {
                 Ok(Err(wit::Refusal::Unavailable(reason)))
             }
+            Err(HostError::Interrupted(reason)) => Err(Interrupted(reason).into()),
             Err(HostError::Ended) => Err(Superseded.into()),
         }
     }

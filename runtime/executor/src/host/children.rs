@@ -6,7 +6,7 @@ use super::HostError;
 use crate::attempt::Checkpoint;
 use crate::bindings::windlass::job::{children as wit, types};
 use crate::limits::{CHILDREN_PAGE, CHILDREN_PAGE_BYTES};
-use crate::state::{State, Superseded};
+use crate::state::{Interrupted, State, Superseded};
 
 /// How many children a job has had, and how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +127,7 @@ fn answered<T>(answer: Result<T, HostError>) -> wasmtime::Result<Result<T, wit::
         Ok(value) => Ok(Ok(value)),
         Err(HostError::Invalid(reason)) => Ok(Err(wit::Refusal::Invalid(reason))),
         Err(HostError::Unavailable(reason)) => Ok(Err(wit::Refusal::Unavailable(reason))),
+        Err(HostError::Interrupted(reason)) => Err(Interrupted(reason).into()),
         Err(HostError::Ended) => Err(Superseded.into()),
     }
 }

@@ -13,6 +13,8 @@ mod records;
 mod secrets;
 mod spawn;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -42,6 +44,11 @@ pub trait Host: Send + Sync {
 
     /// A line for the job's log. Must not block.
     fn log(&self, line: LogLine);
+
+    /// How long calls of this attempt have waited for a host in trouble, up to this moment. Its time limits are longer by that.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Stores state and what goes with it in one step, and returns when it is durable. The future may be dropped while it
     /// waits, when the attempt is stopped: what was handed over may then be committed or not. `used` is what the attempt has

@@ -7,7 +7,7 @@ use super::HostError;
 use crate::bindings::windlass::job::records as wit;
 use crate::capability::Refused;
 use crate::limits::{MARK_BYTES, NOTES, NOTES_BYTES, RECORD_BYTES, RECORD_KEY_BYTES};
-use crate::state::{State, Superseded};
+use crate::state::{Interrupted, State, Superseded};
 
 /// What an attempt has noted and not committed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,6 +126,7 @@ impl Denial {
             Denial::Refused(Refused(how)) => Ok(Err(wit::Refusal::Denied(how))),
             Denial::Host(HostError::Invalid(why)) => Ok(Err(wit::Refusal::Invalid(why))),
             Denial::Host(HostError::Unavailable(why)) => Ok(Err(wit::Refusal::Unavailable(why))),
+            Denial::Host(HostError::Interrupted(why)) => Err(Interrupted(why).into()),
             Denial::Host(HostError::Ended) => Err(Superseded.into()),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::ring;
@@ -13,8 +14,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use wasmtime_wasi_http::Error;
 
+use super::Journal;
 use super::client::{Client, Target};
-use crate::limits::HTTP_ADDRESSES;
+use crate::limits::{HTTP_ADDRESSES, HTTP_SHORTAGE};
+use crate::trouble::is_shortage;
 
 /// A connection, encrypted or not.
 pub(super) type Stream = Box<dyn Both>;
@@ -41,7 +44,7 @@ pub(super) fn tls(trusted: &[Vec<u8>]) -> Result<ClientConfig, String> {
 
 impl Client {
     pub(super) async fn connect(&self, target: &Target) -> Result<Stream, Error> {
-        let plain = self.reach(target).await?;
+        let plain = self.reach_in_time(target).await?;
         // Answers are waited for one by one: nothing is won by holding small packets back.
         let _ = plain.set_nodelay(true);
         if !target.tls {
@@ -58,6 +61,24 @@ impl Client {
                 let Target { host, port, .. } = target;
                 self.journal.say(format!("HTTPS to `{host}:{port}` failed: {error}"));
                 Err(if is_certificate(&error) { Error::TlsCertificateError } else { Error::TlsProtocolError })
+            }
+        }
+    }
+
+    /// A connection, once this machine has what it takes to make one. Whoever calls it says how long that may take.
+    async fn reach_in_time(&self, target: &Target) -> Result<TcpStream, Error> {
+        let mut short = Short { journal: &self.journal, why: None };
+        loop {
+            match self.reach(target).await {
+                Err(Error::Connect(error)) if is_shortage(&error) => {
+                    let Target { host, port, .. } = target;
+                    short.why = Some(format!("this server could not connect to `{host}:{port}`: {error}"));
+                    sleep(HTTP_SHORTAGE).await;
+                }
+                reached => {
+                    short.why = None;
+                    return reached;
+                }
             }
         }
     }
@@ -100,8 +121,23 @@ impl Client {
         });
         match found.await {
             Ok(Ok(addresses)) => Ok(addresses),
+            Ok(Err(error)) if is_shortage(&error) => Err(Error::Connect(error)),
             Ok(Err(error)) => Err(unknown(error.to_string())),
             Err(_) => Err(unknown("the lookup was cut off".to_owned())),
+        }
+    }
+}
+
+/// What this machine lacks for a request. Told when the request is given up for it.
+struct Short<'a> {
+    journal: &'a Journal,
+    why: Option<String>,
+}
+
+impl Drop for Short<'_> {
+    fn drop(&mut self) {
+        if let Some(why) = &self.why {
+            self.journal.short(why);
         }
     }
 }

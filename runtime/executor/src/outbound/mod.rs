@@ -12,7 +12,7 @@ mod client;
 mod connect;
 mod link;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
@@ -60,7 +60,7 @@ impl Outbound {
     ) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(HTTP_FIELDS_BYTES);
-        let journal = Arc::new(Journal { logbook, refused: Mutex::default() });
+        let journal = Arc::new(Journal { logbook, refused: Mutex::default(), trouble: OnceLock::new() });
         let client = Client::new(network, hosts, limits, Arc::clone(&journal), cpu);
         Outbound { context, client, journal }
     }
@@ -72,12 +72,18 @@ impl Outbound {
     pub(crate) fn refused(&self) -> Vec<String> {
         self.journal.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.journal.trouble.get().cloned()
+    }
 }
 
 /// What is told of requests that went wrong. `wasi:http` has only bare codes for it.
 pub(crate) struct Journal {
     logbook: Arc<Logbook>,
     refused: Mutex<Vec<String>>,
+    /// The first thing that this machine could not do for a request.
+    trouble: OnceLock<String>,
 }
 
 impl Journal {
@@ -93,6 +99,13 @@ impl Journal {
             }
         }
         self.say(how);
+    }
+
+    /// A request that this machine had nothing left to send with: if the attempt fails, it is not the guest's failure.
+    fn short(&self, why: &str) {
+        if self.trouble.set(why.to_owned()).is_ok() {
+            self.say(why.to_owned());
+        }
     }
 
     /// Why a request failed, for the guest's author.

@@ -85,17 +85,18 @@ async fn a_joined_attempt_reads_its_children_page_by_page() {
 #[tokio::test]
 async fn children_that_cannot_be_read_are_the_guests_error_and_an_attempt_that_is_over_ends() {
     let joined = Some(ChildCounts::default());
-    for (why, over) in [(HostError::Unavailable("the disk is gone".to_owned()), false), (HostError::Ended, true)] {
+    let read = async |why: HostError| {
         let host = Arc::new(Recorder::default());
         *host.unreadable.lock().expect("no panic") = Some(why);
         let running = start_with(&trespasser().await, &waits(1, "wait"), host, |attempt| attempt.joined = joined);
-        let ended = running.ended().await;
-        if over {
-            assert_eq!(ended.outcome, Outcome::Superseded);
-        } else {
-            assert_says(error(&ended), "the children were not read: the disk is gone");
-        }
-    }
+        running.ended().await
+    };
+    let ended = read(HostError::Unavailable("a result is damaged".to_owned())).await;
+    assert_says(error(&ended), "the children were not read: a result is damaged");
+    assert_eq!(read(HostError::Ended).await.outcome, Outcome::Superseded);
+    let reason = "the disk is full".to_owned();
+    let ended = read(HostError::Interrupted(reason.clone())).await;
+    assert_eq!(ended.outcome, Outcome::Interrupted { reason }, "nobody's failure");
 }
 
 #[tokio::test]

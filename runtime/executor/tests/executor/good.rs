@@ -84,6 +84,17 @@ async fn an_attempt_that_is_over_at_its_checkpoint_ends_there() {
 }
 
 #[tokio::test]
+async fn a_host_in_trouble_at_a_checkpoint_ends_the_attempt_and_the_handler_is_not_told() {
+    let digest = compiled(built("digest")).await;
+    let host = Arc::new(Recorder::default());
+    let reason = "the store cannot write: no space left on device".to_owned();
+    host.answers.lock().expect("no panic").push(Err(HostError::Interrupted(reason.clone())));
+    let ended = start_with(&digest, STEPS, Arc::clone(&host), |_| {}).ended().await;
+    assert_eq!(ended.outcome, Outcome::Interrupted { reason });
+    assert!(ended.usage.host_calls > 0, "what it has used is told");
+}
+
+#[tokio::test]
 async fn a_failure_says_whether_to_try_again() {
     let digest = compiled(built("digest")).await;
     let ended = start(&digest, "{}", |_| {}).ended().await;

@@ -236,7 +236,10 @@ pub async fn neighbour_is_well() {
 pub fn error(ended: &Ended) -> &str {
     match &ended.outcome {
         Outcome::Failed { error, .. } | Outcome::Stopped { error, .. } => error,
-        outcome @ (Outcome::Completed { .. } | Outcome::Waiting(_) | Outcome::Superseded) => {
+        outcome @ (Outcome::Completed { .. }
+        | Outcome::Waiting(_)
+        | Outcome::Interrupted { .. }
+        | Outcome::Superseded) => {
             panic!("it did not fail: {outcome:?}")
         }
     }

@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tracing::{debug, error};
+use tokio::time::sleep;
+use tracing::{debug, error, warn};
 use windlass_core::flow::{Family, OnFailure};
 use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
 use windlass_executor::{
-    self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, Limits, OnChildFailure, Outcome,
-    Reuse, Wait,
+    self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
+    Outcome, Reuse, Wait,
 };
 use windlass_store::{Assignment, Clock, Error};
 
+use super::Floor;
 use super::blot::Blot;
+use super::patience::insist;
 use super::reporter::{Reporter, usage};
 use super::running::Entry;
-use super::{Floor, insist};
 use crate::kit::{Kit, shortest};
+use crate::limits;
 
 /// What an attempt has come to. It is over when this has been said.
 pub(super) struct LastWord {
@@ -37,7 +40,7 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
     let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
     let word = Word::Of(token);
-    let (command, children) = match prepare(floor, &job).await {
+    let (command, children) = match prepare(floor, &reporter, &job).await {
         Ok(prepared) => {
             let attempt = Attempt { cancel, ..prepared.attempt };
             reporter.keep_out(Blot::of(&attempt.permissions));
@@ -50,7 +53,8 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
             let (ended, ()) = tokio::join!(running, reporter.forward());
             outcome(floor, &reporter, word, ended).await
         }
-        Err(error) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
+        Err(NotStarted::Failed(error)) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
+        Err(NotStarted::Interrupted(reason)) => (interrupted(job.id, word, reason, Usage::default()).await, Vec::new()),
     };
     LastWord { job: job.id, word, command, children, _entry: entry }
 }
@@ -61,24 +65,45 @@ struct Prepared {
     attempt: Attempt,
 }
 
-/// Fetches what the attempt needs; the error is for the job's record.
-async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
+/// Why a handler was not even called.
+enum NotStarted {
+    /// The job cannot be run: for its record.
+    Failed(String),
+    /// It could not be run now, through no fault of its own.
+    Interrupted(String),
+}
+
+impl NotStarted {
+    /// Something that the attempt needs cannot be read.
+    fn unread(what: &str, error: HostError) -> NotStarted {
+        let words = format!("{what} cannot be read: {error}");
+        match error {
+            HostError::Interrupted(_) => NotStarted::Interrupted(words),
+            HostError::Invalid(_) | HostError::Unavailable(_) | HostError::Ended => NotStarted::Failed(words),
+        }
+    }
+}
+
+/// Fetches what the attempt needs.
+async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Prepared, NotStarted> {
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
-        return Err("the job was assigned to no plugin".to_owned());
+        return Err(NotStarted::Failed("the job was assigned to no plugin".to_owned()));
     };
-    let equipped = floor.registry.equip(plugin, version).await.map_err(|missing| missing.to_string())?;
+    // Whatever is wrong with a plugin is not the failure of a job.
+    let equipped = floor.registry.equip(plugin, version).await;
+    let equipped = equipped.map_err(|missing| NotStarted::Interrupted(missing.to_string()))?;
     let (code, Kit { mut permissions, limits, reuse }) = equipped;
     // Whatever the plugin serves by now, this job is of this queue.
     permissions.queues.push(job.queue.to_string());
     let body = async |kind| {
-        let read = insist(|| floor.store.body(job, kind)).await;
-        read.map_err(|error| format!("the job's data cannot be read: {error}"))
+        let read = reporter.patiently(|| floor.store.body(job, kind)).await;
+        read.map_err(|error| NotStarted::unread("the job's data", error))
     };
     let payload = body(BodyKind::Payload).await?.unwrap_or_default();
     let checkpoint = match body(BodyKind::Checkpoint).await? {
         Some(stored) => {
             let opened = floor.registry.secrets().open(stored);
-            Some(opened.map_err(|why| format!("the job's checkpoint cannot be opened: {why}"))?)
+            Some(opened.map_err(|why| NotStarted::Failed(format!("the job's checkpoint cannot be opened: {why}")))?)
         }
         None => None,
     };
@@ -95,7 +120,7 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
         created_at_ms: job.created_at.millis(),
         started_at_ms: now.millis(),
         children_committed: job.children,
-        joined: joined(floor, job).await?,
+        joined: joined(floor, reporter, job).await?,
         round: job.round,
         limits: Limits {
             attempt_timeout: shortest([time_limit(job, now), limits.attempt_timeout]),
@@ -110,12 +135,12 @@ async fn prepare(floor: &Floor, job: &Job) -> Result<Prepared, String> {
 }
 
 /// How the children ended, when the attempt follows a wait for them.
-async fn joined(floor: &Floor, job: &Job) -> Result<Option<ChildCounts>, String> {
+async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<ChildCounts>, NotStarted> {
     if !job.ties.as_ref().is_some_and(|ties| ties.joined) {
         return Ok(None);
     }
-    let family = insist(|| floor.store.family(job.id)).await;
-    let family = family.map_err(|error| format!("the numbers of the job's children cannot be read: {error}"))?;
+    let family = reporter.patiently(|| floor.store.family(job.id)).await;
+    let family = family.map_err(|error| NotStarted::unread("the numbers of the job's children", error))?;
     let Family { total, completed, dead, cancelled, .. } = family.unwrap_or_default();
     Ok(Some(ChildCounts { total, completed, dead, cancelled }))
 }
@@ -166,6 +191,9 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 }
             }
         }
+        Outcome::Interrupted { reason } => {
+            interrupted(reporter.job(), word, reporter.clean(reason, None).0, usage).await
+        }
         Outcome::Superseded => None,
     };
     (command, Vec::new())
@@ -183,7 +211,7 @@ async fn waiting(
     let (children, notes) = reporter.along(along).await?;
     let checkpoint = match wait.checkpoint {
         Some(Checkpoint { schema, bytes }) => {
-            let state = reporter.close(bytes)?;
+            let state = insist(async || reporter.close(bytes.clone())).await?;
             let body = insist(|| floor.store.keep(state.clone())).await?;
             Some(windlass_core::Checkpoint { body, schema, usage })
         }
@@ -233,6 +261,13 @@ impl LastWord {
             }
         }
     }
+}
+
+/// Gives the job back, charged to nobody. Not at once: it would be claimed again, and meet the same.
+async fn interrupted(job: JobId, word: Word, reason: String, usage: Usage) -> Option<Command> {
+    warn!(%job, "an attempt is given back and will be run again: {reason}");
+    sleep(limits::INTERRUPTED_PAUSE).await;
+    Some(Command::HandBack { word, reason, usage })
 }
 
 fn not_taken(error: &Error) -> String {

@@ -5,13 +5,13 @@
 
 mod attempt;
 mod blot;
+mod patience;
 mod reporter;
 mod running;
 
 pub(crate) use blot::Blot;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,10 +19,11 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 use windlass_core::{AfterStop, Effect, JobId, Token};
 use windlass_executor::{Cancel, CancelReason, Executor};
-use windlass_store::{By, Claim, Error, Store};
+use windlass_store::{By, Claim, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::attempt::LastWord;
+use crate::dispatcher::patience::{insist, pause_after};
 use crate::dispatcher::running::Running;
 use crate::registry::Registry;
 use crate::{Shutdown, limits};
@@ -157,32 +158,5 @@ async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
             return;
         }
         sleep(limits::STOP_RETRY).await;
-    }
-}
-
-/// Asks until the store can answer: an attempt's outcome is too dear to lose to a full disk.
-async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    loop {
-        match ask().await {
-            Err(error @ (Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. })) => {
-                warn!("the store is asked again: {error}");
-                sleep(pause_after(&error)).await;
-            }
-            answer => return answer,
-        }
-    }
-}
-
-fn pause_after(error: &Error) -> Duration {
-    match error {
-        Error::Overloaded { retry_after } => *retry_after,
-        Error::Refused(_)
-        | Error::Unavailable { .. }
-        | Error::Unknown { .. }
-        | Error::Damaged { .. }
-        | Error::Closed => limits::STORE_RETRY,
     }
 }

@@ -28,11 +28,13 @@ impl Blobs {
         Ok(Blobs { dir, unique: AtomicU64::new(0) })
     }
 
-    /// Stores the bytes, or finds them stored already. Durable when it returns.
+    /// Stores the bytes, or finds them stored already. Durable when it returns. A file that no longer holds what it should is
+    /// written again.
     pub fn put(&self, bytes: &Bytes) -> io::Result<Blob> {
         let blob = Blob { sha256: Sha256::digest(bytes).into(), len: bytes.len() as u64 };
         let path = self.path(&blob);
-        if path.metadata().is_ok_and(|found| found.len() == blob.len) {
+        let same_length = path.metadata().is_ok_and(|found| found.len() == blob.len);
+        if same_length && fs::read(&path)? == *bytes {
             // Fresh again, so that no sweep that is under way takes it for an orphan.
             File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::now())?;
             return Ok(blob);
@@ -115,6 +117,8 @@ mod tests {
         assert_eq!(blobs.get(&blob).expect("reads"), "hello");
         fs::write(blobs.path(&blob), b"hellO").expect("damages");
         assert!(blobs.get(&blob).is_err());
+        assert_eq!(blobs.put(&Bytes::from_static(b"hello")).expect("stores"), blob);
+        assert_eq!(blobs.get(&blob).expect("is whole again"), "hello");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod served;
 mod start_and_stop;
 mod swaps;
 mod trees;
+mod trouble;
 mod uploads;
 mod useful;
 mod webhooks;

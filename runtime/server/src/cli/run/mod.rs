@@ -178,6 +178,7 @@ impl Run {
                 told["cooperative"] = json!(cooperative);
                 if reason == CancelReason::Timeout { "dead" } else { "cancelled" }
             }
+            Outcome::Interrupted { reason } => bail!("this machine could not run it: {reason}"),
             Outcome::Superseded => bail!("the checkpoint was refused"),
         };
         told["state"] = json!(state);
