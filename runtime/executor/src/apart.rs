@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use crate::error::Rejected;
 use crate::executor::settings;
 use crate::limits::{APART_ADDRESSES, APART_LOOK};
 use crate::threads::lower_priority;
+use crate::trouble::is_shortage;
 
 /// Where the child writes to, and how much memory it may take. Not arguments: a test is a child as well, and has its own.
 const OUTPUT: &str = "WINDLASS_COMPILE_OUTPUT";
@@ -28,6 +29,9 @@ const MEMORY: &str = "WINDLASS_COMPILE_MEMORY";
 /// The first byte of what the child writes.
 const CODE: u8 = 0;
 const INVALID: u8 = 1;
+
+/// A child that the machine has no room for ends with this and the error's number: a full disk takes no words.
+const SHORT: i32 = 64;
 
 /// How a child is started, and what it may take.
 #[derive(Clone, Debug)]
@@ -44,12 +48,11 @@ pub(crate) struct Apart {
 impl Apart {
     /// The code of a component, as `Component::deserialize` takes it. Blocks until the child has ended, by itself or by force.
     pub(crate) fn compile(&self, component: &[u8]) -> Result<Vec<u8>, Rejected> {
-        let internal = |what: &str, error: io::Error| Rejected::Internal { reason: format!("{what}: {error}") };
-        let mut input =
-            tempfile::tempfile_in(&self.folder).map_err(|error| internal("no file to compile from", error))?;
-        input.write_all(component).and_then(|()| input.rewind()).map_err(|error| internal("cannot write", error))?;
-        let output = tempfile::NamedTempFile::new_in(&self.folder);
-        let output = output.map_err(|error| internal("no file to compile to", error))?;
+        let failed = |what: &'static str| move |error: io::Error| Rejected::ours(what, &error);
+        let mut input = tempfile::tempfile_in(&self.folder).map_err(failed("no file to compile from"))?;
+        let written = input.write_all(component).and_then(|()| input.rewind());
+        written.map_err(failed("the component cannot be written to the disk"))?;
+        let output = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed("no file to compile to"))?;
         let (program, arguments) =
             self.command.split_first().ok_or_else(|| Rejected::Internal { reason: "no compiler".to_owned() })?;
         let child = Command::new(program)
@@ -62,9 +65,9 @@ impl Apart {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|error| internal("the compiler does not start", error))?;
+            .map_err(failed("the compiler does not start"))?;
         let status = Watched(child).wait(self)?;
-        let mut written = fs::read(output.path()).map_err(|error| internal("the code cannot be read", error))?;
+        let mut written = fs::read(output.path()).map_err(failed("the code cannot be read"))?;
         match (status.success(), written.first()) {
             (true, Some(&CODE)) => {
                 written.remove(0);
@@ -73,6 +76,7 @@ impl Apart {
             (true, Some(&INVALID)) => {
                 Err(Rejected::Invalid { reason: String::from_utf8_lossy(&written[1..]).into_owned() })
             }
+            _ if let Some(error) = shortage(status) => Err(Rejected::ours("the compiler cannot go on", &error)),
             // An allocation that fails ends the process.
             _ if aborted(status) => Err(Rejected::TooMuchMemory { limit: self.memory }),
             _ => Err(Rejected::Internal { reason: format!("the compiler ended with {status}") }),
@@ -91,7 +95,7 @@ impl Watched {
             match self.0.try_wait() {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => {}
-                Err(error) => return Err(Rejected::Internal { reason: format!("the compiler is lost: {error}") }),
+                Err(error) => return Err(Rejected::ours("the compiler is lost", &error)),
             }
             if began.elapsed() >= apart.time {
                 return Err(Rejected::TooSlow { limit: apart.time });
@@ -120,6 +124,12 @@ fn resident(process: u32) -> Option<u64> {
     kib.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
+/// What the machine had no more of, when the child ended for that.
+fn shortage(status: ExitStatus) -> Option<io::Error> {
+    let error = io::Error::from_raw_os_error(status.code()?.checked_sub(SHORT)?);
+    is_shortage(&error).then_some(error)
+}
+
 #[cfg(unix)]
 fn aborted(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
@@ -143,13 +153,19 @@ pub fn compile_apart() -> Result<(), String> {
     let addresses = memory.saturating_add(APART_ADDRESSES);
     // Whoever watches counts what is really used; this is for what is asked for between two looks.
     let _ = setrlimit(Resource::As, Rlimit { current: Some(addresses), maximum: Some(addresses) });
+    let told = |error: io::Error| {
+        if let Some(code) = error.raw_os_error().filter(|_| is_shortage(&error)) {
+            process::exit(SHORT + code);
+        }
+        error.to_string()
+    };
     let mut component = Vec::new();
-    io::stdin().read_to_end(&mut component).map_err(|error| error.to_string())?;
+    io::stdin().read_to_end(&mut component).map_err(told)?;
     let engine = wasmtime::Engine::new(&settings()).map_err(|error| format!("{error:#}"))?;
     let (mark, text) = match engine.precompile_component(&component) {
         Ok(code) => (CODE, code),
         Err(error) => (INVALID, format!("{error:#}").into_bytes()),
     };
-    let mut file = fs::File::create(output).map_err(|error| error.to_string())?;
-    file.write_all(&[mark]).and_then(|()| file.write_all(&text)).map_err(|error| error.to_string())
+    let mut file = fs::File::create(output).map_err(told)?;
+    file.write_all(&[mark]).and_then(|()| file.write_all(&text)).map_err(told)
 }

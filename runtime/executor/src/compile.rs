@@ -28,6 +28,7 @@ use crate::outbound;
 use crate::plugin::Plugin;
 use crate::state::State;
 use crate::threads::lower_priority;
+use crate::trouble::has_shortage;
 
 pub(crate) struct Compiler {
     bench: Arc<Bench>,
@@ -105,7 +106,8 @@ impl Compiler {
             .thread_name(|n| format!("windlass-compile-{n}"))
             .start_handler(|_| lower_priority())
             .build()
-            .map_err(|error| Rejected::Internal { reason: format!("no thread to compile on: {error}") })?;
+            // Only the system refuses one: it has no more.
+            .map_err(|error| Rejected::Unavailable { reason: format!("no thread to compile on: {error}") })?;
         let (answer, answered) = oneshot::channel();
         let bench = Arc::clone(&self.bench);
         threads.spawn(move || {
@@ -136,7 +138,10 @@ impl Bench {
                     Some(apart) => apart.compile(bytes)?,
                     None => self.engine.precompile_component(bytes).map_err(invalid)?,
                 };
-                let component = load(&self.engine, &code).map_err(invalid)?;
+                let component = load(&self.engine, &code).map_err(|error| match has_shortage(error.chain()) {
+                    true => Rejected::Unavailable { reason: error.root_cause().to_string() },
+                    false => invalid(error),
+                })?;
                 if let Some(cache) = &self.cache {
                     cache.store(&digest, &code);
                 }

@@ -1,8 +1,11 @@
 //! What can go wrong in the executor itself, and why an upload is turned away. What a guest does wrong at run time is an
 //! `Outcome`.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::trouble::is_shortage;
 
 /// The executor cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -72,11 +75,27 @@ pub enum Rejected {
     TooMuchMemory { limit: u64 },
     #[error("the compiler is busy with other components; try again in a while")]
     Busy,
+    /// The machine has run out of something, and the component is not to blame.
+    #[error(
+        "this server cannot compile components now: {reason}. Nothing was done; give it more room or resources, and try again"
+    )]
+    Unavailable { reason: String },
     #[error("compiling the component failed inside the server: {reason}")]
     Internal { reason: String },
 }
 
 impl Rejected {
+    /// Something of ours failed: because the machine has run out of it, or for a reason that is worth a look.
+    pub(crate) fn ours(what: &str, error: &io::Error) -> Rejected {
+        let reason = format!("{what}: {error}");
+        if is_shortage(error) { Rejected::Unavailable { reason } } else { Rejected::Internal { reason } }
+    }
+
+    /// Whether the same component may be accepted a little later, because the refusal is not about it.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Rejected::Busy | Rejected::Unavailable { .. })
+    }
+
     /// A stable name for programs, as the HTTP API gives it.
     pub fn code(&self) -> &'static str {
         match self {
@@ -94,6 +113,7 @@ impl Rejected {
             Rejected::TooSlow { .. } => "COMPILE_TOO_SLOW",
             Rejected::TooMuchMemory { .. } => "COMPILE_TOO_LARGE",
             Rejected::Busy => "COMPILER_BUSY",
+            Rejected::Unavailable { .. } => "STORE_UNAVAILABLE",
             Rejected::Internal { .. } => "COMPILE_FAILED",
         }
     }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use windlass_executor::{Config, Executor, Outcome};
+use windlass_executor::{CacheConfig, Config, Executor, Outcome};
 
-use crate::support::{EXECUTOR, assert_says, hostile, neighbour_is_well, start_on};
+use crate::support::{EXECUTOR, assert_says, built, hostile, neighbour_is_well, start_on};
 
 fn leb128(mut value: usize, out: &mut Vec<u8>) {
     loop {
@@ -139,4 +139,46 @@ async fn a_component_of_200_megabytes_is_refused_by_its_size() {
     let rejected = EXECUTOR.compile(bytes.into()).await.expect_err("too large");
     assert_eq!(rejected.code(), "COMPONENT_TOO_LARGE");
     neighbour_is_well().await;
+}
+
+/// A file system of a megabyte, gone with the test; none where this user may not mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let place = tempfile::tempdir().expect("a folder");
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(place.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_without_room_is_not_the_components_fault() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("skipped: this user may not mount a small file system");
+        return;
+    };
+    let keys = tempfile::tempdir().expect("a folder");
+    let cache = CacheConfig { folder: disk.0.path().to_owned(), key_file: keys.path().join("key") };
+    let executor = apart(|config| config.cache = Some(cache));
+    // The component fits and its code does not; and then not even the component.
+    let large = built("digest");
+    for ballast in [(1 << 20) - large.len() - (64 << 10), 2 << 20] {
+        // What does not fit is left out: then it is full.
+        let _ = std::fs::write(disk.0.path().join("ballast"), vec![1; ballast]);
+        let rejected = executor.compile(large.clone()).await.expect_err("there is no room");
+        assert_eq!(rejected.code(), "STORE_UNAVAILABLE", "{rejected}");
+        assert!(rejected.may_pass());
+        assert_says(&rejected.to_string(), "Nothing was done");
+        assert_says(&rejected.to_string(), "No space left on device");
+    }
+    std::fs::remove_file(disk.0.path().join("ballast")).expect("it is there");
+    executor.compile(hostile("noop")).await.expect("a good component, and there is room");
 }

@@ -207,7 +207,7 @@ impl From<Rejected> for Error {
         let status = match rejected {
             Rejected::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Rejected::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-            Rejected::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::Busy | Rejected::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Error::new(status, rejected.code(), rejected.to_string())

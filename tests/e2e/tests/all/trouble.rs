@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Data, Server, eventually};
+use windlass_e2e::{Data, Server, eventually, plugin};
 
 /// A small file system over the data folder, gone with the test.
 struct SmallDisk(Data);
@@ -150,4 +150,24 @@ fn no_file_descriptors_kill_no_job_of_a_plugin() {
     for id in &jobs {
         completed_uncharged(&server, id);
     }
+}
+
+#[test]
+fn an_upload_on_a_full_disk_is_refused_with_words_about_the_disk_and_taken_when_there_is_room() {
+    let data = Data::new();
+    let Some(disk) = SmallDisk::mount(&data, 128) else { return };
+    let server = Server::start_on(&data, &[]);
+    let full = disk.fill();
+    let path = "/api/v1/plugins/digest";
+    let refused = eventually("it is refused", || {
+        let answer = server.put(path, &plugin("digest"));
+        (answer.status != 201).then_some(answer)
+    });
+    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("STORE_UNAVAILABLE")), "{refused:?}");
+    let words = refused.body["error"].as_str().expect("words");
+    assert!(words.contains("No space left on device") && words.contains("othing was done"), "{words}");
+    drop(full);
+    eventually("it is taken", || (server.put(path, &plugin("digest")).status == 201).then_some(()));
+    let id = server.enqueue(&json!({"queue": "digest", "payload": {"text": "hello"}}));
+    completed_uncharged(&server, &id);
 }
