@@ -15,11 +15,11 @@ use windlass_store::{OpenError, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::figures::Rates;
-use crate::http::{self, Bounds, Hub, Key, Parts, Workers, serve};
+use crate::http::{self, AllowedHost, Bounds, Hosts, Hub, Key, Parts, Workers, serve};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
-use crate::{Config, Shutdown, cli, limits};
+use crate::{Config, Shutdown, cli, files, limits};
 
 /// A server that has its data and plugins, and does not serve yet.
 pub struct App {
@@ -34,6 +34,8 @@ pub struct App {
     key: Option<Key>,
     max_fetches: usize,
     webhooks_private: bool,
+    listen: String,
+    allowed_hosts: Vec<AllowedHost>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,8 @@ pub enum StartError {
     Secrets(#[from] KeyError),
     #[error("the store has given its orders to somebody else")]
     Orders,
+    #[error("the listening socket has no address: {0}")]
+    Address(#[source] std::io::Error),
 }
 
 /// This very program, as the compiler that it is with `compile-component`.
@@ -61,6 +65,8 @@ pub fn compiler() -> Vec<OsString> {
 
 impl App {
     pub async fn start(config: &Config) -> Result<App, StartError> {
+        // Before anything opens files.
+        let files = files::raise();
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let store = Store::open(options, Arc::clone(&clock) as Arc<dyn windlass_store::Clock>)?;
@@ -85,16 +91,20 @@ impl App {
             clock,
             secrets,
             max_body: config.max_body,
-            bounds: Bounds { connections: config.max_connections, client_timeout: config.client_timeout },
+            bounds: bounds(config, files),
             slots: config.slots,
             key: config.api_key.as_deref().map(Key::new),
             max_fetches: config.max_fetches,
             webhooks_private: config.webhooks_private,
+            listen: config.listen.clone(),
+            allowed_hosts: config.allowed_host.clone(),
         })
     }
 
     /// Serves until `shutdown` is requested, and returns when everything has stopped.
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> Result<(), StartError> {
+        let address = listener.local_addr().map_err(StartError::Address)?;
+        let hosts = Hosts::new(&self.listen, address, &self.allowed_hosts);
         // First of all, so that no event comes before there is somebody to hand it on.
         let hub = Hub::start(self.store.clone(), shutdown.clone());
         let orders = self.store.orders().ok_or(StartError::Orders)?;
@@ -126,11 +136,18 @@ impl App {
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, http::door(parts), self.bounds, shutdown).await;
+        serve(listener, http::door(parts, hosts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher did not end well: {error}");
         }
         self.store.close().await;
         Ok(())
     }
+}
+
+fn bounds(config: &Config, files: usize) -> Bounds {
+    let connections = files::connections(config.max_connections, files);
+    let share = (connections / limits::ADDRESS_SHARE).max(limits::ADDRESS_LEAST);
+    let of_address = config.max_connections_per_address.unwrap_or(share).min(connections);
+    Bounds { connections, of_address, client_timeout: config.client_timeout }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::http::AllowedHost;
 use crate::limits;
 
 /// Every setting, decided.
@@ -19,6 +20,9 @@ pub struct Config {
     pub max_body: usize,
     pub slots: usize,
     pub max_connections: usize,
+    /// A share of all connections unless it is said.
+    pub max_connections_per_address: Option<usize>,
+    pub allowed_host: Vec<AllowedHost>,
     pub client_timeout: Duration,
     pub api_key: Option<String>,
     pub secret_key_file: Option<PathBuf>,
@@ -54,6 +58,15 @@ pub struct Layer {
     /// How many connections are open at once; more wait their turn [default: 10000]
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<usize>,
+
+    /// How many of them one address may have [default: half of them]
+    #[arg(long, env = "WINDLASS_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    pub max_connections_per_address: Option<usize>,
+
+    /// A further name that clients may ask for this server by, such as windlass.example.com or *.example.com; may be given several
+    /// times. Requests for other names are refused; loopback names and the listen address are always allowed
+    #[arg(long, env = "WINDLASS_ALLOWED_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub allowed_host: Vec<AllowedHost>,
 
     /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave an answer untaken [default: 30]
     #[arg(long, env = "WINDLASS_CLIENT_TIMEOUT", value_name = "SECONDS")]
@@ -122,6 +135,8 @@ impl Config {
             max_body: flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
+            max_connections_per_address: flags.max_connections_per_address.or(file.max_connections_per_address),
+            allowed_host: if flags.allowed_host.is_empty() { file.allowed_host } else { flags.allowed_host },
             client_timeout: flags
                 .client_timeout
                 .or(file.client_timeout)
@@ -141,6 +156,9 @@ impl Config {
         }
         if config.max_connections == 0 {
             return wrong("max_connections", "at least 1".to_owned());
+        }
+        if config.max_connections_per_address == Some(0) {
+            return wrong("max_connections_per_address", "at least 1".to_owned());
         }
         if !(1..=limits::CLIENT_TIMEOUT_MOST).contains(&config.client_timeout.as_secs()) {
             return wrong("client_timeout", format!("between 1 and {} seconds", limits::CLIENT_TIMEOUT_MOST));

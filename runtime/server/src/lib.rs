@@ -12,6 +12,7 @@ pub mod clock;
 pub mod config;
 mod dispatcher;
 mod figures;
+mod files;
 mod http;
 mod jq;
 mod kit;

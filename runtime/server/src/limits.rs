@@ -25,6 +25,20 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Connections that are open at once, unless the configuration says otherwise.
 pub const CONNECTIONS: usize = 10_000;
+/// The part of them that one address may have, unless the configuration says otherwise: one in so many, and this many at least.
+pub const ADDRESS_SHARE: usize = 2;
+pub const ADDRESS_LEAST: usize = 64;
+/// How long a new connection may take to send the head of its first request.
+pub const FIRST_HEAD: Duration = Duration::from_secs(5);
+/// Connections that are told at the same time that they are too many, and how long that may take.
+pub const REFUSALS: usize = 16;
+pub const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// Waiting before another connection is taken when the system refused one, and how often that is said.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+/// The limit on open files is raised up to this; and to that, where the system takes no more.
+pub const OPEN_FILES_MOST: u64 = 1_048_576;
+pub const OPEN_FILES_MODEST: u64 = 10_240;
 /// How long a client may take to send the head of a request, fall silent in the middle of a body, or leave an answer untaken, unless
 /// the configuration says otherwise.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,6 +12,9 @@ pub const GROUP: usize = 1_024;
 pub const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// Bodies larger than this are files of their own.
 pub const INLINE_BODY: usize = 64 * 1024;
+/// Table files of the database that stay open at once, and at most one in so many of the files that the process may open.
+pub const OPEN_TABLES: usize = 900;
+pub const OPEN_TABLES_PART: usize = 6;
 /// Job records kept in memory.
 pub const CACHED_JOBS: usize = 32 * 1024;
 /// Ids in the window of one lane: refilled from a cursor.

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Layer;
+use crate::http::AllowedHost;
 use crate::shutdown::{Shutdown, signalled};
 use crate::{App, Config};
 
@@ -57,6 +58,11 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     info!("windlass {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
     if open {
         warn!("{address} can be reached from other machines, and the API asks nobody who they are");
+    }
+    if config.api_key.is_none() && config.allowed_host.contains(&AllowedHost::Any) {
+        warn!(
+            "any name is allowed, and no key is needed: a page of another site can do everything that a visitor of it could"
+        );
     }
     let (trigger, shutdown) = Shutdown::new();
     tokio::spawn(async move {

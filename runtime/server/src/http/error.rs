@@ -94,6 +94,11 @@ impl Error {
         Error::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
     }
 
+    /// The request is for somebody else, by the name that it gives.
+    pub fn wrong_host(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::MISDIRECTED_REQUEST, "HOST_NOT_ALLOWED", message)
+    }
+
     pub fn served_by_plugin(message: impl Into<String>) -> Error {
         Error::new(StatusCode::UNPROCESSABLE_ENTITY, "QUEUE_SERVED_BY_PLUGIN", message)
     }

@@ -6,6 +6,8 @@
 
 mod access;
 mod error;
+mod host;
+mod places;
 mod read;
 mod records;
 mod rounds;
@@ -62,6 +64,7 @@ use crate::webhooks::Webhooks;
 pub use access::{Door, Key};
 use error::Error;
 pub use events::{Hub, event_json};
+pub use host::{AllowedHost, Hosts};
 use openapi::Routes;
 pub use serve::{Bounds, serve};
 pub use workers::Workers;
@@ -97,11 +100,11 @@ impl Deref for Api {
 }
 
 /// The whole API, behind its door.
-pub fn door(parts: Parts) -> Door {
+pub fn door(parts: Parts, hosts: Hosts) -> Door {
     let key = parts.key.clone();
     let (router, _) = routes().split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
-    Door::new(router.with_state(Api(Arc::new(parts))), key)
+    Door::new(router.with_state(Api(Arc::new(parts))), key, hosts)
 }
 
 /// Everything the server answers. `Routes` takes no handler without its description.

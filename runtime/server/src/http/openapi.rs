@@ -30,12 +30,13 @@ pub struct Routes {
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(super::routes().split().1.to_string()));
 
 /// What every request may be refused with, besides what its route says.
-const REFUSALS: [(u16, &str); 8] = [
+const REFUSALS: [(u16, &str); 9] = [
     (400, "The request is wrong; `error` says what would be right."),
     (401, "The server has a key, and none was sent."),
     (403, "The key is not this server's, or a page of another site asked."),
     (408, "The body took too long; nothing was done."),
     (413, "The body is larger than the server takes."),
+    (421, "The `Host` header names another server; `--allowed-host` adds a name."),
     (429, "Too much at once; nothing was done. Try again after `Retry-After`."),
     (500, "Something failed inside the server; its log has the details."),
     (503, "The server is stopping or cannot write; nothing was done. Try again."),

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use rustix::process::{Resource, getrlimit};
 
 use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
-use crate::Durability;
+use crate::{Durability, limits};
 
 const MIB: u64 = 1024 * 1024;
 /// Memory for blocks that were read.
@@ -32,8 +33,12 @@ impl FjallDisk {
     }
 
     fn open_unguarded(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
-        let db =
-            Database::builder(dir).cache_size(CACHE).max_journaling_size(JOURNAL).worker_threads(WORKERS).open()?;
+        let db = Database::builder(dir)
+            .cache_size(CACHE)
+            .max_journaling_size(JOURNAL)
+            .worker_threads(WORKERS)
+            .max_cached_files(Some(open_tables()))
+            .open()?;
         let mut spaces = Vec::with_capacity(Space::ALL.len());
         for space in Space::ALL {
             spaces.push(db.keyspace(space.name(), || options(space))?);
@@ -54,6 +59,12 @@ impl FjallDisk {
     fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
     }
+}
+
+/// How many table files stay open: fewer where the process may open few, since others need some as well.
+fn open_tables() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    files.map_or(limits::OPEN_TABLES, |files| limits::OPEN_TABLES.min(files / limits::OPEN_TABLES_PART))
 }
 
 /// All of the database as it was at one moment.

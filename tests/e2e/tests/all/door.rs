@@ -91,7 +91,8 @@ fn fetch_and_go(server: &Server, close: bool) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connected");
     let body = r#"{"queues": ["q"], "worker_id": "gone", "timeout": 50}"#;
     let length = body.len();
-    write!(stream, "POST /api/v1/fetch HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
+    write!(stream, "POST /api/v1/fetch HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
+        .expect("sent");
     eventually("the fetch waits", || {
         let workers = server.get("/api/v1/workers").body;
         workers.as_array().is_some_and(|list| list.iter().any(|worker| worker["id"] == "gone")).then_some(())

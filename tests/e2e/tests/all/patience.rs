@@ -28,7 +28,7 @@ fn rest(mut stream: TcpStream) -> String {
 fn a_head_that_does_not_come_to_its_end_closes_the_connection() {
     let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
     let mut stream = connect(&server);
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ").expect("sent");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
     let said = rest(stream);
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
     assert_eq!(server.get("/healthz").status, 200);
@@ -38,7 +38,7 @@ fn a_head_that_does_not_come_to_its_end_closes_the_connection() {
 fn a_body_that_falls_silent_is_answered_408_and_nothing_is_done() {
     let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
     let mut stream = connect(&server);
-    let head = "POST /api/v1/enqueue HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100\r\n\r\n";
+    let head = "POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100\r\n\r\n";
     write!(stream, "{head}{{\"queue\": \"q\"").expect("sent");
     let said = rest(stream);
     assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
@@ -51,9 +51,10 @@ fn a_body_that_falls_silent_is_answered_408_and_nothing_is_done() {
 fn a_connection_too_many_waits_for_a_place() {
     let server = Server::start_on(&Data::new(), &["--max-connections", "1"]);
     let mut first = connect(&server);
-    first.write_all(b"GET /healthz HTTP/1.1\r\n").expect("sent");
+    first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    first.read_exact(&mut [0; 15]).expect("it is served");
     let mut second = connect(&server);
-    second.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    second.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
     second.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
     let early = second.read(&mut [0; 16]).expect_err("there is no place for it yet");
     assert!(matches!(early.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early}");
@@ -69,10 +70,10 @@ fn a_client_that_does_not_take_its_answer_loses_its_place() {
     // More than the operating system keeps for a connection on both sides.
     let id = server.enqueue(&json!({"queue": "q", "payload": "x".repeat(48 << 20)}));
     let mut idle = connect(&server);
-    write!(idle, "GET /api/v1/jobs/{id} HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+    write!(idle, "GET /api/v1/jobs/{id} HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
     idle.read_exact(&mut [0; 15]).expect("the answer has begun");
     let mut next = connect(&server);
-    next.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    next.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
     assert!(rest(next).starts_with("HTTP/1.1 200 "), "the place is free again");
     let mut left = Vec::new();
     let ended = idle.read_to_end(&mut left);

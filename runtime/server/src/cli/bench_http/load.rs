@@ -190,7 +190,7 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
     let local = tokio::task::LocalSet::new();
     for _ in 0..shape.connections {
         let mut stream = TcpStream::connect(&shape.address).await?;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n").as_bytes()).await?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await?;
         let got = std::rc::Rc::clone(&got);
         local.spawn_local(async move {
             let mut buffer = vec![0; 16 * 1024];
@@ -225,7 +225,7 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
 
 fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 

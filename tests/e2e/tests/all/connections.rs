@@ -1,0 +1,107 @@
+//! Connections beside each other: those that ask for nothing never keep out those that do, however few files the server may open.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+use windlass_e2e::{Client, DEADLINE, Data, Server, eventually, windlass};
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.url("").trim_start_matches("http://")).expect("connected");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+    stream
+}
+
+/// A server that was started under the limits that `ulimit` of a shell sets.
+fn start_under(ulimit: &str, flags: &[&str]) -> Server {
+    let data = Data::new();
+    let own = windlass();
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit {ulimit}; exec \"$@\""), "bash"]).arg(own.get_program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(flags);
+    for (name, value) in own.get_envs() {
+        assert!(value.is_none(), "the harness only removes variables");
+        command.env_remove(name);
+    }
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    Server::spawn(command, &data).unwrap_or_else(|refused| panic!("the server did not start: {refused:#?}"))
+}
+
+#[test]
+fn hundreds_of_half_sent_requests_do_not_keep_out_a_client_that_works() {
+    const HALF_OPEN: usize = 400;
+    let server = start_under("-n 256", &[]);
+    // Each of these bodies is a file of its own in the store.
+    let large = json!({"queue": "q", "payload": "x".repeat(100_000)});
+    let (done, opened) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut streams = VecDeque::new();
+            while !done.load(Ordering::Relaxed) {
+                let mut stream = connect(&server);
+                // It may be closed for the next one already.
+                let _ = stream.write_all(b"POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nx-slow: ");
+                streams.push_back(stream);
+                opened.fetch_add(1, Ordering::Relaxed);
+                if streams.len() > HALF_OPEN {
+                    streams.pop_front();
+                }
+            }
+        });
+        eventually("they are there", || (opened.load(Ordering::Relaxed) >= HALF_OPEN).then_some(()));
+        for n in 0..50 {
+            // A new client has a new connection.
+            let answer = Client::new(server.url("")).post("/api/v1/enqueue", &large);
+            if answer.status != 201 {
+                done.store(true, Ordering::Relaxed);
+                panic!("enqueue {n}: {answer:?}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(server.queue("q")["pending"], 50);
+}
+
+#[test]
+fn the_limit_on_open_files_is_raised_as_far_as_it_goes() {
+    let server = start_under("-Sn 64", &[]);
+    assert!(server.said().contains("files may be open at once; it was 64"), "{}", server.said());
+    let held: Vec<TcpStream> = (0..60).map(|_| connect(&server)).collect();
+    assert_eq!(server.post("/api/v1/enqueue", &json!({"queue": "q", "payload": "x".repeat(100_000)})).status, 201);
+    drop(held);
+}
+
+#[test]
+fn one_address_is_turned_away_in_words_when_it_uses_all_its_connections() {
+    let server = Server::start_on(&Data::new(), &["--max-connections-per-address", "1"]);
+    let mut first = connect(&server);
+    first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    first.read_exact(&mut [0; 15]).expect("it is served");
+    let mut second = connect(&server);
+    second.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    second.shutdown(std::net::Shutdown::Write).expect("connected");
+    let mut said = String::new();
+    second.read_to_string(&mut said).expect("an answer");
+    assert!(said.starts_with("HTTP/1.1 429 ") && said.contains("retry-after: 1"), "{said}");
+    let body: Value = serde_json::from_str(said.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+    assert_eq!(body["code"], "OVERLOADED");
+    assert!(body["error"].as_str().is_some_and(|why| why.contains("--max-connections-per-address")), "{body}");
+    drop(first);
+    eventually("its place is free again", || {
+        let answered = Client::new(server.url("")).get("/healthz").status;
+        (answered == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_connection_that_asks_for_nothing_is_closed_after_a_short_while() {
+    // What a client may take for later requests does not count for the first.
+    let server = Server::start_on(&Data::new(), &["--client-timeout", "3600"]);
+    let mut silent = connect(&server);
+    assert_eq!(silent.read(&mut [0; 1]).expect("it is closed in order"), 0);
+    assert_eq!(server.get("/healthz").status, 200);
+}
