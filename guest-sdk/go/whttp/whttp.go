@@ -6,7 +6,7 @@
 //	}
 //	defer response.Body.Close()
 //
-// It is small. Who wants net/http's own client takes the package nethttp, which makes a component eight megabytes larger. Redirects
+// It is small. For net/http's own client there is the package nethttp, which makes a component 7 MB larger. Redirects
 // are not followed here. Natively a request goes through the network, so that tests can use httptest.
 package whttp
 

@@ -13,8 +13,7 @@ fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => {
-            // The chain of causes in one line; people get no stack trace.
-            eprintln!("error: {error:#}");
+            windlass_server::cli::report(&error);
             ExitCode::FAILURE
         }
     }

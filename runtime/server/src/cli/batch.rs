@@ -7,7 +7,7 @@ use super::client::{Remote, part};
 use super::enqueue::read_json;
 use super::show;
 
-/// Count jobs together, and be called back when all have ended
+/// Count jobs together, and run a callback job when all have ended
 #[derive(Debug, Args)]
 pub struct Batch {
     #[command(subcommand)]
@@ -18,19 +18,25 @@ pub struct Batch {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make an open batch; jobs join it with `windlass enqueue --batch ID`
+    /// Create an open batch; add jobs to it with `windlass enqueue QUEUE --batch-id ID`
     Create {
-        /// The queue that the callback goes to
+        /// The queue of the callback job
         #[arg(long, value_name = "QUEUE")]
         callback_queue: Option<String>,
-        /// What the callback gets besides the numbers: JSON, `@FILE`, or `-` for standard input
+        /// What the callback job gets besides the counts: JSON, `@FILE`, or `-` for standard input
         #[arg(long, value_name = "JSON", requires = "callback_queue")]
         callback_payload: Option<String>,
     },
-    /// Let no more jobs join; the callback comes when all have ended
-    Seal { id: String },
-    /// How it stands
-    Show { id: String },
+    /// Close a batch to new jobs; its callback runs when all its jobs have ended
+    Seal(Which),
+    /// Show how many jobs of a batch have ended, and how
+    Show(Which),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The batch's id
+    id: String,
 }
 
 impl Batch {
@@ -51,15 +57,15 @@ impl Batch {
                 }
                 made
             }
-            Action::Seal { id } => remote.post(&format!("/batch/{}/seal", part(&id)), &json!({}))?,
-            Action::Show { id } => remote.get(&format!("/batch/{}", part(&id)))?,
+            Action::Seal(Which { id }) => remote.post(&format!("/batch/{}/seal", part(&id)), &json!({}))?,
+            Action::Show(Which { id }) => remote.get(&format!("/batch/{}", part(&id)))?,
         };
         if remote.json() {
             return show::json(&answer);
         }
         let number = |field: &str| answer[field].as_u64().unwrap_or_default();
         show::print(&format!(
-            "{}: {:.0} % of {} jobs have ended; {} succeeded, {} failed, {} cancelled, {} to come",
+            "{}: {:.0} % of {} jobs have ended: {} succeeded, {} failed, {} cancelled; {} are pending",
             answer["state"].as_str().unwrap_or_default(),
             answer["percent"].as_f64().unwrap_or_default(),
             number("total"),
@@ -69,7 +75,7 @@ impl Batch {
             number("pending"),
         ))?;
         match answer["callback_job"].as_str() {
-            Some(job) => show::print(&format!("called back: {job}")),
+            Some(job) => show::print(&format!("callback job: {job}")),
             None => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use windlass_store::bench::{self, Figure, Goal, Setting};
 use super::{bench_guest, bench_http, bench_languages};
 use crate::clock::SystemClock;
 
-/// Measure this machine: figures with the limit they are held against
+/// Measure Windlass on this machine, each figure beside the limit it should keep
 #[derive(Debug, Args)]
 pub struct Bench {
     #[command(subcommand)]
@@ -20,13 +20,13 @@ pub struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The engine: lifecycles, a backlog of ten million jobs, one enqueue alone, an idle server
+    /// The engine: whole job lifecycles, a backlog of ten million jobs, a single enqueue, an idle server
     Engine(Options),
-    /// The sandbox: a no-op job, durable jobs, sleepers, everybody else beside hostile guests, a swap under load
+    /// The sandbox: no-op jobs, durable jobs, sleeping jobs, neighbours of hostile handlers, a new version under load
     Guest(GuestOptions),
-    /// What flows cost: a batch with a callback, and a parent that waits for its children, against the same jobs alone
+    /// Flows: a batch with a callback, and a parent that waits for its children, against the same jobs without them
     Flow(Options),
-    /// The server over HTTP: one job a request, batches, workers, the first instruction, a thousand watchers
+    /// The server over HTTP: single requests, batches, workers, time to the first instruction, a thousand watchers
     Http(HttpOptions),
     /// Started by `http`: answers every body with itself
     #[command(hide = true)]
@@ -34,7 +34,7 @@ enum What {
     /// Started by `http`: sends what its standard input says
     #[command(hide = true)]
     Load,
-    /// What each language costs: the same job that returns at once in every one, beside bare wasmtime
+    /// Languages: a job that returns at once, written in each language, beside bare wasmtime
     Languages(bench_languages::Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
@@ -43,12 +43,13 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// A smaller version of each figure: a minute in all
+    /// Measure less of everything; takes about a minute
     #[arg(long)]
     quick: bool,
-    /// Where to make the data folders of the run; they are removed afterwards
+    /// Where to create temporary data folders
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+    /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }

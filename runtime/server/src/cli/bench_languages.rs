@@ -13,16 +13,16 @@ use super::client::Output;
 
 #[derive(Debug, Args)]
 pub struct Languages {
-    /// Components to measure; `make plugins` builds target/plugins/test-LANG.wasm
+    /// The components to measure; `make plugins` builds target/plugins/test-LANG.wasm
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A payload with which they return at once
+    /// A payload with which each returns at once
     #[arg(long, default_value = r#"{"mode":"noop"}"#)]
     payload: String,
-    /// Seconds for each language instead of half a minute
+    /// Take seconds for each language instead of half a minute
     #[arg(long)]
     quick: bool,
-    /// A table for people, or figures for programs
+    /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }

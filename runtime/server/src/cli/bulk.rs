@@ -12,28 +12,34 @@ use serde_json::{Map, Value, json};
 
 use super::client::Remote;
 use super::filters::Filters;
-use super::show;
+use super::show::{self, Column};
+use crate::http::wire::PriorityWord;
 
-/// Do one thing to many jobs: `windlass search --state dead | windlass bulk retry`
+/// Do the same thing to many jobs: `windlass search --state dead | windlass bulk retry`
+///
+/// The jobs are named by their ids, by filters, or by ids on standard input. Exit status: 0 done (also if no job matches the filters), 1
+/// failed or stopped, 5 standard input had no ids.
 #[derive(Debug, Args)]
 pub struct Bulk {
+    /// What to do
     #[arg(value_enum)]
     action: Action,
-    /// The jobs; without any, those of the filters, or the ids on the standard input
-    ids: Vec<String>,
-    /// Where `move` moves to
-    #[arg(long, value_name = "QUEUE")]
-    to: Option<String>,
-    /// What `change-priority` changes to
-    #[arg(long, value_name = "PRIORITY")]
-    set_priority: Option<String>,
-    /// For cancel, hold and reject
+    /// The ids of the jobs, or of the operation to show or stop
+    #[arg(value_name = "ID")]
+    job_ids: Vec<String>,
+    /// The queue that `move` moves to
+    #[arg(long, visible_alias = "to", value_name = "QUEUE")]
+    move_to_queue: Option<String>,
+    /// The priority that `change-priority` sets
+    #[arg(long, value_enum, value_name = "PRIORITY")]
+    set_priority: Option<PriorityWord>,
+    /// Why, for `cancel`, `hold` and `reject`
     #[arg(long)]
     reason: Option<String>,
     /// Delete without asking
     #[arg(long)]
     yes: bool,
-    /// Do not wait for the end; `windlass bulk show ID` tells how far it is
+    /// Return at once; `windlass bulk show ID` shows how far it is
     #[arg(long = "async")]
     in_background: bool,
     #[command(flatten)]
@@ -44,24 +50,57 @@ pub struct Bulk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
+    /// Run ended jobs again, with their attempts counted from zero
     Retry,
-    /// Run again from nothing, with all that is below made anew
+    /// Run ended jobs again from scratch; their children and theirs are removed first
     Rebuild,
+    /// Give dead jobs one more run
     Requeue,
+    /// Cancel jobs that have not ended
     Cancel,
+    /// Move jobs that are not running to another queue
     Move,
+    /// Change the priority of waiting jobs
     #[value(name = "change-priority", alias = "change_priority")]
     ChangePriority,
+    /// Keep jobs from running until somebody approves them
     Hold,
+    /// Let held jobs run
     Approve,
+    /// End held jobs as dead
     Reject,
+    /// Delete jobs and everything stored with them
     Delete,
-    /// How far an operation is
+    /// List the operations that the server knows
+    List,
+    /// Show how far an operation is
     Show,
-    /// Stop an operation
+    /// Stop an operation; what it has done stays done
     Stop,
 }
 
+/// The exit status when the standard input was to name jobs, and named none: whatever wrote to the pipe found nothing, or failed.
+const NOTHING: u8 = 5;
+const OPERATION: [Column; 9] = [
+    ("id", "id"),
+    ("action", "action"),
+    ("status", "status"),
+    ("total", "total"),
+    ("processed", "processed"),
+    ("affected", "affected"),
+    ("errors", "errors"),
+    ("first error", "error"),
+    ("finished", "finished_at"),
+];
+const LIST: [Column; 7] = [
+    ("ID", "id"),
+    ("ACTION", "action"),
+    ("STATUS", "status"),
+    ("PROCESSED", "processed"),
+    ("TOTAL", "total"),
+    ("ERRORS", "errors"),
+    ("CREATED", "created_at"),
+];
 /// How often a broken stream is opened again before we give up.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -70,19 +109,23 @@ impl Bulk {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let remote = &self.remote;
         match self.action {
+            Action::List => return list(remote),
             Action::Show => return self.about(|id| remote.get(&format!("/bulk/{id}"))),
             Action::Stop => return self.about(|id| remote.post(&format!("/bulk/{id}/cancel"), &json!({}))),
             _ => {}
         }
-        let mut request = self.jobs()?;
+        let Some(mut request) = self.jobs()? else { return nothing(remote, self.word()) };
         self.confirm(&request)?;
         let word = self.word();
         request.insert("action".to_owned(), json!(word));
         request.insert("async".to_owned(), json!(true));
-        for (name, text) in [("move_to_queue", &self.to), ("priority", &self.set_priority), ("reason", &self.reason)] {
+        for (name, text) in [("move_to_queue", &self.move_to_queue), ("reason", &self.reason)] {
             if let Some(text) = text {
                 request.insert(name.to_owned(), json!(text));
             }
+        }
+        if let Some(priority) = self.set_priority {
+            request.insert("priority".to_owned(), json!(priority));
         }
         let taken = remote.post("/jobs/bulk", &Value::Object(request))?;
         let id = taken["bulk_operation_id"].as_str().context("the server did not say which operation it is")?;
@@ -98,15 +141,22 @@ impl Bulk {
             let status = ended["status"].as_str().unwrap_or_default();
             show::print(&format!("{word} {status}: {affected} of {total} jobs, {errors} errors"))?;
             if let Some(error) = ended["error"].as_str() {
-                eprintln!("the first error: {error}");
+                show::note(&format!("the first error: {error}"));
             }
         }
         Ok(if ended["status"] == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn about(&self, ask: impl Fn(&str) -> anyhow::Result<Value>) -> anyhow::Result<ExitCode> {
-        let [id] = &self.ids[..] else { bail!("name one operation: windlass bulk show bulk_…") };
-        show::json(&ask(&super::client::part(id))?)?;
+        let [id] = &self.job_ids[..] else {
+            bail!("name one operation, such as bulk_01J9Z3N5W7C4V8K2M6QXT0B1RD; `windlass bulk list` lists them")
+        };
+        let operation = ask(&super::client::part(id))?;
+        if self.remote.json() {
+            show::json(&operation)?
+        } else {
+            show::fields(&operation, &OPERATION)?
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -122,34 +172,32 @@ impl Bulk {
             Action::Approve => "approve",
             Action::Reject => "reject",
             Action::Delete => "delete",
+            Action::List => "list",
             Action::Show => "show",
             Action::Stop => "stop",
         }
     }
 
-    /// Which jobs: exactly one of the three ways to say it.
-    fn jobs(&self) -> anyhow::Result<Map<String, Value>> {
+    /// Which jobs: exactly one of the three ways to say it. None if the standard input should say it, and is empty.
+    fn jobs(&self) -> anyhow::Result<Option<Map<String, Value>>> {
         let filter = self.filters.to_json();
-        let mut request = Map::new();
-        if !self.ids.is_empty() && !filter.is_empty() {
+        if !self.job_ids.is_empty() && !filter.is_empty() {
             bail!("name the jobs either by ids or by filters, not by both");
         }
         if !filter.is_empty() {
-            request.insert("filter".to_owned(), Value::Object(filter));
-            return Ok(request);
+            return Ok(Some(Map::from_iter([("filter".to_owned(), Value::Object(filter))])));
         }
-        let ids = if !self.ids.is_empty() {
-            self.ids.clone()
+        let ids = if !self.job_ids.is_empty() {
+            self.job_ids.clone()
         } else if stdin().is_terminal() {
+            let word = self.action.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             bail!(
-                "say which jobs: ids, filters such as --state dead, or `windlass search … | windlass bulk {}`",
-                self.word()
+                "say which jobs: ids, filters such as --state dead, or a pipe: windlass search … | windlass bulk {word}"
             );
         } else {
-            read_ids(&std::io::read_to_string(stdin().lock()).context("the ids cannot be read")?)?
+            read_ids(&std::io::read_to_string(stdin().lock()).context("cannot read the ids on standard input")?)?
         };
-        request.insert("job_ids".to_owned(), json!(ids));
-        Ok(request)
+        Ok((!ids.is_empty()).then(|| Map::from_iter([("job_ids".to_owned(), json!(ids))])))
     }
 
     /// What is deleted is gone: somebody should have meant it.
@@ -170,7 +218,9 @@ impl Bulk {
         };
         // The standard input may be the list of ids.
         let Ok(mut terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
-            bail!("this would delete {count} jobs, and there is nobody to ask; say --yes if that is meant");
+            bail!(
+                "this would delete {count} jobs, and there is no terminal to ask on; add --yes if that is what you want"
+            );
         };
         write!(terminal, "delete {count} jobs for good? [y/N] ")?;
         let mut answer = String::new();
@@ -191,6 +241,24 @@ fn read_ids(text: &str) -> anyhow::Result<Vec<String>> {
     let jobs = found.as_array().or(found["jobs"].as_array()).context("there is no list of jobs in this JSON")?;
     let id = |job: &Value| job["id"].as_str().or(job.as_str()).map(str::to_owned);
     jobs.iter().map(|job| id(job).with_context(|| format!("{job} has no id"))).collect()
+}
+
+/// Says that no job was named, for people and for programs.
+fn nothing(remote: &Remote, action: &str) -> anyhow::Result<ExitCode> {
+    if remote.json() {
+        show::json(&json!({ "action": action, "total": 0, "affected": 0, "errors": 0 }))?;
+    }
+    show::note(&format!("nothing to {}: standard input had no job ids", action.replace('_', " ")));
+    Ok(ExitCode::from(NOTHING))
+}
+
+fn list(remote: &Remote) -> anyhow::Result<ExitCode> {
+    let all = remote.get("/bulk")?;
+    match all["bulks"].as_array().filter(|_| !remote.json()) {
+        Some(rows) => show::table(rows, &LIST)?,
+        None => show::json(&all)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_taken(remote: &Remote, taken: &Value, id: &str) -> anyhow::Result<()> {

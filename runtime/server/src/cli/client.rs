@@ -8,21 +8,23 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 /// Which server to speak to, and how to show what it answers.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Server and output")]
 pub struct Remote {
     #[command(flatten)]
     address: Address,
 
-    /// For people or for programs
+    /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value = "text", global = true)]
     pub output: Output,
 }
 
 /// Which server to speak to.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Server and output")]
 pub struct Address {
-    /// Where the server is
-    #[arg(long, env = "WINDLASS_URL", default_value = "http://127.0.0.1:7070", global = true)]
+    /// The server's address
+    #[arg(long, env = "WINDLASS_URL", default_value = DEFAULT_URL, global = true)]
     url: String,
 
     /// The server's key, if it has one
@@ -42,6 +44,7 @@ pub enum Output {
     Json,
 }
 
+const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 /// How long one answer may take; a server that is stuck should not hang a script for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Compiling a large component takes its time.
@@ -93,6 +96,13 @@ impl Remote {
     pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
         let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));
         self.answer(self.with_key(request).call())
+    }
+
+    /// A command for this server that can be typed as it is: it names the address where the environment does not.
+    pub fn command(&self, words: &str) -> String {
+        let url = &self.address.url;
+        let known = std::env::var("WINDLASS_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
+        if *url == known { format!("windlass {words}") } else { format!("windlass {words} --url {url}") }
     }
 
     /// A live stream, after the event `last` if one has been seen. None when there is nothing more to come.

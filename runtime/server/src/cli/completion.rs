@@ -5,9 +5,10 @@ use clap_complete::Shell;
 
 use super::{Cli, show};
 
-/// Print a completion script: `windlass completion bash > /etc/bash_completion.d/windlass`
+/// Print a completion script for a shell: `windlass completion bash > /etc/bash_completion.d/windlass`
 #[derive(Debug, Args)]
 pub struct Completion {
+    /// The shell it is for
     shell: Shell,
 }
 

@@ -11,13 +11,13 @@ use super::author::tools;
 use super::client::Remote;
 use super::show;
 
-/// Check the server, the data folder, the port and the toolchains, and say what to do
+/// Check the server, the data folder, the port and the build tools, and say what is missing
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The data folder that a server would use
+    /// The data folder to check
     #[arg(long, env = "WINDLASS_DATA", value_name = "DIR", default_value = "./windlass-data")]
     data: PathBuf,
-    /// The address that a server would listen on
+    /// The address to check
     #[arg(long, env = "WINDLASS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:7070")]
     listen: String,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::client::{Remote, part};
 use super::show;
 
-/// See jobs that hang together: chains, batches, trees, graphs
+/// Show jobs that belong together: chains, batches, trees, dependencies
 #[derive(Debug, Args)]
 pub struct Flow {
     #[command(subcommand)]
@@ -22,11 +22,11 @@ pub struct Flow {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Draw it
+    /// Draw the jobs that one belongs with
     Show {
-        /// A job, a batch or a chain
+        /// The id of a job, a batch or a chain
         id: String,
-        /// Draw it again whenever it changes, until all its jobs have ended
+        /// Draw again whenever something changes, until all the jobs have ended
         #[arg(long)]
         watch: bool,
     },
@@ -47,8 +47,7 @@ impl Flow {
                     show::json(&flow)?;
                 } else {
                     if watch && std::io::stdout().is_terminal() {
-                        // To the top, and everything below it away.
-                        show::print("\x1b[H\x1b[2J")?;
+                        show::clear_screen()?;
                     }
                     show::print(draw(&flow).trim_end())?;
                 }

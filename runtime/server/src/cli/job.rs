@@ -7,11 +7,14 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::{Remote, part};
+use super::filters::Filters;
+use super::search::{self, Sorting};
 use super::show::{self, Column};
 use super::watch;
+use crate::http::wire::PriorityWord;
 use crate::limits;
 
-/// Look at a job, follow it, or tell it what to do
+/// Look at jobs, watch them, cancel them, run them again
 #[derive(Debug, Args)]
 pub struct Job {
     #[command(subcommand)]
@@ -22,76 +25,94 @@ pub struct Job {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// The whole record
-    Get { id: String },
-    /// The latest jobs
+    /// Show one job: its record, errors and timeline
+    Get(Which),
+    /// List jobs, the newest first
     List {
-        #[arg(long)]
-        queue: Option<String>,
-        #[arg(long)]
-        state: Option<String>,
-        #[arg(long, default_value_t = 50)]
+        #[command(flatten)]
+        sorting: Sorting,
+        /// How many jobs at most
+        #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
         limit: usize,
+        #[command(flatten)]
+        filters: Box<Filters>,
     },
-    /// Progress and log as they come. Ends as the job does: 0 completed, 1 dead, 3 cancelled
-    Watch { id: String },
-    /// Wait for its end, and show the record. Ends as the job does, or with 4 when time is up
+    /// Show progress and log until the job ends. Exit status: 0 completed, 1 dead, 3 cancelled
+    Watch(Which),
+    /// Wait until the job ends, then show it. Exit status: as for `watch`, and 4 if time ran out
     Wait {
-        id: String,
+        #[command(flatten)]
+        job: Which,
         /// How many seconds to wait at most
-        #[arg(long, default_value_t = 30)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 30)]
         timeout: u64,
     },
-    /// Its log
+    /// Show the log
     Logs {
-        id: String,
-        /// Stay until the job has ended
+        #[command(flatten)]
+        job: Which,
+        /// Keep showing new lines until the job ends
         #[arg(short, long)]
         follow: bool,
-        /// The first line
-        #[arg(long, default_value_t = 0)]
+        /// The number of the first line to show, counted from 0
+        #[arg(long, value_name = "N", default_value_t = 0)]
         from: u64,
     },
-    /// Stop it, or never start it
+    /// Cancel a job; if it is running, ask it to stop
     Cancel {
-        id: String,
+        #[command(flatten)]
+        job: Which,
+        /// Why, for the job's timeline
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Run an ended job again from the start, its attempts counted anew
-    Retry { id: String },
-    /// Run an ended job from nothing; all that is below it is removed, and made anew
-    Rebuild { id: String },
-    /// Give a dead job one run more
-    Requeue { id: String },
-    /// Put it into another queue
-    Move { id: String, queue: String },
-    /// Keep it from running until it is approved
+    /// Run an ended job again, with its attempts counted from zero
+    Retry(Which),
+    /// Run an ended job again from scratch; its children and theirs are removed first
+    Rebuild(Which),
+    /// Give a dead job one more run
+    Requeue(Which),
+    /// Move a job to another queue
+    Move {
+        #[command(flatten)]
+        job: Which,
+        /// The queue to move it to
+        queue: String,
+        /// The priority it has there [default: as it was]
+        #[arg(long, value_enum)]
+        priority: Option<PriorityWord>,
+        /// Count its attempts from zero
+        #[arg(long)]
+        reset_attempts: bool,
+    },
+    /// Keep a job from running until somebody approves it
     Hold {
-        id: String,
+        #[command(flatten)]
+        job: Which,
+        /// Why, for whoever is to approve it
         #[arg(long)]
         reason: Option<String>,
     },
     /// Let a held job run
-    Approve { id: String },
-    /// Let a held job die
+    Approve(Which),
+    /// End a held job as dead
     Reject {
-        id: String,
+        #[command(flatten)]
+        job: Which,
+        /// Why, for the job's record
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Remove it and all that belongs to it
-    Delete { id: String },
+    /// Delete a job and everything stored with it
+    Delete(Which),
 }
 
-const LIST: [Column; 6] = [
-    ("ID", "id"),
-    ("QUEUE", "queue"),
-    ("STATE", "state"),
-    ("ATTEMPT", "attempt"),
-    ("CREATED", "created_at"),
-    ("ERROR", "last_error"),
-];
+#[derive(Debug, Args)]
+struct Which {
+    /// The job's id
+    id: String,
+}
+
 const RECORD: [Column; 22] = [
     ("id", "id"),
     ("queue", "queue"),
@@ -121,34 +142,30 @@ impl Job {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let remote = &self.remote;
         match self.action {
-            Action::Get { id } => record(remote, &remote.get(&format!("/jobs/{}", part(&id)))?)?,
-            Action::List { queue, state, limit } => {
-                let mut path = format!("/jobs?limit={limit}");
-                for (name, value) in [("queue", queue), ("state", state)] {
-                    if let Some(value) = value {
-                        path.push_str(&format!("&{name}={}", part(&value)));
-                    }
-                }
-                let answer = remote.get(&path)?;
-                if remote.json() {
-                    show::json(&answer)?;
-                } else {
-                    show::table(answer["jobs"].as_array().map_or(&[], Vec::as_slice), &LIST)?;
-                }
+            Action::Get(Which { id }) => record(remote, &remote.get(&format!("/jobs/{}", part(&id)))?)?,
+            Action::List { sorting, limit, filters } => {
+                let found = search::found(remote, &filters, &sorting, Some(limit))?;
+                if remote.json() { show::json(&found)? } else { search::table(&found, &sorting)? }
             }
-            Action::Watch { id } => return watch::watch(remote, &id),
-            Action::Wait { id, timeout } => return wait(remote, &id, timeout),
-            Action::Logs { id, follow: true, from } => watch::follow_log(remote, &id, from)?,
-            Action::Logs { id, follow: false, from } => logs(remote, &id, from)?,
-            Action::Cancel { id, reason } => act(remote, &id, "cancel", &with_reason(reason))?,
-            Action::Retry { id } => act(remote, &id, "retry", &json!({}))?,
-            Action::Rebuild { id } => act(remote, &id, "rebuild", &json!({}))?,
-            Action::Requeue { id } => act(remote, &id, "requeue", &json!({}))?,
-            Action::Move { id, queue } => act(remote, &id, "move", &json!({ "queue": queue }))?,
-            Action::Hold { id, reason } => act(remote, &id, "hold", &with_reason(reason))?,
-            Action::Approve { id } => act(remote, &id, "approve", &json!({}))?,
-            Action::Reject { id, reason } => act(remote, &id, "reject", &with_reason(reason))?,
-            Action::Delete { id } => told(remote, &remote.delete(&format!("/jobs/{}", part(&id)))?)?,
+            Action::Watch(Which { id }) => return watch::watch(remote, &id),
+            Action::Wait { job, timeout } => return wait(remote, &job.id, timeout),
+            Action::Logs { job, follow: true, from } => watch::follow_log(remote, &job.id, from)?,
+            Action::Logs { job, follow: false, from } => logs(remote, &job.id, from)?,
+            Action::Cancel { job, reason } => act(remote, &job.id, "cancel", &with_reason(reason))?,
+            Action::Retry(job) => act(remote, &job.id, "retry", &json!({}))?,
+            Action::Rebuild(job) => act(remote, &job.id, "rebuild", &json!({}))?,
+            Action::Requeue(job) => act(remote, &job.id, "requeue", &json!({}))?,
+            Action::Move { job, queue, priority, reset_attempts } => {
+                let mut body = json!({ "queue": queue, "reset_attempts": reset_attempts });
+                if let Some(priority) = priority {
+                    body["priority"] = json!(priority);
+                }
+                act(remote, &job.id, "move", &body)?;
+            }
+            Action::Hold { job, reason } => act(remote, &job.id, "hold", &with_reason(reason))?,
+            Action::Approve(job) => act(remote, &job.id, "approve", &json!({}))?,
+            Action::Reject { job, reason } => act(remote, &job.id, "reject", &with_reason(reason))?,
+            Action::Delete(job) => told(remote, &remote.delete(&format!("/jobs/{}", part(&job.id)))?)?,
         }
         Ok(ExitCode::SUCCESS)
     }

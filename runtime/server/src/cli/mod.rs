@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
 
+#[cfg(test)]
+mod agreement;
 mod author;
 mod batch;
 mod bench;
@@ -15,6 +17,7 @@ mod filters;
 mod flow;
 mod grant;
 mod job;
+mod job_flags;
 mod plugin;
 mod queue;
 mod run;
@@ -102,6 +105,11 @@ impl Cli {
             Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
         }
     }
+}
+
+/// Tells people why a command failed: the chain of causes in one line, and no stack trace.
+pub fn report(error: &anyhow::Error) {
+    show::note(&format!("error: {error:#}"));
 }
 
 #[cfg(test)]

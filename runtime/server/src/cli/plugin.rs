@@ -13,7 +13,7 @@ use super::grant::{GrantMore, Revoke, without_nothing};
 use super::job::told;
 use super::show::{self, Column};
 
-/// Upload handlers, choose their versions, say what they may do
+/// Create, build and upload plugins, choose their versions, grant permissions
 #[derive(Debug, Args)]
 pub struct Plugin {
     #[command(subcommand)]
@@ -28,74 +28,76 @@ enum Action {
     Build(author::Build),
     #[command(hide = true)]
     Slim(author::Slim),
-    /// Build a plugin's folder and upload it, or upload a component that is there already; make it active
+    /// Build a plugin's folder, upload it and make it active; or upload a component that is already built
     Push {
-        /// A plugin's folder, or with FILE the plugin's name
+        /// The plugin's folder; if FILE is given, the plugin's name
         #[arg(default_value = ".", value_name = "DIR|NAME")]
         what: String,
-        /// The component
+        /// A component: a .wasm file
         file: Option<PathBuf>,
-        /// The queues it serves, separated by commas [default: what the manifest says, or those it has]
-        #[arg(long, requires = "file")]
+        /// The queues it serves, separated by commas [default: those of the manifest]
+        #[arg(long)]
         queues: Option<String>,
-        /// What it serves, needs and asks for: a windlass.toml [default: the folder's, or that of the active version]
+        /// Its manifest, a windlass.toml [default: the folder's, or that of the active version]
         #[arg(long, value_name = "FILE", requires = "file")]
         manifest: Option<PathBuf>,
-        /// Only store it; `activate` or `canary` choose it later
+        /// Store it without making it active; `plugin activate` or `plugin canary` can do that later
         #[arg(long)]
         no_activate: bool,
         #[command(flatten)]
         swap: Swap,
     },
-    /// All plugins
+    /// List all plugins
     List,
-    /// One plugin: its versions, what it asks for and what it is granted
-    Show {
-        name: String,
-    },
-    /// Make a stored version the one that new attempts take
+    /// Show one plugin: its versions, what it asks for, what it is granted, what has happened to it
+    Show(Which),
+    /// Make a stored version the active one
     Activate {
-        name: String,
-        /// The version: its digest, or at least six characters of it
+        #[command(flatten)]
+        plugin: Which,
+        /// The version: its digest, or at least the first six characters of it
         digest: String,
         #[command(flatten)]
         swap: Swap,
     },
-    /// Go back to the version before the active one
+    /// Go back to the version that was uploaded before the active one
     Rollback {
-        name: String,
+        #[command(flatten)]
+        plugin: Which,
         #[command(flatten)]
         swap: Swap,
     },
-    /// Try a version on a share of the attempts; it is taken back by itself when too many fail
+    /// Try a version on a share of new attempts; it is withdrawn if too many of them fail
     Canary {
-        name: String,
-        /// The version: its digest, or at least six characters of it
+        #[command(flatten)]
+        plugin: Which,
+        /// The version: its digest, or at least the first six characters of it
         #[arg(required_unless_present_any = ["promote", "stop"])]
         digest: Option<String>,
-        /// How many of a hundred new attempts it gets
-        #[arg(long, default_value_t = 10)]
+        /// How many percent of new attempts it gets
+        #[arg(long, value_name = "PERCENT", default_value_t = 10)]
         share: u32,
-        /// It is taken back when more of its attempts fail
-        #[arg(long, default_value_t = 0.2)]
+        /// Withdraw it when more than this part of its attempts has failed, from 0 to 1
+        #[arg(long, value_name = "PART", default_value_t = 0.2)]
         max_failure_rate: f64,
-        /// A rate says nothing before so many attempts have ended
-        #[arg(long, default_value_t = 20)]
+        /// Reckon the failure rate over at least this many attempts, so that one early failure does not end the trial
+        #[arg(long, value_name = "N", default_value_t = 20)]
         min_attempts: u32,
-        /// Make it active after so many ended attempts within the rate
+        /// Make it active once this many attempts have ended within the failure rate
         #[arg(long, value_name = "N")]
         promote_after: Option<u32>,
         /// Make the canary active now
         #[arg(long, conflicts_with_all = ["digest", "stop"])]
         promote: bool,
-        /// End the trial: nothing more starts on it
+        /// End the trial; no more attempts start on it
         #[arg(long, conflicts_with = "digest")]
         stop: bool,
     },
     /// Replace the manifest of a version
     Manifest {
-        name: String,
-        /// A windlass.toml
+        #[command(flatten)]
+        plugin: Which,
+        /// The new manifest, a windlass.toml
         file: PathBuf,
         /// Which version [default: the active one]
         #[arg(long, value_name = "DIGEST")]
@@ -103,36 +105,43 @@ enum Action {
     },
     Grant(GrantMore),
     Revoke(Revoke),
-    /// Remove it, or one version of it; jobs of its queues wait
+    /// Delete a plugin or one of its versions; jobs in its queues wait
     Delete {
-        name: String,
-        /// Only this version
+        #[command(flatten)]
+        plugin: Which,
+        /// Delete only this version
         #[arg(long, value_name = "DIGEST")]
         of: Option<String>,
-        /// Also while it is in use: attempts are stopped and their jobs go back in line
+        /// Delete it even if attempts are running; they are stopped, and their jobs go back to the queue
         #[arg(long)]
         force: bool,
     },
 }
 
+#[derive(Debug, Args)]
+struct Which {
+    /// The plugin's name
+    name: String,
+}
+
 /// What becomes of running attempts when another version takes over.
 #[derive(Debug, Args)]
 struct Swap {
-    /// What becomes of running attempts
+    /// What happens to running attempts of the old version
     #[arg(long, value_enum, default_value = "drain")]
     swap: How,
-    /// How long --swap checkpoint waits for one [default: 60s]
-    #[arg(long, value_name = "SPAN")]
+    /// How long `--swap checkpoint` waits for a checkpoint [default: 60s]
+    #[arg(long, value_name = "DURATION")]
     deadline: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum How {
-    /// They finish on their version
+    /// They finish on the old version
     Drain,
-    /// They are handed over at their next checkpoint
+    /// They move to the new version at their next checkpoint
     Checkpoint,
-    /// They are stopped and start again
+    /// They are stopped, and start again on the new version from their last checkpoint
     Now,
 }
 
@@ -159,9 +168,12 @@ impl Swap {
     }
 }
 
+/// How much of a digest is shown where it is to be typed again.
+const SHORT: usize = 12;
 const LIST: [Column; 4] = [("NAME", "name"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];
-const VERSIONS: [Column; 5] = [
+const VERSIONS: [Column; 6] = [
     ("VERSION", "version"),
+    ("STATUS", "status"),
     ("SIZE", "size"),
     ("RUNNING", "running"),
     ("UPLOADED", "uploaded_at"),
@@ -177,16 +189,16 @@ impl Plugin {
             Action::New(new) => new.run(self.remote.json()),
             Action::Build(build) => build.run(self.remote.json()),
             Action::Slim(slim) => slim.run(),
-            Action::Push { what, file: None, no_activate, swap, .. } => {
+            Action::Push { what, file: None, queues, no_activate, swap, .. } => {
                 let query = format!("{}&activate={}", swap.query(), !no_activate);
-                active(remote, &author::push_folder(remote, Path::new(&what), &query)?)
+                stored(remote, &author::push_folder(remote, Path::new(&what), queues.as_deref(), &query)?)
             }
             Action::Push { what: name, file: Some(file), queues, manifest, no_activate, swap } => {
                 let bytes = read(&file)?;
                 let manifest = manifest.as_ref().map(read).transpose()?;
                 let queues = queues.map_or_else(String::new, |queues| format!("&queues={}", part(&queues)));
                 let query = format!("{}&activate={}{queues}", swap.query(), !no_activate);
-                active(remote, &upload(remote, &name, &query, &bytes, manifest.as_deref())?)
+                stored(remote, &upload(remote, &name, &query, &bytes, manifest.as_deref())?)
             }
             Action::List => {
                 let all = remote.get("/plugins")?;
@@ -195,35 +207,47 @@ impl Plugin {
                     None => show::json(&all),
                 }
             }
-            Action::Show { name } => {
+            Action::Show(Which { name }) => {
                 let plugin = remote.get(&format!("/plugins/{}", part(&name)))?;
                 if remote.json() { show::json(&plugin) } else { describe(&plugin) }
             }
-            Action::Activate { name, digest, swap } => {
+            Action::Activate { plugin: Which { name }, digest, swap } => {
                 active(remote, &post(&name, "activate", &swap.body(json!({ "version": digest })))?)
             }
-            Action::Rollback { name, swap } => active(remote, &post(&name, "rollback", &swap.body(json!({})))?),
-            Action::Canary { name, promote: true, .. } => active(remote, &post(&name, "canary/promote", &json!({}))?),
-            Action::Canary { name, stop: true, .. } => {
+            Action::Rollback { plugin: Which { name }, swap } => {
+                active(remote, &post(&name, "rollback", &swap.body(json!({})))?)
+            }
+            Action::Canary { plugin: Which { name }, promote: true, .. } => {
+                active(remote, &post(&name, "canary/promote", &json!({}))?)
+            }
+            Action::Canary { plugin: Which { name }, stop: true, .. } => {
                 active(remote, &remote.delete(&format!("/plugins/{}/canary", part(&name)))?)
             }
-            Action::Canary { name, digest, share, max_failure_rate, min_attempts, promote_after, .. } => {
+            Action::Canary {
+                plugin: Which { name },
+                digest,
+                share,
+                max_failure_rate,
+                min_attempts,
+                promote_after,
+                ..
+            } => {
                 let body = json!({
                     "version": digest, "share": share, "max_failure_rate": max_failure_rate,
                     "min_attempts": min_attempts, "promote_after": promote_after,
                 });
                 active(remote, &post(&name, "canary", &body)?)
             }
-            Action::Manifest { name, file, of } => {
+            Action::Manifest { plugin: Which { name }, file, of } => {
                 let query = of.map_or_else(String::new, |of| format!("?version={}", part(&of)));
                 active(remote, &remote.put(&format!("/plugins/{}/manifest{query}", part(&name)), &read(&file)?)?)
             }
             Action::Grant(grant) => grant.run(remote),
             Action::Revoke(revoke) => revoke.run(remote),
-            Action::Delete { name, of: None, force } => {
+            Action::Delete { plugin: Which { name }, of: None, force } => {
                 told(remote, &remote.delete(&format!("/plugins/{}?force={force}", part(&name)))?)
             }
-            Action::Delete { name, of: Some(version), force } => {
+            Action::Delete { plugin: Which { name }, of: Some(version), force } => {
                 let path = format!("/plugins/{}/versions/{}?force={force}", part(&name), part(&version));
                 active(remote, &remote.delete(&path)?)
             }
@@ -265,7 +289,7 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     if let Some(canary) = plugin["canary"].as_object() {
         let of = |field: &str| canary.get(field).map(Value::to_string).unwrap_or_default();
         show::print(&format!(
-            "canary   {} gets {} of 100; {} of {} ended attempts failed, and at most {} may",
+            "canary   {} gets {} % of new attempts; {} of {} have failed, and it is withdrawn above a rate of {}",
             canary["version"].as_str().unwrap_or_default(),
             of("share"),
             of("failed"),
@@ -274,6 +298,7 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
         ))?;
     }
     let list = |field: &str| plugin[field].as_array().map_or(&[][..], Vec::as_slice);
+    let versions: Vec<Value> = list("versions").iter().map(|version| with_status(plugin, version)).collect();
     let is_active = |version: &&Value| version["version"] == plugin["active"];
     let asked = list("versions").iter().find(is_active).map(|version| without_nothing(version["manifest"].clone()));
     show::print(&format!("\nasked    {:#}", asked.unwrap_or(json!({}))))?;
@@ -282,9 +307,39 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
         show::print(&format!("denied   {}", denied.as_str().unwrap_or_default()))?;
     }
     show::print("")?;
-    show::table(list("versions"), &VERSIONS)?;
+    show::table(&versions, &VERSIONS)?;
     show::print("")?;
     show::table(list("history"), &HISTORY)
+}
+
+/// A row of the table of versions: whether it is the active one, or tried as a canary.
+fn with_status(plugin: &Value, version: &Value) -> Value {
+    let mut row = version.clone();
+    let digest = &version["version"];
+    row["status"] = if *digest == plugin["active"] {
+        json!("active")
+    } else if *digest == plugin["canary"]["version"] {
+        json!(format!("canary, {} %", plugin["canary"]["share"]))
+    } else {
+        Value::Null
+    };
+    row
+}
+
+/// What became of an upload. The digest comes first: it is what the next command needs.
+fn stored(remote: &Remote, plugin: &Value) -> anyhow::Result<()> {
+    let (name, version) = (plugin["name"].as_str().unwrap_or_default(), plugin["version"].as_str().unwrap_or_default());
+    if remote.json() || plugin["active"] == version {
+        return active(remote, plugin);
+    }
+    show::print(&format!("{version} is stored, and not active"))?;
+    let short: String = version.chars().take(SHORT).collect();
+    show::note(&format!(
+        "to make it active:         {}\nto try it on some jobs:    {}",
+        remote.command(&format!("plugin activate {name} {short}")),
+        remote.command(&format!("plugin canary {name} {short} --share 10")),
+    ));
+    active(remote, plugin)
 }
 
 fn active(remote: &Remote, plugin: &Value) -> anyhow::Result<()> {
@@ -296,11 +351,8 @@ fn active(remote: &Remote, plugin: &Value) -> anyhow::Result<()> {
         Some(version) => show::print(&format!("{version} is active and serves {}", queues.join(", ")))?,
         None => show::print("no version is active")?,
     }
-    if let Some(version) = plugin["version"].as_str().filter(|version| plugin["active"] != *version) {
-        show::print(&format!("{version} is stored"))?;
-    }
     if let Some(version) = plugin["canary"]["version"].as_str() {
-        show::print(&format!("{version} is the canary, for {} of 100 attempts", plugin["canary"]["share"]))?;
+        show::print(&format!("{version} is the canary, with {} % of new attempts", plugin["canary"]["share"]))?;
     }
     for denied in plugin["denied"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         show::print(&format!("denied: {denied}"))?;

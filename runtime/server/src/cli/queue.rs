@@ -13,7 +13,7 @@ use super::enqueue::read_json;
 use super::job::told;
 use super::show::{self, Column};
 
-/// Look at queues, stop and start them, set their limits
+/// Look at queues, pause and resume them, set their limits
 #[derive(Debug, Args)]
 pub struct Queue {
     #[command(subcommand)]
@@ -24,74 +24,83 @@ pub struct Queue {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// All queues with their counts
+    /// List all queues with their job counts and rates
     List,
-    /// One queue with its settings and figures
-    Show { name: String },
-    /// Start no more of its jobs
-    Pause { name: String },
-    /// Start its jobs again
-    Resume { name: String },
-    /// Start no more, and let what runs finish
-    Drain { name: String },
-    /// Remove its pending and scheduled jobs
-    Clear { name: String },
-    /// Change its settings; `none` takes a limit away
+    /// Show one queue: job counts, rates, settings
+    Show(Which),
+    /// Start no more jobs of a queue
+    Pause(Which),
+    /// Start jobs of a queue again
+    Resume(Which),
+    /// Start no more jobs of a queue, and show it as draining while those that run finish
+    Drain(Which),
+    /// Delete the pending and scheduled jobs of a queue
+    Clear(Which),
+    /// Change the settings of a queue; `none` removes a limit
     Set(Set),
-    /// How far it is, round by round, when it runs level by level
+    /// Show how far a queue with rounds has come, round by round
     Rounds {
-        name: String,
-        /// Show them again as they change, until the queue has completed
+        #[command(flatten)]
+        queue: Which,
+        /// Show them again whenever they change, until all rounds have completed
         #[arg(long)]
         watch: bool,
     },
-    /// Take up again what failed or is marked, with all that is below it
+    /// Run again what failed or was marked, together with everything below it
     Sweep(SweepArgs),
-    /// What handlers have noted in it
+    /// Show the records that handlers have saved in a queue
     Records(RecordsArgs),
-    /// Remove the queue and all its jobs
+    /// Delete a queue and all its jobs
     Destroy {
-        name: String,
-        /// Yes, all its jobs
+        #[command(flatten)]
+        queue: Which,
+        /// Really delete them all
         #[arg(long)]
         confirm: bool,
     },
 }
 
 #[derive(Debug, Args)]
-struct Set {
+struct Which {
+    /// The queue's name
     name: String,
-    /// How many of its jobs run at once
-    #[arg(long, value_name = "N")]
-    concurrency: Option<String>,
-    /// How many start in a span, such as 100/1m
-    #[arg(long, value_name = "N/SPAN")]
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    #[command(flatten)]
+    queue: Which,
+    /// How many of its jobs may run at once
+    #[arg(long, visible_alias = "concurrency", value_name = "N")]
+    max_concurrency: Option<String>,
+    /// How many of its jobs may start in a period, such as 100/1m
+    #[arg(long, value_name = "N/DURATION")]
     rate: Option<String>,
-    /// How many run at once for each limit key
+    /// How many may run at once for each limit key
     #[arg(long, value_name = "N")]
     key_concurrency: Option<String>,
-    /// How many start in a span for each limit key
-    #[arg(long, value_name = "N/SPAN")]
+    /// How many may start in a period for each limit key
+    #[arg(long, value_name = "N/DURATION")]
     key_rate: Option<String>,
-    /// After each such span of waiting a job counts as more urgent
-    #[arg(long, value_name = "SPAN")]
+    /// Raise a job's priority by one step each time it has waited this long
+    #[arg(long, value_name = "DURATION")]
     ageing: Option<String>,
     /// Defaults for its jobs, as JSON: '{"max_retries": 5}'
     #[arg(long, value_name = "JSON")]
     defaults: Option<String>,
-    /// What is kept of ended jobs, as JSON: '{"completed": {"age": "1d", "count": 1000}}'
+    /// How long and how many ended jobs are kept, as JSON: '{"completed": {"age": "1d", "count": 1000}}'
     #[arg(long, value_name = "JSON")]
     retention: Option<String>,
-    /// Whether it runs level by level: a round starts when all jobs of the one before have ended
+    /// Whether it runs in rounds: a round starts when all jobs of the round before have ended
     #[arg(long, value_name = "on|off")]
     rounds: Option<Switch>,
-    /// Stay so many rounds behind another queue, such as src:3
+    /// Stay this many rounds behind another queue, such as src:3
     #[arg(long, value_name = "QUEUE:LEAD")]
     gate: Option<String>,
-    /// And let that one be at most so many rounds ahead
+    /// How many rounds ahead that queue may be at most
     #[arg(long, value_name = "N", requires = "gate")]
     max_lead: Option<u32>,
-    /// Take the gate away
+    /// Remove the gate
     #[arg(long, conflicts_with = "gate")]
     no_gate: bool,
 }
@@ -104,33 +113,36 @@ enum Switch {
 
 #[derive(Debug, Args)]
 struct SweepArgs {
-    name: String,
-    /// Leave the dead ones alone
+    #[command(flatten)]
+    queue: Which,
+    /// Leave out jobs that are dead
     #[arg(long)]
     no_failed: bool,
-    /// Leave those alone whose records are marked
+    /// Leave out jobs whose records are marked
     #[arg(long)]
     no_marked: bool,
-    /// Take up the cancelled ones as well
+    /// Include jobs that were cancelled
     #[arg(long)]
     cancelled: bool,
-    /// Do not wait for the end; `windlass bulk show ID` tells how far it is
+    /// Return at once; `windlass bulk show ID` shows how far it is
     #[arg(long = "async")]
     in_background: bool,
 }
 
 #[derive(Debug, Args)]
 struct RecordsArgs {
-    name: String,
-    /// This record alone, with its value
+    #[command(flatten)]
+    queue: Which,
+    /// Only the record with this key, with its value
     #[arg(long)]
     key: Option<String>,
-    /// From this key on
-    #[arg(long, conflicts_with = "key")]
+    /// Start at this key
+    #[arg(long, value_name = "KEY", conflicts_with = "key")]
     from: Option<String>,
-    #[arg(long, default_value_t = 50, conflicts_with = "key")]
+    /// How many records at most
+    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "key")]
     limit: usize,
-    /// Only those that are marked
+    /// Only records that are marked
     #[arg(long, conflicts_with = "key")]
     marked: bool,
 }
@@ -206,27 +218,27 @@ impl Queue {
                     None => show::json(&queues),
                 }
             }
-            Action::Show { name } => {
+            Action::Show(Which { name }) => {
                 let mut queue = remote.get(&format!("/queues/{}", part(&name)))?;
                 queue["stats"] = remote.get(&format!("/queues/{}/stats", part(&name)))?;
                 if remote.json() { show::json(&queue) } else { show::fields(&queue, &QUEUE) }
             }
-            Action::Pause { name } => act(&name, "pause"),
-            Action::Resume { name } => act(&name, "resume"),
-            Action::Drain { name } => act(&name, "drain"),
-            Action::Clear { name } => act(&name, "clear"),
+            Action::Pause(Which { name }) => act(&name, "pause"),
+            Action::Resume(Which { name }) => act(&name, "resume"),
+            Action::Drain(Which { name }) => act(&name, "drain"),
+            Action::Clear(Which { name }) => act(&name, "clear"),
             Action::Set(set) => {
                 let body = set.body()?;
-                let settings = remote.post(&format!("/queues/{}/settings", part(&set.name)), &body)?;
+                let settings = remote.post(&format!("/queues/{}/settings", part(&set.queue.name)), &body)?;
                 if remote.json() { show::json(&settings) } else { show::fields(&settings, &SETTINGS) }
             }
-            Action::Rounds { name, watch } => rounds(remote, &name, watch),
+            Action::Rounds { queue, watch } => rounds(remote, &queue.name, watch),
             Action::Sweep(sweep) => sweep.run(remote),
             Action::Records(records) => records.run(remote),
-            Action::Destroy { name, confirm: false } => {
-                bail!("this removes queue {name} and all its jobs; add --confirm if that is meant")
+            Action::Destroy { queue: Which { name }, confirm: false } => {
+                bail!("this deletes the queue {name} and all its jobs; add --confirm if that is what you want")
             }
-            Action::Destroy { name, confirm: true } => {
+            Action::Destroy { queue: Which { name }, confirm: true } => {
                 told(remote, &remote.delete(&format!("/queues/{}?confirm=true", part(&name)))?)
             }
         }
@@ -237,7 +249,7 @@ impl Set {
     fn body(&self) -> anyhow::Result<Value> {
         let mut body = Map::new();
         let mut put = |field: &str, value: Value| body.insert(field.to_owned(), value);
-        for (field, text) in [("max_concurrency", &self.concurrency), ("key_concurrency", &self.key_concurrency)] {
+        for (field, text) in [("max_concurrency", &self.max_concurrency), ("key_concurrency", &self.key_concurrency)] {
             match text.as_deref() {
                 Some("none") => drop(put(field, Value::Null)),
                 Some(number) => drop(put(field, json!(number.parse::<u32>()?))),
@@ -268,12 +280,12 @@ impl Set {
         if let Some(text) = &self.gate {
             let Some((queue, Ok(lead))) = text.rsplit_once(':').map(|(queue, lead)| (queue, lead.parse::<u32>()))
             else {
-                bail!("`{text}` is not a gate; write the queue and how far it is to be ahead, such as src:3");
+                bail!("`{text}` is not a gate; write a queue and how many rounds it must be ahead, such as src:3");
             };
             put("gate", json!({ "queue": queue, "lead": lead, "max_lead": self.max_lead }));
         }
         if body.is_empty() {
-            bail!("nothing to set; `windlass queue set --help` says what can be");
+            bail!("nothing to set; `windlass queue set --help` lists the settings");
         }
         Ok(Value::Object(body))
     }
@@ -301,8 +313,7 @@ fn rounds(remote: &Remote, name: &str, watch: bool) -> anyhow::Result<()> {
                 show::json(&now)?;
             } else {
                 if watch && std::io::stdout().is_terminal() {
-                    // To the top, and everything below it away.
-                    show::print("\x1b[H\x1b[2J")?;
+                    show::clear_screen()?;
                 }
                 draw_rounds(name, &now)?;
             }
@@ -352,7 +363,7 @@ impl SweepArgs {
             "cancelled": self.cancelled,
             "async": true,
         });
-        let taken = remote.post(&format!("/queues/{}/sweep", part(&self.name)), &wanted)?;
+        let taken = remote.post(&format!("/queues/{}/sweep", part(&self.queue.name)), &wanted)?;
         let id = taken["bulk_operation_id"].as_str().unwrap_or_default();
         if self.in_background {
             return if remote.json() { show::json(&taken) } else { show::print(id) };
@@ -370,7 +381,7 @@ const RECORDS: [Column; 4] = [("KEY", "key"), ("MARK", "mark"), ("JOB", "job_id"
 
 impl RecordsArgs {
     fn run(self, remote: &Remote) -> anyhow::Result<()> {
-        let path = format!("/queues/{}/records", part(&self.name));
+        let path = format!("/queues/{}/records", part(&self.queue.name));
         if let Some(key) = &self.key {
             return show::json(&remote.get(&format!("{path}?key={}", part(key)))?);
         }

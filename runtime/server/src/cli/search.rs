@@ -9,27 +9,35 @@ use serde_json::{Value, json};
 use super::client::{Address, Remote};
 use super::filters::Filters;
 use super::show::{self, Column};
+use crate::http::{OrderWord, SortWord};
 use crate::limits;
 
 /// Find jobs
 #[derive(Debug, Args)]
 pub struct Search {
     #[command(flatten)]
-    filters: Filters,
-    /// By what: created_at, started_at, completed_at, priority or attempt
-    #[arg(long, default_value = "created_at")]
-    sort: String,
-    /// asc or desc
-    #[arg(long, default_value = "desc")]
-    order: String,
-    /// How many at most; without it 50 in a table, and all as ids
+    sorting: Sorting,
+    /// How many jobs at most [default: 50 in a table or as JSON, all of them as ids]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// A table for people, the answer for programs, or one id a line
+    /// A table, the API's answer, or one id on each line [default: text on a terminal, ids into a pipe]
     #[arg(long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
+    filters: Filters,
+    #[command(flatten)]
     address: Address,
+}
+
+/// In which order jobs are listed.
+#[derive(Debug, Args)]
+pub struct Sorting {
+    /// What to sort by; jobs without such a value come last
+    #[arg(long, value_enum, value_name = "FIELD", default_value = "created_at")]
+    sort: SortWord,
+    /// Whether the smallest or the largest comes first
+    #[arg(long, value_enum, default_value = "desc")]
+    order: OrderWord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,61 +47,81 @@ enum Output {
     Ids,
 }
 
-const COLUMNS: [Column; 7] = [
-    ("ID", "id"),
-    ("QUEUE", "queue"),
-    ("STATE", "state"),
-    ("PRIORITY", "priority"),
-    ("ATTEMPT", "attempt"),
-    ("CREATED", "created_at"),
-    ("ERROR", "last_error"),
-];
-
 impl Search {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = Remote::from(self.address);
-        let in_a_pipe = if std::io::stdout().is_terminal() { Output::Text } else { Output::Ids };
-        let output = self.output.unwrap_or(in_a_pipe);
-        let mut left = match (self.limit, output) {
-            (Some(limit), _) => limit,
-            (None, Output::Ids) => usize::MAX,
-            (None, Output::Text | Output::Json) => limits::PAGE,
-        };
-        let mut request = self.filters.to_json();
-        request.insert("sort".to_owned(), json!(self.sort));
-        request.insert("order".to_owned(), json!(self.order));
-        let mut jobs = Vec::new();
-        let mut answer = Value::Null;
-        while left > 0 {
-            request.insert("limit".to_owned(), json!(left.min(limits::PAGE_MOST)));
-            answer = remote.post("/jobs/search", &Value::Object(request.clone()))?;
-            let page = answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            left = left.saturating_sub(page.len());
-            if output == Output::Ids {
-                for job in &page {
-                    show::print(job["id"].as_str().unwrap_or_default())?;
-                }
-            } else {
-                jobs.extend(page);
+        let unless_said = if std::io::stdout().is_terminal() { Output::Text } else { Output::Ids };
+        match self.output.unwrap_or(unless_said) {
+            Output::Ids => {
+                let ids = |page: Vec<Value>| {
+                    page.iter().try_for_each(|job| show::print(job["id"].as_str().unwrap_or_default()))
+                };
+                find(&remote, &self.filters, &self.sorting, self.limit.unwrap_or(usize::MAX), ids).map(drop)
             }
-            match answer["cursor"].as_str() {
-                Some(cursor) => request.insert("cursor".to_owned(), json!(cursor)),
-                None => break,
-            };
-        }
-        match output {
-            Output::Ids => Ok(()),
-            Output::Json => {
-                answer["jobs"] = Value::Array(jobs);
-                show::json(&answer)
-            }
-            Output::Text => {
-                show::table(&jobs, &COLUMNS)?;
-                if answer["has_more"] == true {
-                    eprintln!("{} of {}; --limit shows more", jobs.len(), answer["total"]);
-                }
-                Ok(())
-            }
+            Output::Json => show::json(&found(&remote, &self.filters, &self.sorting, self.limit)?),
+            Output::Text => table(&found(&remote, &self.filters, &self.sorting, self.limit)?, &self.sorting),
         }
     }
+}
+
+/// All jobs up to the limit, in one answer.
+pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Option<usize>) -> anyhow::Result<Value> {
+    let mut jobs = Vec::new();
+    let mut answer = find(remote, filters, sorting, limit.unwrap_or(limits::PAGE), |page| {
+        jobs.extend(page);
+        Ok(())
+    })?;
+    answer["jobs"] = Value::Array(jobs);
+    Ok(answer)
+}
+
+/// Asks for page after page until there are no more, or enough. Answers with the last page, its jobs taken out.
+fn find(
+    remote: &Remote,
+    filters: &Filters,
+    sorting: &Sorting,
+    limit: usize,
+    mut take: impl FnMut(Vec<Value>) -> anyhow::Result<()>,
+) -> anyhow::Result<Value> {
+    let mut request = filters.to_json();
+    request.insert("sort".to_owned(), json!(sorting.sort));
+    request.insert("order".to_owned(), json!(sorting.order));
+    let mut left = limit;
+    loop {
+        // At least one, so that a limit of nothing still answers with the total.
+        request.insert("limit".to_owned(), json!(left.clamp(1, limits::PAGE_MOST)));
+        let mut answer = remote.post("/jobs/search", &Value::Object(request.clone()))?;
+        let mut page = answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        page.truncate(left);
+        left -= page.len();
+        take(page)?;
+        match answer["cursor"].as_str().filter(|_| left > 0) {
+            Some(cursor) => request.insert("cursor".to_owned(), json!(cursor)),
+            None => return Ok(answer),
+        };
+    }
+}
+
+/// A table of what was found. What it is sorted by is one of its columns.
+pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
+    let by: Column = match sorting.sort {
+        SortWord::StartedAt => ("STARTED", "started_at"),
+        SortWord::CompletedAt => ("COMPLETED", "completed_at"),
+        SortWord::CreatedAt | SortWord::Priority | SortWord::Attempt => ("CREATED", "created_at"),
+    };
+    let columns = [
+        ("ID", "id"),
+        ("QUEUE", "queue"),
+        ("STATE", "state"),
+        ("PRIORITY", "priority"),
+        ("ATTEMPT", "attempt"),
+        by,
+        ("ERROR", "last_error"),
+    ];
+    let jobs = found["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+    show::table(jobs, &columns)?;
+    if found["total"].as_u64() > Some(jobs.len() as u64) {
+        show::note(&format!("{} of {}; --limit shows more", jobs.len(), found["total"]));
+    }
+    Ok(())
 }

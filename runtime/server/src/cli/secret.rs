@@ -10,7 +10,7 @@ use super::client::{Remote, part};
 use super::job::told;
 use super::show::{self, Column};
 
-/// Set and remove secrets that plugins may be granted
+/// Store secrets that plugins can be granted
 #[derive(Debug, Args)]
 pub struct Secret {
     #[command(subcommand)]
@@ -21,17 +21,21 @@ pub struct Secret {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Set a secret to what is typed in, or comes from standard input
+    /// Store a secret; its value is typed in or read from standard input
     Set {
+        /// The secret's name
         name: String,
-        /// Take the value from this file, to the last byte
+        /// Read the value from this file, exactly as it is
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
     },
-    /// The names of all secrets, and who may read them
+    /// List the names of all secrets, and which plugins may read them
     List,
     /// Remove a secret
-    Remove { name: String },
+    Remove {
+        /// The secret's name
+        name: String,
+    },
 }
 
 const LIST: [Column; 3] = [("NAME", "name"), ("GRANTED TO", "granted_to"), ("UPDATED", "updated_at")];

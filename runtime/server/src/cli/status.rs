@@ -7,7 +7,7 @@ use super::client::{Remote, part};
 use super::job::told;
 use super::show::{self, Column};
 
-/// The server at a glance
+/// Show the server at a glance
 #[derive(Debug, Args)]
 pub struct Status {
     #[command(flatten)]
@@ -48,7 +48,7 @@ impl Status {
     }
 }
 
-/// External workers
+/// List, drain and resume external workers
 #[derive(Debug, Args)]
 pub struct Worker {
     #[command(subcommand)]
@@ -59,12 +59,18 @@ pub struct Worker {
 
 #[derive(Debug, Subcommand)]
 enum WorkerAction {
-    /// Those that have fetched since the server started
+    /// List the workers that have fetched jobs since the server started
     List,
-    /// Give one no more jobs; it finishes those it holds
-    Drain { id: String },
-    /// Give one jobs again
-    Resume { id: String },
+    /// Give a worker no more jobs; it finishes those it has
+    Drain(Which),
+    /// Give a worker jobs again
+    Resume(Which),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The worker's id
+    id: String,
 }
 
 const WORKERS: [Column; 6] = [
@@ -72,7 +78,7 @@ const WORKERS: [Column; 6] = [
     ("HOST", "hostname"),
     ("QUEUES", "queues"),
     ("LAST SEEN", "last_heartbeat"),
-    ("DRAINS", "draining"),
+    ("DRAINING", "draining"),
     ("JOBS", "jobs"),
 ];
 
@@ -80,8 +86,8 @@ impl Worker {
     pub fn run(self) -> anyhow::Result<()> {
         let (id, action) = match &self.action {
             WorkerAction::List => return self.list(),
-            WorkerAction::Drain { id } => (id, "drain"),
-            WorkerAction::Resume { id } => (id, "resume"),
+            WorkerAction::Drain(Which { id }) => (id, "drain"),
+            WorkerAction::Resume(Which { id }) => (id, "resume"),
         };
         told(&self.remote, &self.remote.post(&format!("/workers/{}/{action}", part(id)), &json!({}))?)
     }

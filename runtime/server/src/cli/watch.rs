@@ -82,7 +82,8 @@ pub fn exit_code(state: &str) -> Option<ExitCode> {
 }
 
 pub fn log_line(line: &Value) -> String {
-    format!("{:>6}  {}", line["level"].as_str().unwrap_or_default(), line["text"].as_str().unwrap_or_default())
+    let text = |field: &str| line[field].as_str().map(show::plain).unwrap_or_default();
+    format!("{:>6}  {}", text("level"), text("text"))
 }
 
 /// Where a watched job is shown: events as JSON lines, a bar on a terminal, or plain lines.
@@ -108,17 +109,17 @@ impl Screen {
             "log" => self.say(log_line(data)),
             "completed" => {
                 self.bar.finish_and_clear();
-                eprintln!("completed");
+                show::note("completed");
                 if !data["result"].is_null() {
                     show::json(&data["result"])?;
                 } else if data["result_omitted"] == true {
-                    eprintln!("the result is large; `windlass job get` shows it");
+                    show::note("the result is large; `windlass job get` shows it");
                 }
             }
             "dead" | "cancelled" => {
                 self.bar.finish_and_clear();
                 let why = data["error"].as_str().or(data["reason"].as_str()).unwrap_or_default();
-                eprintln!("{}: {why}", event.kind);
+                show::note(&format!("{}: {why}", event.kind));
             }
             "failed" => {
                 let why = data["error"].as_str().unwrap_or_default();
@@ -135,7 +136,7 @@ impl Screen {
     }
 
     pub fn say(&self, text: String) {
-        if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
+        if self.bar.is_hidden() { show::note(&text) } else { self.bar.println(show::plain(&text)) }
     }
 
     /// Leaves the terminal to others.
@@ -145,7 +146,7 @@ impl Screen {
 
     pub fn progress(&mut self, data: &Value) {
         let words: Vec<&str> = ["phase", "message"].iter().filter_map(|field| data[*field].as_str()).collect();
-        let message = words.join(": ");
+        let message = show::one_line(&words.join(": ")).into_owned();
         let (at, of) = match (data["percent"].as_f64(), data["current"].as_u64(), data["total"].as_u64()) {
             (Some(percent), _, _) => (percent.clamp(0.0, 100.0) as u64, 100),
             (None, Some(current), Some(total)) => (current.min(total), total),
@@ -154,7 +155,7 @@ impl Screen {
         if self.bar.is_hidden() {
             let share =
                 at.saturating_mul(100).checked_div(of).map_or_else(String::new, |share| format!("{share:>3}% "));
-            eprintln!("{share}{message}");
+            show::note(&format!("{share}{message}"));
             return;
         }
         if of > 0 {

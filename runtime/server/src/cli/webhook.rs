@@ -7,7 +7,7 @@ use super::client::{Remote, part};
 use super::job::told;
 use super::show::{self, Column};
 
-/// Have events sent to an address of yours
+/// Send events to addresses of your own
 #[derive(Debug, Args)]
 pub struct Webhook {
     #[command(subcommand)]
@@ -20,22 +20,26 @@ pub struct Webhook {
 enum Action {
     /// Send events to an address, from now on
     Add {
-        /// Such as https://example.com/hooks
+        /// Where to send them, such as https://example.com/hooks
+        #[arg(value_name = "URL")]
         address: String,
-        /// Which kinds, separated by commas, such as completed,dead [default: all]
-        #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+        /// Which types of events, separated by commas, such as completed,dead [default: all]
+        #[arg(long, value_name = "TYPES", value_delimiter = ',')]
         events: Vec<String>,
-        /// Sign what is sent with this
+        /// Sign every delivery with this secret
         #[arg(long, env = "WINDLASS_WEBHOOK_SECRET", hide_env_values = true)]
         secret: Option<String>,
-        /// How often a delivery that failed is tried again [default: 3]
+        /// How many times a failed delivery is retried [default: 3]
         #[arg(long, value_name = "N")]
         retry_limit: Option<u32>,
     },
-    /// All of them, and how they fare
+    /// List all webhooks with their deliveries and failures
     List,
-    /// Send no more to one
-    Remove { id: String },
+    /// Remove a webhook
+    Remove {
+        /// The webhook's id
+        id: String,
+    },
 }
 
 const LIST: [Column; 6] = [

@@ -52,7 +52,7 @@ pub struct Jobs {
 
 /// A plain list of jobs
 ///
-/// A plain list, newest first, without bodies and errors.
+/// Those that changed their state last come first; without bodies and errors. A search can sort otherwise.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = Jobs)))]
 pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
     let state = match query.state {

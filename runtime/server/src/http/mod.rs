@@ -66,6 +66,7 @@ use error::Error;
 pub use events::{Hub, event_json};
 pub use host::{AllowedHost, Hosts};
 use openapi::Routes;
+pub use search::{OrderWord, SortWord};
 pub use serve::{Bounds, serve};
 pub use workers::Workers;
 
@@ -105,6 +106,12 @@ pub fn door(parts: Parts, hosts: Hosts) -> Door {
     let (router, _) = routes().split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
     Door::new(router.with_state(Api(Arc::new(parts))), key, hosts)
+}
+
+/// The description of the API, for tests that hold something against it.
+#[cfg(test)]
+pub fn description() -> serde_json::Value {
+    routes().split().1
 }
 
 /// Everything the server answers. `Routes` takes no handler without its description.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_store::search::{Cursor, Found, Order, Page, Search, Sort};
@@ -19,9 +20,10 @@ use crate::limits;
 words!(OrderWord = Order { Asc, Desc });
 
 /// By what jobs are sorted. Those of the same value follow by their creation, those without a value come last.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum SortWord {
+#[value(rename_all = "snake_case")]
+pub enum SortWord {
     CreatedAt,
     StartedAt,
     CompletedAt,

@@ -21,6 +21,7 @@ mod plugins;
 mod rounds;
 mod run;
 mod running;
+mod same_words;
 mod schedules;
 mod search;
 mod secrets;

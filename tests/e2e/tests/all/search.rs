@@ -208,6 +208,6 @@ fn the_search_command_prints_ids_into_a_pipe_a_table_when_asked_and_json_for_pro
         serde_json::from_str(&out(&["search", "--state", "pending,scheduled", "--output", "json"])).expect("JSON");
     assert_eq!(json["total"], 6);
     let wrong = run(&server, &["search", "--state", "lost"]);
-    assert!(!wrong.status.success());
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("is not a state"));
+    assert_eq!(wrong.status.code(), Some(2), "a mistake in the command line");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("possible values: scheduled, pending"));
 }

@@ -122,7 +122,7 @@ fn swap(remote: &Remote, folder: &Path) {
     let result = Project::open(folder).and_then(|project| {
         let component = project.component();
         calm(|| build(&project, &component))?;
-        upload(remote, &project, &component, "swap=drain")
+        upload(remote, &project, &component, None, "swap=drain")
     });
     match result {
         Ok(plugin) => {

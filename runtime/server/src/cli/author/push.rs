@@ -10,18 +10,26 @@ use super::project::Project;
 use crate::cli::client::{Remote, part};
 use crate::cli::plugin;
 
-/// Builds and uploads a plugin's folder; gives what the server answers. `query` says how it takes over.
-pub fn push_folder(remote: &Remote, dir: &Path, query: &str) -> anyhow::Result<Value> {
+/// Builds and uploads a plugin's folder; gives what the server answers. `queues` are those it serves, where not what its manifest says;
+/// `query` says how it takes over.
+pub fn push_folder(remote: &Remote, dir: &Path, queues: Option<&str>, query: &str) -> anyhow::Result<Value> {
     let project = Project::open(dir)?;
     let component = project.component();
     build(&project, &component)?;
-    upload(remote, &project, &component, query)
+    upload(remote, &project, &component, queues, query)
 }
 
-pub fn upload(remote: &Remote, project: &Project, component: &Path, query: &str) -> anyhow::Result<Value> {
+pub fn upload(
+    remote: &Remote,
+    project: &Project,
+    component: &Path,
+    queues: Option<&str>,
+    query: &str,
+) -> anyhow::Result<Value> {
     let bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
     let path = project.folder.join("windlass.toml");
     let manifest = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let query = format!("queues={}&{query}", part(&project.queues().join(",")));
+    let own = project.queues().join(",");
+    let query = format!("queues={}&{query}", part(queues.unwrap_or(&own)));
     plugin::upload(remote, &project.name, &query, &bytes, Some(&manifest))
 }

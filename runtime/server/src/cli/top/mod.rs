@@ -19,10 +19,10 @@ use self::view::{Key, Snapshot, View};
 use super::client::{Remote, part};
 use super::show;
 
-/// Watch queues, running jobs, workers and plugins, live
+/// Show queues, running jobs, workers and plugins, live
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Seconds between two looks
+    /// How many seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1")]
     every: f64,
 

@@ -1,4 +1,4 @@
-//! The words for choices, in requests and answers.
+//! The words for choices, in requests, in answers and as values of flags: named once, so that they cannot differ.
 
 use windlass_core::flow::OnFailure;
 use windlass_core::{BackoffKind, Priority, Until, Within};
@@ -6,8 +6,11 @@ use windlass_core::{BackoffKind, Priority, Until, Within};
 /// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
 macro_rules! words {
     ($name:ident = $of:ident { $($variant:ident),+ $(,)? }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+        )]
         #[serde(rename_all = "lowercase")]
+        #[value(rename_all = "lower")]
         pub enum $name {
             $($variant),+
         }
