@@ -12,8 +12,8 @@ DATA ?= ./windlass-data
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder)
-	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh
+run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder, ARGS=--flags-of-serve)
+	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh $(ARGS)
 
 bench: ## measure everything with a release build (QUICK=1: a few minutes)
 	@scripts/bench.sh

@@ -14,7 +14,8 @@ export CARGO_TARGET_DIR="$ROOT/target/guests-native"
 
 each() {
     local manifest
-    for manifest in guest-sdk/rust/Cargo.toml guest-sdk/bindgen/Cargo.toml plugins/Cargo.toml tests/guests/rust/Cargo.toml; do
+    for manifest in guest-sdk/rust/Cargo.toml guest-sdk/bindgen/Cargo.toml plugins/Cargo.toml tests/guests/rust/Cargo.toml \
+        examples/checkpoint/Cargo.toml; do
         "$@" --manifest-path "$manifest"
     done
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts the server with the demo plugin and a few demo jobs, and stays until Ctrl-C. This is what `make run` runs.
 #
-# usage: scripts/run-demo.sh
+# usage: scripts/run-demo.sh [FLAG-OF-WINDLASS-SERVE...]
 #   LISTEN   the address to serve on   (default 127.0.0.1:7070)
 #   DATA     the data folder           (default ./windlass-data)
 # A second run on the same folder goes on where the first stopped: the plugin is uploaded again, which changes nothing, and a few
@@ -34,7 +34,7 @@ fi
 
 # Job control gives the server a process group of its own: Ctrl-C reaches only this script, which asks the server to stop once.
 set -m
-"$ROOT/target/debug/windlass" serve --listen "$LISTEN" --data "$DATA" &
+"$ROOT/target/debug/windlass" serve --listen "$LISTEN" --data "$DATA" "$@" &
 server=$!
 set +m
 

@@ -20,7 +20,7 @@ enum How {
     InForm,
 }
 
-const DOCUMENTS: [(&str, How); 14] = [
+const DOCUMENTS: [(&str, How); 15] = [
     ("README.md", How::OnAServer),
     ("CONTRIBUTING.md", How::InForm),
     ("docs/http-api.md", How::OnAServer),
@@ -29,6 +29,7 @@ const DOCUMENTS: [(&str, How); 14] = [
     ("docs/sandbox.md", How::InAFolder),
     ("docs/performance.md", How::InForm),
     ("docs/plugin-guide.md", How::Building),
+    ("examples/README.md", How::InForm),
     ("guest-sdk/c/README.md", How::InForm),
     ("guest-sdk/go/README.md", How::InForm),
     ("guest-sdk/js/README.md", How::InForm),
@@ -169,7 +170,8 @@ struct Worker(Child);
 impl Worker {
     fn start(command: &str, root: &Path) -> Worker {
         let mut shell = Command::new("bash");
-        shell.args(["-c", &format!("exec env {command}")]).current_dir(root).stderr(Stdio::null());
+        shell.args(["-c", &format!("exec env {command}")]).current_dir(root);
+        shell.stdout(Stdio::null()).stderr(Stdio::null());
         Worker(shell.spawn().expect("there is a bash"))
     }
 }

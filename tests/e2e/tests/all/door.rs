@@ -261,7 +261,8 @@ fn a_worker_of_a_hundred_lines_of_python_does_its_work() {
     let server = Server::start();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worker.py");
     let mut worker = Command::new("python3");
-    worker.args([script, "counting"]).env("WINDLASS_URL", server.url("")).stderr(Stdio::null());
+    worker.args([script, "counting"]).env("WINDLASS_URL", server.url(""));
+    worker.stdout(Stdio::null()).stderr(Stdio::null());
     let mut worker = worker.spawn().expect("there is a python3");
     let good = server.enqueue(&json!({"queue": "counting", "payload": {"to": 3}, "checkpoint": 1}));
     let bad = server.enqueue(&json!({"queue": "counting", "payload": {"fail": "no luck"}, "max_retries": 1}));

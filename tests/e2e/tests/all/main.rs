@@ -10,6 +10,7 @@ mod crash;
 mod dev;
 mod docs;
 mod door;
+mod examples;
 mod flows;
 mod hosts;
 mod joins;

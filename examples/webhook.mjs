@@ -1,0 +1,77 @@
+#!/usr/bin/env node
+// A webhook receiver that verifies signatures: it takes events that the server has signed, and refuses all others.
+//
+//     make run ARGS=--webhooks-private     # in one terminal: a server that may send to addresses of its own machine
+//     node examples/webhook.mjs            # in another
+//
+// The program listens on a free port, registers itself as a webhook, enqueues a job, and waits for its last event.
+// Then it sends itself a forged event, which must be refused, and deletes the webhook.
+//
+// WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+// Needs Node 20 or newer.
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { on, once } from 'node:events';
+import { createServer } from 'node:http';
+
+const url = (process.env.WINDLASS_URL || 'http://127.0.0.1:7070').replace(/\/+$/, '');
+const key = process.env.WINDLASS_API_KEY;
+const secret = randomBytes(24).toString('hex'); // in production: from your configuration, the same at each start
+
+async function call(method, path, body) {
+    const headers = { 'content-type': 'application/json', ...(key && { 'x-api-key': key }) };
+    const answer = await fetch(`${url}/api/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return text ? JSON.parse(text) : undefined;
+}
+
+/** Whether the server has signed these bytes. They are checked as they came, before parsing, and in constant time. */
+function isGenuine(headers, bytes) {
+    const signature = Buffer.from(headers['x-windlass-signature'] ?? '');
+    const expected = Buffer.from(`sha256=${createHmac('sha256', secret).update(bytes).digest('hex')}`);
+    return signature.length === expected.length && timingSafeEqual(signature, expected);
+}
+
+const seen = new Set(); // deliveries; in production: kept, for a delivery whose answer was lost is sent again
+const receiver = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    if (!isGenuine(request.headers, bytes)) return response.writeHead(401).end();
+    response.writeHead(204).end(); // anything but a 2xx makes the server try again
+    const delivery = request.headers['x-windlass-delivery'];
+    if (!seen.has(delivery)) receiver.emit('delivery', JSON.parse(bytes));
+    seen.add(delivery);
+});
+
+async function main() {
+    await once(receiver.listen(0, '127.0.0.1'), 'listening');
+    const here = `http://127.0.0.1:${receiver.address().port}/events`;
+    const hook = await call('POST', '/webhooks', { url: here, events: ['completed', 'dead'], secret });
+    try {
+        const deliveries = on(receiver, 'delivery', { signal: AbortSignal.timeout(60_000) });
+        const { job_id } = await call('POST', '/enqueue', { queue: 'demo.digest', payload: { text: 'hello' } });
+        let state;
+        for await (const [event] of deliveries) {
+            console.log(`verified: ${event.job_id} is ${event.type}`); // other jobs may end meanwhile
+            if (event.job_id === job_id) {
+                state = event.type;
+                break;
+            }
+        }
+        const forged = await fetch(here, { method: 'POST', body: JSON.stringify({ type: 'completed', job_id }) });
+        console.log(`forged: refused with ${forged.status}`);
+        console.log(`${job_id}: ${state}`);
+        process.exitCode = forged.status === 401 && state === 'completed' ? 0 : 1;
+    } finally {
+        await call('DELETE', `/webhooks/${hook.id}`);
+    }
+}
+
+main()
+    .catch((error) => {
+        const unreachable = `There is no server at ${url}. Start one with \`make run\`, or set WINDLASS_URL.`;
+        console.error(error.message === 'fetch failed' ? unreachable : error.message);
+        process.exitCode = 1;
+    })
+    .finally(() => receiver.close());
