@@ -96,6 +96,10 @@ impl Screen {
     pub fn new(json: bool) -> Screen {
         let bar =
             if json || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        // Until a job says how far it is of how much, there is no bar to draw; indicatif's own style would show one of 0/0.
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
         Screen { json, bar }
     }
 

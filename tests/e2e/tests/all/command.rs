@@ -334,3 +334,19 @@ fn webhooks_workers_and_the_dashboard_are_at_hand() {
     let (_, said) = fails(&server, &["top"]);
     assert!(said.contains("--output json"), "no terminal, and it says what to do: {said}");
 }
+
+#[test]
+fn on_a_terminal_a_watched_job_shows_a_bar_once_it_reports_progress() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let payload = r#"{"generate_mb": 3, "pause_ms": 200}"#;
+    let line = format!("{:?} enqueue digest '{payload}' --watch", windlass().get_program());
+    let mut command = std::process::Command::new("script");
+    command.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
+    command.env("WINDLASS_URL", server.url("")).stdin(Stdio::null());
+    let output = command.output().expect("the program `script`");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("[=") && shown.contains("% hash: step 2 of 3"), "{shown}");
+    assert!(!shown.contains("0/0"), "a bar of nothing: {shown}");
+}
