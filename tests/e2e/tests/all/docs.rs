@@ -269,3 +269,16 @@ fn the_commands_of_the_plugin_guide_work() {
     }
     assert_eq!(languages, 6, "the guide walks every language");
 }
+
+/// `make recording` makes it again.
+#[test]
+fn the_recording_is_small_and_shows_a_job_that_survived_a_kill() {
+    let picture = std::fs::read_to_string(root().join("docs/demo.svg")).expect("docs/demo.svg");
+    assert!(picture.len() < 150_000, "{} bytes", picture.len());
+    for absent in ["<script", "<foreignObject", "href=", "url(", "/home/", "/root/", "/tmp/"] {
+        assert!(!picture.contains(absent), "{absent} has no place in it");
+    }
+    for shown in ["kill -9", "Killed", "the server stopped while this attempt ran", "step 24 of 24"] {
+        assert!(picture.contains(shown), "{shown:?} is not in it");
+    }
+}
