@@ -34,6 +34,7 @@ host_tests() {
 
 stage "tools" scripts/host-tools.sh
 stage "format" check_format
+stage "licences, bans and sources" scripts/deny.sh
 stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
