@@ -19,6 +19,9 @@ pub enum Error {
     /// The disk failed in the middle: the command may have been stored, or not.
     #[error("the store failed while writing: {why}; whether this was stored is not known")]
     Unknown { why: String },
+    /// The search cannot be carried out by this machine now: nothing is wrong with what was asked.
+    #[error("the search cannot be run now: {why}; try again in a moment")]
+    NoSearch { why: String },
     /// A stored record cannot be read.
     #[error("a stored record is damaged: {what}")]
     Damaged { what: String },

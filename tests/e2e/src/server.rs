@@ -100,6 +100,11 @@ impl Server {
         &self.data
     }
 
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// All that the server has said so far.
     pub fn said(&self) -> String {
         self.said.lock().expect("the reader does not panic").clone()

@@ -255,6 +255,7 @@ impl LastWord {
             Error::Overloaded { .. }
             | Error::Unavailable { .. }
             | Error::Unknown { .. }
+            | Error::NoSearch { .. }
             | Error::Damaged { .. }
             | Error::Closed => {
                 error!(%job, "the end of an attempt was not stored: {refused}");

@@ -86,7 +86,7 @@ impl Drop for Patience<'_> {
 pub(super) fn may_pass(error: &Error) -> bool {
     match error {
         Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } => true,
-        Error::Refused(_) | Error::Damaged { .. } | Error::Closed => false,
+        Error::Refused(_) | Error::NoSearch { .. } | Error::Damaged { .. } | Error::Closed => false,
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn host_error(error: Error) -> HostError {
         Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } | Error::Closed => {
             HostError::Interrupted(error.to_string())
         }
-        Error::Refused(_) | Error::Damaged { .. } => HostError::Unavailable(error.to_string()),
+        Error::Refused(_) | Error::NoSearch { .. } | Error::Damaged { .. } => HostError::Unavailable(error.to_string()),
     }
 }
 
@@ -106,6 +106,7 @@ pub(super) fn pause_after(error: &Error) -> Duration {
         Error::Refused(_)
         | Error::Unavailable { .. }
         | Error::Unknown { .. }
+        | Error::NoSearch { .. }
         | Error::Damaged { .. }
         | Error::Closed => limits::STORE_RETRY,
     }

@@ -199,6 +199,9 @@ impl From<windlass_store::Error> for Error {
             Store::Unavailable { .. } => {
                 Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
             }
+            Store::NoSearch { .. } => {
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "SEARCH_UNAVAILABLE", error.to_string())
+            }
             // It may have been stored, so this cannot be a 503, after which clients send it again.
             Store::Unknown { .. } => Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_FAILED", error.to_string()),
             Store::Damaged { .. } => Error::internal(error),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::flow::Chain;
 use windlass_core::{JobId, Name, State};
-use windlass_store::search::{Filter, Sieve, Span};
+use windlass_store::search::{Filter, Sieve, SieveError, Span};
 
 use super::error::{Error, Result};
 use super::wire::{JobIdText, Moment, NameText, PriorityWord, StateWord};
@@ -114,7 +114,8 @@ impl JobFilter {
         let sieve = match text("payload_jq", self.payload_jq)? {
             Some(code) => match Jq::checked(code).await {
                 Ok(jq) => Some(Arc::new(jq) as Arc<dyn Sieve>),
-                Err(why) => return Err(Error::field("payload_jq", why)),
+                Err(SieveError::Filter(why)) => return Err(Error::field("payload_jq", why)),
+                Err(SieveError::Host(why)) => return Err(windlass_store::Error::NoSearch { why }.into()),
             },
             None => None,
         };

@@ -43,14 +43,14 @@ impl fmt::Debug for Jq {
 impl Jq {
     /// Checks a filter when its turn has come. It waits for a child process, on a thread that may wait.
     pub async fn checked(filter: String) -> Result<Jq, SieveError> {
-        let stopping = || SieveError("the server is stopping".into());
-        let turn = TURNS.acquire().await.map_err(|_| stopping())?;
-        tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|_| stopping())?
+        let failed = |error: &dyn fmt::Display| SieveError::Host(format!("the filter was not checked: {error}"));
+        let turn = TURNS.acquire().await.map_err(|error| failed(&error))?;
+        tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|error| failed(&error))?
     }
 
     fn new(filter: &str, turn: SemaphorePermit<'static>) -> Result<Jq, SieveError> {
         let watched = Arc::new(Watched::default());
-        watch(Arc::downgrade(&watched));
+        watch(Arc::downgrade(&watched)).map_err(no_process)?;
         let (process, needles) = Process::start(filter, &watched)?;
         Ok(Jq { filter: filter.to_owned(), needles, first: Mutex::new(Some(process)), watched, _turn: turn })
     }
@@ -117,8 +117,9 @@ impl Watch {
 }
 
 /// Ends children that take too long, until nobody wants them any more.
-fn watch(watched: Weak<Watched>) {
-    std::thread::spawn(move || {
+fn watch(watched: Weak<Watched>) -> std::io::Result<()> {
+    let watcher = std::thread::Builder::new().name("windlass-jq".into());
+    let watching = watcher.spawn(move || {
         while let Some(watched) = watched.upgrade() {
             for watch in lock(&watched.0).iter() {
                 if watch.takes_too_long() {
@@ -130,6 +131,12 @@ fn watch(watched: Weak<Watched>) {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
+    watching.map(drop)
+}
+
+/// This machine has no process, thread, memory or descriptor left for a search: no fault of the filter.
+fn no_process(error: std::io::Error) -> SieveError {
+    SieveError::Host(format!("a process for the jq filter cannot be started: {error}"))
 }
 
 /// What fits into a pipe at once.
@@ -144,10 +151,10 @@ struct Process {
 
 impl Process {
     fn start(filter: &str, watched: &Watched) -> Result<(Process, Vec<Vec<u8>>), SieveError> {
-        let broken = |error: std::io::Error| SieveError(format!("jq cannot be run here: {error}"));
         // The file may have been replaced since we started; the running program is still itself.
         let program = std::path::Path::new("/proc/self/exe");
-        let program = if program.exists() { program.to_owned() } else { std::env::current_exe().map_err(broken)? };
+        let program =
+            if program.exists() { program.to_owned() } else { std::env::current_exe().map_err(no_process)? };
         let mut child = Command::new(program)
             .arg("jq-child")
             .env_clear()
@@ -156,9 +163,9 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(broken)?;
+            .map_err(no_process)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(SieveError("jq cannot be run here: it has no pipes".into()));
+            return Err(SieveError::Host("the process for the jq filter has no pipes".into()));
         };
         let (busy, born) = (Mutex::new(None), Instant::now());
         let watch = Arc::new(Watch { child: Mutex::new(child), busy, born, late: Default::default() });
@@ -166,7 +173,7 @@ impl Process {
         let mut process =
             Process { watch, input: BufWriter::with_capacity(PIPE, input), output: BufReader::new(output) };
         let checked = process.ask(|input| wire::write_filter(input, filter), wire::read_checked)?;
-        let needles = checked.map_err(SieveError)?;
+        let needles = checked.map_err(SieveError::Filter)?;
         Ok((process, needles))
     }
 
@@ -185,9 +192,17 @@ impl Process {
     fn why_it_ended(&self) -> SieveError {
         if self.watch.late.load(std::sync::atomic::Ordering::Relaxed) {
             let most = limits::JQ_TIME.as_secs();
-            return SieveError(format!("the filter took longer than {most} s on a few payloads, and was stopped"));
+            return SieveError::Filter(format!(
+                "the filter took longer than {most} s on a few payloads, and was stopped"
+            ));
         }
-        SieveError("the filter needs more memory or goes deeper than it may, and was stopped".into())
+        // Out of memory or stack it ends by a signal. One that ends by itself did not get so far as to run the filter.
+        match lock(&self.watch.child).wait() {
+            Ok(status) if status.code().is_some() => {
+                SieveError::Host(format!("the process for the jq filter ended too early ({status})"))
+            }
+            _ => SieveError::Filter("the filter needs more memory or goes deeper than it may, and was stopped".into()),
+        }
     }
 }
 

@@ -105,7 +105,13 @@ impl Payloads {
     }
 }
 
-/// The test itself failed: it took too long, or too much memory.
+/// The test itself failed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SieveError(pub String);
+pub enum SieveError {
+    /// It is wrong, or took too long or too much memory: whoever wrote it can change it.
+    #[error("{0}")]
+    Filter(String),
+    /// This machine could not run it: no process, descriptor or memory was left.
+    #[error("{0}")]
+    Host(String),
+}

@@ -1,6 +1,6 @@
 //! Finding jobs: every filter, every order, page by page, and filters that mean no good.
 
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use windlass_e2e::{Client, Server, windlass};
@@ -210,4 +210,25 @@ fn the_search_command_prints_ids_into_a_pipe_a_table_when_asked_and_json_for_pro
     let wrong = run(&server, &["search", "--state", "lost"]);
     assert_eq!(wrong.status.code(), Some(2), "a mistake in the command line");
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("possible values: scheduled, pending"));
+}
+
+#[test]
+fn a_machine_that_has_no_descriptors_left_for_jq_says_so_and_does_not_blame_the_filter() {
+    let server = Server::start();
+    server.enqueue(&json!({"queue": "q", "payload": {"n": 7}}));
+    let ask = || server.post("/api/v1/jobs/search", &json!({"payload_jq": ".n == 7"}));
+    assert_eq!(ask().body["total"], 1);
+    // What is open stays open, the connection of our client among it; nothing more can be opened.
+    let limit = |files: &str| {
+        let set =
+            Command::new("prlimit").args(["--pid", &server.id().to_string(), &format!("--nofile={files}:")]).status();
+        assert!(set.expect("there is a prlimit").success());
+    };
+    limit("3");
+    let refused = ask();
+    limit("1024");
+    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("SEARCH_UNAVAILABLE")), "{refused:?}");
+    let why = refused.body["error"].as_str().unwrap_or_default();
+    assert!(why.contains("files") && !why.contains("payload_jq"), "{why}");
+    assert_eq!(ask().body["total"], 1, "and it works again");
 }

@@ -73,7 +73,8 @@ impl From<Failed> for Error {
     fn from(failed: Failed) -> Error {
         match failed {
             Failed::Disk(error) => error.into(),
-            Failed::Sieve(error) => Refusal::invalid("payload_jq", error.to_string()).into(),
+            Failed::Sieve(SieveError::Filter(why)) => Refusal::invalid("payload_jq", why).into(),
+            Failed::Sieve(SieveError::Host(why)) => Error::NoSearch { why },
             Failed::TooLong => Refusal::invalid(
                 "filter",
                 format!(

@@ -6,8 +6,8 @@ use windlass_core::{
     Body, BodyKind, Command, Failure, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique, Until, Usage,
     Within, Word,
 };
-use windlass_store::Store;
 use windlass_store::search::{Filter, Order, Payloads, Place, Search, Sieve, SieveError, Sift, Sort, Span};
+use windlass_store::{Error, Store};
 
 use super::house::{House, cancel, done, job, queue, secs};
 use crate::rng::Rng;
@@ -284,21 +284,36 @@ async fn pages_stay_right_while_jobs_come_and_go() {
     assert_eq!(found, old, "each of the old ones once, none of the new");
 }
 
-#[tokio::test]
-async fn a_sieve_that_fails_is_the_askers_fault_and_says_why() {
-    #[derive(Debug)]
-    struct Broken;
-    impl Sieve for Broken {
-        fn needles(&self) -> &[Vec<u8>] {
-            &[]
-        }
-        fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
-            Err(SieveError("it took too long".into()))
-        }
+/// A sieve that never works.
+#[derive(Debug)]
+struct Broken(SieveError);
+
+impl Sieve for Broken {
+    fn needles(&self) -> &[Vec<u8>] {
+        &[]
     }
+
+    fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
+        Err(self.0.clone())
+    }
+}
+
+/// What a search with such a sieve ends with.
+async fn broken(why: SieveError) -> Error {
     let house = House::new();
     house.put(NewJob { payload: Some(Body::Inline("{}".into())), ..job("mail") }).await;
-    let search = Search { sieve: Some(std::sync::Arc::new(Broken)), ..Search::of(Filter::default(), 5) };
-    let error = house.store.search(search).await.expect_err("it cannot be").to_string();
-    assert!(error.contains("it took too long"), "{error}");
+    let search = Search { sieve: Some(std::sync::Arc::new(Broken(why))), ..Search::of(Filter::default(), 5) };
+    house.store.search(search).await.expect_err("it cannot be")
+}
+
+#[tokio::test]
+async fn a_sieve_that_fails_is_the_askers_fault_and_says_why() {
+    let error = broken(SieveError::Filter("it took too long".into())).await;
+    assert!(matches!(error, Error::Refused(_)) && error.to_string().contains("it took too long"), "{error}");
+}
+
+#[tokio::test]
+async fn a_sieve_that_this_machine_cannot_run_is_nobodys_fault() {
+    let error = broken(SieveError::Host("no process".into())).await;
+    assert!(matches!(error, Error::NoSearch { .. }) && error.to_string().contains("no process"), "{error}");
 }
