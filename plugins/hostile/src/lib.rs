@@ -115,6 +115,11 @@ pub enum Attempt {
     },
     /// Note things until it is refused.
     RecordFlood,
+    /// Save a checkpoint and spawn a child, both of them JSON that is nested so deep. The child is for later.
+    Deep {
+        levels: usize,
+        queue: String,
+    },
     /// How many jobs this very instance has served.
     Served,
     /// Trap instead of returning.
@@ -210,6 +215,11 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::RecordFlood => loop {
             ctx.record("key", &"value")?;
         },
+        Attempt::Deep { levels, queue } => {
+            let nested = format!("{}1{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+            ctx.checkpoint_raw(nested.clone())?;
+            ctx.spawn(Child::raw(queue, nested).delay(Duration::from_secs(3_600))).map(|ordinal| ordinal.to_string())
+        }
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
     }

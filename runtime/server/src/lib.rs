@@ -15,6 +15,7 @@ mod figures;
 mod files;
 mod http;
 mod jq;
+mod json;
 mod kit;
 mod limits;
 mod registry;

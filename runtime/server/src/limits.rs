@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const BODY: usize = 16 * 1024 * 1024;
 /// The largest `--max-body`: a body is held in memory while it is read.
 pub const BODY_MOST: usize = 1024 * 1024 * 1024;
+/// How deep the JSON of a request may be nested, and of a body that an answer shows as JSON. Answers put a few levels around it,
+/// and many readers of JSON stop at 128, this command among them.
+pub const JSON_DEPTH: usize = 100;
 /// The largest component that can be uploaded.
 pub const COMPONENT: usize = 64 * 1024 * 1024;
 /// How much of a refused body is read and thrown away, so that the client gets to read the refusal.
@@ -88,6 +91,9 @@ pub const JQ_TIME: Duration = Duration::from_secs(2);
 pub const JQ_WALL: Duration = Duration::from_secs(20);
 pub const JQ_CPU: Duration = Duration::from_secs(60);
 pub const JQ_MEMORY: u64 = 1024 * 1024 * 1024;
+/// How deep a payload may be nested to be read by a jq filter; a deeper one passes none. More than requests may bring: others are
+/// made by handlers, or older than that limit.
+pub const JQ_DEPTH: usize = 1_000;
 /// Searches by jq at once; each has up to two children. The others wait.
 pub const JQ_FILTERS: usize = 8;
 /// What a jq filter may yield for one payload before it counts as yielding nothing.

@@ -21,6 +21,7 @@ use super::read::Body;
 use super::records::{self, MarkBody, RecordBody};
 use super::settle::word;
 use super::wire::Rfc3339;
+use crate::json::is_deeper;
 use crate::limits;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -158,10 +159,13 @@ fn beats(jobs: &RawValue) -> Result<Vec<(String, Beat<'_>)>> {
     named.collect()
 }
 
-/// JSON text that was sent inside a string is that JSON; any other value is itself.
+/// JSON text that was sent inside a string is that JSON, unless it is nested too deep; any other value is itself.
 fn unquoted(raw: &RawValue) -> Bytes {
     let text: Option<String> = serde_json::from_str(raw.get()).ok();
-    match text.filter(|text| serde_json::from_str::<&RawValue>(text).is_ok()) {
+    let is_json = |text: &String| {
+        !is_deeper(text.as_bytes(), limits::JSON_DEPTH) && serde_json::from_str::<&RawValue>(text).is_ok()
+    };
+    match text.filter(is_json) {
         Some(inner) => Bytes::from(inner),
         None => Bytes::copy_from_slice(raw.get().as_bytes()),
     }
@@ -216,6 +220,8 @@ mod tests {
         assert_eq!(unquoted(&raw(r#""step 7""#)), r#""step 7""#);
         assert_eq!(unquoted(&raw(r#""{\"step\": 7}""#)), r#"{"step": 7}"#);
         assert_eq!(unquoted(&raw(r#"{"step": 7}"#)), r#"{"step": 7}"#);
+        let deep = format!("\"{}{}\"", "[".repeat(1_000), "]".repeat(1_000));
+        assert_eq!(unquoted(&raw(&deep)), deep);
         assert_eq!(progress(&raw(r#""half way""#)).message.as_deref(), Some("half way"));
     }
 

@@ -67,6 +67,7 @@ pub async fn webhook(
         };
         tags.push((key.to_owned(), value.to_owned()));
     }
+    body.check_depth()?;
     let bytes = body.bytes();
     let payload = match bytes.trim_ascii() {
         [] => Bytes::from_static(b"{}"),

@@ -16,6 +16,7 @@ use windlass_core::{JobId, Name};
 
 use super::Api;
 use super::error::{Error, Result};
+use crate::json::is_deeper;
 use crate::limits;
 
 /// A whole request body, within `--max-body`.
@@ -36,6 +37,11 @@ impl Body {
 
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         parse(&self.0)
+    }
+
+    /// Refuses JSON that would break those who read it later.
+    pub fn check_depth(&self) -> Result<()> {
+        check_depth(&self.0)
     }
 
     /// For requests whose body may be left out.
@@ -117,8 +123,17 @@ async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Byte
 
 /// JSON as `T`. What is not JSON at all is told apart from JSON that does not fit, and the latter names the field.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    check_depth(bytes)?;
     // The path is only looked for when there is an error to name.
     serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, &error))
+}
+
+fn check_depth(bytes: &[u8]) -> Result<()> {
+    let most = limits::JSON_DEPTH;
+    if !is_deeper(bytes, most) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the body is nested deeper than {most} levels of objects and lists; make it flatter")))
 }
 
 fn explain<'a, T: Deserialize<'a>>(bytes: &'a [u8], error: &serde_json::Error) -> Error {

@@ -11,6 +11,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use windlass_store::thread::leave_to_all_others;
 
 use super::{needles, wire};
+use crate::json::is_deeper;
 use crate::limits;
 
 type Data = JustLut<Val>;
@@ -53,6 +54,10 @@ fn bound() {
 
 /// Whether the filter yields anything but `false`, `null` and errors.
 fn passes(filter: &Filter<Data>, payload: &[u8]) -> bool {
+    // It is read by a function that calls itself for every level, and would take the whole child with it.
+    if is_deeper(payload, limits::JQ_DEPTH) {
+        return false;
+    }
     let Ok(value) = read::parse_single(payload) else { return false };
     let context = Ctx::<Data>::new(&filter.lut, Vars::new([]));
     let outputs = filter.id.run((context, value)).take(limits::JQ_OUTPUTS);
@@ -118,6 +123,18 @@ mod tests {
         ] {
             let filter = compile(code).unwrap_or_else(|error| panic!("{code}: {error}"));
             assert_eq!(passes(&filter, payload.as_bytes()), expected, "{code} on {payload}");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_nested_too_deep_passes_nothing_and_breaks_nothing() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
+        for code in [".", "[..] | length", "tojson", "walk(.)"] {
+            let filter = compile(code).unwrap_or_else(|error| panic!("{code}: {error}"));
+            assert!(passes(&filter, &nested(100)), "{code}");
+            for depth in [limits::JQ_DEPTH + 1, 200_000] {
+                assert!(!passes(&filter, &nested(depth)), "{code}");
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`. Of a checkpoint
-//! that holds a secret, only its length: `{"$sealed": 512}`.
+//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`, JSON that is nested
+//! too deep for most readers among it. Of a checkpoint that holds a secret, only its length: `{"$sealed": 512}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,6 +7,8 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::json::is_deeper;
+use crate::limits;
 use crate::secrets::sealed_len;
 
 /// Bytes of a body, as an answer shows them.
@@ -15,7 +17,9 @@ pub struct Shown(pub Bytes);
 
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(json) = serde_json::from_slice::<&RawValue>(&self.0) {
+        if !is_deeper(&self.0, limits::JSON_DEPTH)
+            && let Ok(json) = serde_json::from_slice::<&RawValue>(&self.0)
+        {
             return json.serialize(serializer);
         }
         #[derive(Serialize)]
@@ -47,5 +51,15 @@ mod tests {
         check(b"plain text", "{\"$base64\":\"cGxhaW4gdGV4dA==\"}");
         check(b"\xff\x00", "{\"$base64\":\"/wA=\"}");
         check(b"", "{\"$base64\":\"\"}");
+    }
+
+    #[test]
+    fn json_that_would_break_its_readers_is_shown_in_base64() {
+        let nested = |depth: usize| Bytes::from(format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+        let shown = |depth: usize| serde_json::to_string(&Shown(nested(depth))).expect("it is shown");
+        assert_eq!(shown(limits::JSON_DEPTH).as_bytes(), nested(limits::JSON_DEPTH));
+        for depth in [limits::JSON_DEPTH + 1, 200_000] {
+            assert!(shown(depth).starts_with("{\"$base64\":"));
+        }
     }
 }
