@@ -69,7 +69,8 @@ impl App {
         let files = files::raise();
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
-        let store = Store::open(options, Arc::clone(&clock) as Arc<dyn windlass_store::Clock>)?;
+        let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
+        let store = Store::open_without(options, time, config.accept_missing_commits)?;
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor::Config {
             max_component_bytes: limits::COMPONENT,

@@ -29,6 +29,7 @@ pub struct Config {
     pub insecure: bool,
     pub max_fetches: usize,
     pub webhooks_private: bool,
+    pub accept_missing_commits: u64,
 }
 
 /// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
@@ -91,6 +92,11 @@ pub struct Layer {
     /// Serve other machines without a key: whoever reaches the port may do everything
     #[arg(long)]
     pub insecure: bool,
+
+    /// Open a damaged store that lacks exactly N acknowledged commits, and lose them for good; read docs/operating.md first
+    #[arg(long, value_name = "N")]
+    #[serde(skip)]
+    pub accept_missing_commits: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -146,6 +152,8 @@ impl Config {
             insecure: flags.insecure || file.insecure,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
+            // Never from a file: it is said once, for the damage that was looked at.
+            accept_missing_commits: flags.accept_missing_commits.unwrap_or(0),
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });
         if !(1..=limits::BODY_MOST).contains(&config.max_body) {

@@ -13,8 +13,8 @@ pub enum Error {
     /// Too many commands are waiting: nothing was done, try again.
     #[error("overloaded: too many commands are waiting; try again in {} ms", retry_after.as_millis())]
     Overloaded { retry_after: Duration },
-    /// The disk does not take writes: nothing was done.
-    #[error("the store cannot write: {why}; nothing was done")]
+    /// The disk does not take writes, or the folder cannot be read: nothing was done.
+    #[error("the store is not available: {why}; nothing was done")]
     Unavailable { why: String },
     /// The disk failed in the middle: the command may have been stored, or not.
     #[error("the store failed while writing: {why}; whether this was stored is not known")]

@@ -50,6 +50,12 @@ pub const WITNESS_EVERY: Duration = Duration::from_secs(1);
 pub const COMMIT_STUCK: Duration = Duration::from_secs(10);
 /// How often a store that could not write looks whether it can again.
 pub const REOPEN_EVERY: Duration = Duration::from_secs(1);
+/// How much room the disk must have before such a store is reopened: as much as a large commit takes.
+pub const ROOM_TO_WRITE: usize = GROUP_BYTES;
+/// How long a reopen waits for reads that are under way; after that it is tried again later.
+pub const READERS_LEAVE: Duration = Duration::from_secs(1);
+/// How long a read waits for a database that is being reopened.
+pub const READ_WAITS: Duration = Duration::from_secs(10);
 
 /// A search that looks at no more jobs than this is answered on the spot.
 pub const QUICK_ROWS: u64 = 5_000;

@@ -52,7 +52,12 @@ pub enum Store {
 impl Store {
     /// Opens or makes the data folder, recovers what is in it, and starts the engine.
     pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
-        Embedded::open(options, clock).map(Store::Embedded)
+        Store::open_without(options, clock, 0)
+    }
+
+    /// The same, for a folder that lacks exactly so many acknowledged commits, when the operator has given them up.
+    pub fn open_without(options: Options, clock: Arc<dyn Clock>, lost: u64) -> Result<Store, OpenError> {
+        Embedded::open(options, clock, lost).map(Store::Embedded)
     }
 
     /// Stops the engine after what it has been given, and waits for it.
@@ -62,11 +67,18 @@ impl Store {
         }
     }
 
+    /// Why the store takes no writes: from the first commit that failed until one has succeeded. None while all is well.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Store::Embedded(embedded) => embedded.trouble(),
+        }
+    }
+
     /// The same store, of which everything is read as it is at this moment: for an answer that is put together from several
     /// reads. Not to be kept, because what it sees cannot be cleared away.
     pub fn frozen(&self) -> Result<Store, Error> {
         match self {
-            Store::Embedded(embedded) => embedded.frozen().map(Store::Embedded),
+            Store::Embedded(embedded) => Ok(Store::Embedded(embedded.frozen())),
         }
     }
 

@@ -113,6 +113,12 @@ impl Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
     }
 
+    /// The server lives, and cannot take work now.
+    pub fn not_ready(why: impl std::fmt::Display) -> Error {
+        let message = format!("the server takes no writes: {why}");
+        Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", message)
+    }
+
     /// Ours, not the client's: the details go to the log.
     pub fn internal(details: impl std::fmt::Display) -> Error {
         error!("a request failed inside the server: {details}");

@@ -17,14 +17,17 @@ pub async fn health(State(api): State<Api>) -> Result<Json<Status>> {
 
 /// Whether the server can take work
 ///
-/// Whether it can take work: it is not stopping, and its store can be read.
+/// Whether it can take work: it is not stopping, and its store takes writes. Not ready (503) from the first commit that failed, or
+/// from the moment the data folder went away, until a commit succeeded again; `error` says why.
 #[utoipa::path(get, path = "/readyz", tag = "system", responses((status = 200, body = Status)))]
 pub async fn ready(State(api): State<Api>) -> Result<Json<Status>> {
     if api.shutdown.is_requested() {
         return Err(Error::stopping());
     }
-    api.store.event_bounds().await?;
-    Ok(status("ready"))
+    match api.store.trouble() {
+        Some(why) => Err(Error::not_ready(why)),
+        None => Ok(status("ready")),
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]

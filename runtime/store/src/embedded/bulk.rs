@@ -130,7 +130,7 @@ impl Embedded {
         let mut states = Vec::new();
         states.extend(wanted.failed.then_some(State::Dead));
         states.extend(wanted.cancelled.then_some(State::Cancelled));
-        let (view, of) = (self.view()?, states.clone());
+        let (view, of) = (self.view().await?, states.clone());
         let id = known_queue(&view, &queue)?;
         let jobs = super::on_a_thread_of_its_own(move || {
             let mut jobs = Vec::new();
@@ -158,7 +158,7 @@ impl Embedded {
     }
 
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
-        Ok(super::read::row(&self.view()?, Space::Bulks, &keys::bulk(id))?)
+        Ok(super::read::row(&self.view().await?, Space::Bulks, &keys::bulk(id))?)
     }
 
     pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
@@ -214,7 +214,8 @@ impl Driver {
     /// The oldest operation that is not over. A store that cannot be read now is asked again.
     fn next(&self) -> Option<Bulk> {
         loop {
-            let rows = self.store().ok()?.view().and_then(|view| Ok(super::read::rows::<Bulk>(&view, Space::Bulks)?));
+            let disk = self.store().ok()?.inner.shared.now();
+            let rows = disk.and_then(|disk| Ok(super::read::rows::<Bulk>(&disk.view(), Space::Bulks)?));
             match rows {
                 Ok(bulks) => return bulks.into_iter().find(|bulk| !bulk.status.is_over()),
                 Err(Error::Closed) => return None,

@@ -189,8 +189,18 @@ pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DiskError {
+    /// The system refused a read.
     #[error("{0}")]
     Io(String),
+    /// A commit failed: whether it was written is not known.
+    #[error("{0}")]
+    Commit(String),
+    /// The data folder is no longer the one that was opened: nothing was written.
+    #[error("{0}")]
+    Gone(String),
+    /// A file of the database does not hold what was written to it.
+    #[error("{what}")]
+    Damaged { what: String },
     #[error("a record in `{space}` cannot be read: {why}", space = space.name())]
     Record { space: Space, why: String },
 }

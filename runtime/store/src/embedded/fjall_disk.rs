@@ -8,6 +8,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 use rustix::process::{Resource, getrlimit};
 
 use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
+use super::folder;
 use crate::{Durability, limits};
 
 const MIB: u64 = 1024 * 1024;
@@ -32,13 +33,23 @@ impl FjallDisk {
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
 
+    /// The same for a database that was open before: nothing of it is created.
+    pub fn reopen(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let db = Database::recover(config(dir))?;
+            if !Space::ALL.into_iter().all(|space| db.keyspace_exists(space.name())) {
+                return Err(fjall::Error::Unrecoverable);
+            }
+            FjallDisk::of(db, durability)
+        }));
+        opened.unwrap_or(Err(fjall::Error::Unrecoverable))
+    }
+
     fn open_unguarded(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
-        let db = Database::builder(dir)
-            .cache_size(CACHE)
-            .max_journaling_size(JOURNAL)
-            .worker_threads(WORKERS)
-            .max_cached_files(Some(open_tables()))
-            .open()?;
+        FjallDisk::of(Database::open(config(dir))?, durability)
+    }
+
+    fn of(db: Database, durability: Durability) -> Result<FjallDisk, fjall::Error> {
         let mut spaces = Vec::with_capacity(Space::ALL.len());
         for space in Space::ALL {
             spaces.push(db.keyspace(space.name(), || options(space))?);
@@ -50,6 +61,16 @@ impl FjallDisk {
         Ok(FjallDisk { db, spaces: spaces.into(), persist })
     }
 
+    /// Whether it takes writes. After one that failed, also in the background, fjall takes none until it is reopened.
+    pub fn takes_writes(&self) -> Result<(), DiskError> {
+        self.db.persist(PersistMode::Buffer).map_err(io)
+    }
+
+    /// Whether anybody else holds it, or a view of it.
+    pub fn is_read(&self) -> bool {
+        Arc::strong_count(&self.spaces) > 1
+    }
+
     /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
     /// is written. Not to be kept: what it sees cannot be cleared away.
     pub fn view(&self) -> View {
@@ -59,6 +80,15 @@ impl FjallDisk {
     fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
     }
+}
+
+fn config(dir: &Path) -> fjall::Config {
+    Database::builder(dir)
+        .cache_size(CACHE)
+        .max_journaling_size(JOURNAL)
+        .worker_threads(WORKERS)
+        .max_cached_files(Some(open_tables()))
+        .into_config()
 }
 
 /// How many table files stay open: fewer where the process may open few, since others need some as well.
@@ -136,18 +166,36 @@ impl Disk for FjallDisk {
                 None => writes.remove(self.space(space), key),
             }
         }
-        writes.commit().map_err(io)
+        writes.commit().map_err(|error| match error {
+            // Refused before anything was written.
+            fjall::Error::Poisoned => io(error),
+            _ => DiskError::Commit(explain(&error)),
+        })
     }
 }
 
 fn io(error: fjall::Error) -> DiskError {
-    DiskError::Io(explain(&error))
+    let why = explain(&error);
+    if is_damage(&error) { DiskError::Damaged { what: why } } else { DiskError::Io(why) }
+}
+
+/// Whether a file is there and does not hold what was written to it; or is not there.
+fn is_damage(error: &fjall::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+        }
+        fjall::Error::Poisoned | fjall::Error::Locked | fjall::Error::KeyspaceDeleted => false,
+        _ => true,
+    }
 }
 
 /// What went wrong, in words.
 pub fn explain(error: &fjall::Error) -> String {
     match error {
-        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => error.to_string(),
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => folder::explain(error),
+        fjall::Error::Locked => "another process has it open".into(),
         fjall::Error::Poisoned => "an earlier write failed, and no more are taken until it is reopened".into(),
         fjall::Error::JournalRecovery(error) => format!("the journal cannot be read: {error:?}"),
         fjall::Error::InvalidVersion(_) => "it is of another storage format".into(),

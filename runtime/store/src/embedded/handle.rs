@@ -70,6 +70,8 @@ impl<D: Disk> Engine<D> {
                 let value = self.change_webhook(change);
                 self.outbox.push(Outgoing::Done(answer, value));
             }
+            // The engine's thread has done it.
+            Request::Check => {}
             Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),
         }
         Ok(())

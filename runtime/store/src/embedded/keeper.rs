@@ -1,18 +1,22 @@
-//! The keeper: one quiet thread that makes the witness durable about once a second, ends a commit that is stuck, and
-//! sweeps blob files that no job holds.
+//! The keeper: one quiet thread that makes the witness durable about once a second, has the engine look whether its folder is
+//! still there, ends a commit that is stuck, and removes blob files that no job holds.
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Weak};
 use std::thread::{park_timeout, sleep};
 use std::time::{Duration, Instant};
 
 use windlass_core::Time;
 
+use super::acknowledged::Pulse;
 use super::blobs::Blobs;
 use super::disk::{Disk, Space};
+use super::folder::Folder;
+use super::message::Request;
 use super::record;
+use super::shared::Shared;
 use super::witness::Witness;
-use super::worker::{Pulse, Shared};
 use crate::{Clock, limits};
 
 pub struct Keeper {
@@ -20,7 +24,9 @@ pub struct Keeper {
     pub witness: Arc<Witness>,
     pub clock: Arc<dyn Clock>,
     pub blobs: Arc<Blobs>,
-    pub shared: Shared,
+    pub folder: Arc<Folder>,
+    pub shared: Arc<Shared>,
+    pub requests: Weak<SyncSender<Request>>,
     /// Gone when the store is.
     pub alive: Weak<()>,
 }
@@ -40,6 +46,11 @@ impl Keeper {
                 synced = acknowledged;
             }
             self.end_stuck_commit();
+            // Without this an idle server would notice only with its next commit. Where there is no place in the queue the
+            // engine commits all the time, and looks then.
+            if let Some(requests) = self.requests.upgrade() {
+                let _ = requests.try_send(Request::Check);
+            }
             if last_sweep.elapsed() > SWEEP_BLOBS_EVERY {
                 last_sweep = Instant::now();
                 self.sweep_blobs();
@@ -65,8 +76,11 @@ impl Keeper {
     }
 
     fn sweep_blobs(&self) {
-        let shared = self.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let Some(disk) = shared else { return };
+        let Ok(disk) = self.shared.now() else { return };
+        // The files are found by their path, and must be those of this database.
+        if self.folder.check().is_err() {
+            return;
+        }
         let mut components = Vec::new();
         let listed = disk.each(Space::Plugins, &[], &mut |_, value| {
             if let Ok(plugin) = record::decode::<windlass_core::Plugin>(Space::Plugins, value) {

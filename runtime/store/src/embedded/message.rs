@@ -91,6 +91,8 @@ pub enum Request {
         change: WebhookChange,
         answer: Answer<()>,
     },
+    /// Look whether the folder is still there and the database takes writes.
+    Check,
     /// Commit what there is, then stop.
     Close {
         answer: oneshot::Sender<()>,
@@ -150,7 +152,7 @@ impl Request {
             }
             Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
-            Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } => {}
+            Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } | Request::Check => {}
         }
     }
 }

@@ -3,15 +3,18 @@
 //! [`Embedded`] is the handle the rest of Windlass holds. Changes go to the engine's thread over a bounded channel;
 //! reads go straight to the database, which shows what has been committed.
 
+mod acknowledged;
 mod apply;
 mod blobs;
 pub mod bulk;
 mod cache;
+mod check;
 mod commit;
 pub mod disk;
 pub mod engine;
 mod fjall_disk;
 pub mod flow;
+mod folder;
 mod handle;
 #[doc(hidden)]
 pub mod index;
@@ -28,8 +31,10 @@ pub mod ready;
 pub mod record;
 mod records;
 pub mod recover;
+mod reopen;
 mod rounds;
 mod search;
+mod shared;
 #[doc(hidden)]
 pub mod stream;
 mod sweep;
@@ -47,17 +52,17 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{OnceCell, broadcast, mpsc, oneshot};
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
     Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
 };
 
+pub use self::acknowledged::Tally;
 use self::blobs::Blobs;
 pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
-use self::worker::Shared;
-pub use self::worker::Tally;
+use self::shared::Shared;
 use crate::{
     Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
     SecretChange, WebhookChange, limits,
@@ -67,19 +72,19 @@ use crate::{
 pub struct Embedded {
     inner: Arc<Inner>,
     /// Where all reads come from, if the store was frozen.
-    moment: Option<fjall_disk::View>,
+    moment: Option<Arc<OnceCell<fjall_disk::View>>>,
 }
 
 struct Inner {
-    requests: SyncSender<Request>,
-    shared: Shared,
+    requests: Arc<SyncSender<Request>>,
+    shared: Arc<Shared>,
     blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
     log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
-    pulse: Arc<worker::Pulse>,
+    pulse: Arc<acknowledged::Pulse>,
     desk: search::Desk,
     /// Wakes the driver of bulk operations.
     bell: std::sync::mpsc::Sender<()>,
@@ -103,7 +108,7 @@ impl Embedded {
     }
 
     /// What has been committed so far, and how quickly.
-    pub fn commits(&self) -> &worker::Tally {
+    pub fn commits(&self) -> &Tally {
         &self.inner.pulse.commits
     }
 
@@ -146,9 +151,13 @@ impl Embedded {
     }
 
     pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
+        // Found by its path, the folder may be another one by now.
+        if let Some(why) = self.trouble() {
+            return Err(Error::Unavailable { why });
+        }
         let blobs = self.inner.blobs.clone();
-        on_a_thread_of_its_own(move || blobs.put(&bytes).map_err(|error| Error::Unavailable { why: error.to_string() }))
-            .await
+        let put = move || blobs.put(&bytes).map_err(|error| Error::Unavailable { why: folder::explain(&error) });
+        on_a_thread_of_its_own(put).await
     }
 
     pub async fn read_blob(&self, blob: Blob) -> Result<Bytes, Error> {

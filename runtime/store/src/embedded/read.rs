@@ -1,8 +1,10 @@
 //! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::OnceCell;
 use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
@@ -11,7 +13,7 @@ use windlass_core::{
 
 use super::disk::{DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
-use super::fjall_disk::{FjallDisk, View};
+use super::fjall_disk::View;
 use super::ready::Place;
 use super::{Embedded, keys, on_a_thread_of_its_own, read_flow, record, stream};
 use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow};
@@ -19,29 +21,36 @@ use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Runnin
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
         match error {
-            DiskError::Io(why) => Error::Unavailable { why },
-            DiskError::Record { .. } => Error::Damaged { what: error.to_string() },
+            DiskError::Io(why) | DiskError::Gone(why) => Error::Unavailable { why },
+            DiskError::Commit(why) => Error::Unknown { why },
+            DiskError::Record { .. } | DiskError::Damaged { .. } => Error::Damaged { what: error.to_string() },
         }
     }
 }
 
 impl Embedded {
-    pub(super) fn disk(&self) -> Result<FjallDisk, Error> {
-        let shared = self.inner.shared.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        shared.ok_or_else(|| Error::Unavailable { why: "the database is being reopened".into() })
+    /// Why the store takes no writes; none while all is well.
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.shared.trouble()
     }
 
-    /// The same store, of which everything is read as it is now.
-    pub fn frozen(&self) -> Result<Embedded, Error> {
-        Ok(Embedded { inner: self.inner.clone(), moment: Some(self.view()?) })
+    /// The same store, of which everything is read as it is now; or as the first read finds it, if that has to wait.
+    pub fn frozen(&self) -> Embedded {
+        let now = self.inner.shared.now().map(|disk| disk.view()).ok();
+        Embedded { inner: self.inner.clone(), moment: Some(Arc::new(OnceCell::new_with(now))) }
     }
 
     /// What is stored now; or then, if this is a frozen store.
-    pub(super) fn view(&self) -> Result<View, Error> {
+    pub(super) async fn view(&self) -> Result<View, Error> {
         match &self.moment {
-            Some(view) => Ok(view.clone()),
-            None => Ok(self.disk()?.view()),
+            Some(moment) => moment.get_or_try_init(|| self.current()).await.cloned(),
+            None => self.current().await,
         }
+    }
+
+    /// What is stored now.
+    async fn current(&self) -> Result<View, Error> {
+        Ok(self.inner.shared.open().await?.view())
     }
 
     /// A read that may take longer than a look into memory.
@@ -49,12 +58,12 @@ impl Embedded {
         &self,
         read: impl FnOnce(&View) -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, Error> {
-        let view = self.view()?;
+        let view = self.view().await?;
         on_a_thread_of_its_own(move || read(&view).map_err(Error::from)).await
     }
 
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
-        Ok(row(&self.view()?, Space::Jobs, &keys::job(id))?)
+        Ok(row(&self.view().await?, Space::Jobs, &keys::job(id))?)
     }
 
     pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
@@ -62,21 +71,21 @@ impl Embedded {
             BodyRef::None => Ok(None),
             BodyRef::Blob(blob) => match self.read_blob(blob).await {
                 Ok(bytes) => Ok(Some(bytes)),
-                Err(error) => self.gone_or(error, job, kind),
+                Err(error) => self.gone_or(error, job, kind).await,
             },
-            BodyRef::Inline { .. } => match self.view()?.get(Space::Bodies, &keys::body(job.id, kind))? {
+            BodyRef::Inline { .. } => match self.view().await?.get(Space::Bodies, &keys::body(job.id, kind))? {
                 Some(bytes) => Ok(Some(Bytes::copy_from_slice(record::unwrap(Space::Bodies, &bytes)?))),
                 None => {
                     let what = format!("the {kind:?} of job {} is not there", job.id);
-                    self.gone_or(Error::Damaged { what }, job, kind)
+                    self.gone_or(Error::Damaged { what }, job, kind).await
                 }
             },
         }
     }
 
     /// A body that is not there: gone since the record was read, or lost?
-    fn gone_or(&self, error: Error, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
-        match row::<Job>(&self.disk()?.view(), Space::Jobs, &keys::job(job.id))? {
+    async fn gone_or(&self, error: Error, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
+        match row::<Job>(&self.current().await?, Space::Jobs, &keys::job(job.id))? {
             Some(now) if now.body(kind) == job.body(kind) => Err(error),
             Some(_) | None => Ok(None),
         }
@@ -226,7 +235,7 @@ impl Embedded {
     }
 
     pub async fn event_bounds(&self) -> Result<EventBounds, Error> {
-        let meta: Meta = row(&self.view()?, Space::Meta, META_KEY)?.unwrap_or_default();
+        let meta: Meta = row(&self.view().await?, Space::Meta, META_KEY)?.unwrap_or_default();
         Ok(EventBounds { from: meta.events_from, reserved: meta.events_reserved })
     }
 }

@@ -54,7 +54,7 @@ impl Embedded {
     }
 
     pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
-        let view = self.view()?;
+        let view = self.view().await?;
         let id = known_queue(&view, &queue)?;
         let page = view.range(Space::Flows, &keys::round(id, from), &after_prefix(&keys::rounds(id))).take(limit);
         page.map(|pair| {

@@ -72,7 +72,7 @@ impl<D: Disk> Engine<D> {
 
 impl Embedded {
     pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
-        let view = self.view()?;
+        let view = self.view().await?;
         match queue_id(&view, &queue)? {
             Some(id) => Ok(row(&view, Space::Records, &keys::record(id, &key))?),
             None => Ok(None),

@@ -8,14 +8,22 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::RwLock;
 
 use crate::Durability;
 
 pub struct Witness {
-    file: File,
-    path: PathBuf,
+    file: RwLock<File>,
     durability: Durability,
+}
+
+/// What a witness says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub commit: u64,
+    /// Whether the commit was promised to survive the machine.
+    pub promised: bool,
 }
 
 /// The number, whether it promises durability, and a check over both.
@@ -24,33 +32,44 @@ const SIZE: usize = 17;
 impl Witness {
     pub fn open(path: &Path, durability: Durability) -> io::Result<Witness> {
         let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-        Ok(Witness { file, path: path.to_owned(), durability })
+        Ok(Witness { file: RwLock::new(file), durability })
     }
 
-    /// The last acknowledged commit; none where it promised nothing, or was torn by a crash.
-    pub fn read(&self) -> io::Result<Option<u64>> {
-        let mut bytes = [0; SIZE];
-        match self.file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        let commit = u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes"));
-        let promised = bytes[8] == 1;
-        Ok((promised && bytes == encode(commit, true)).then_some(commit))
+    /// The last acknowledged commit; none where there is none yet, or it was torn by a crash.
+    pub fn read(&self) -> io::Result<Option<Seen>> {
+        self.with(read)
     }
 
     pub fn write(&self, commit: u64) -> io::Result<()> {
-        self.file.write_all_at(&encode(commit, self.durability == Durability::Fsync), 0)
+        let bytes = encode(commit, self.durability == Durability::Fsync);
+        self.with(|file| file.write_all_at(&bytes, 0))
     }
 
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.with(File::sync_data)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Goes on in another file: the one of a folder that has come back.
+    pub fn replace(&self, file: File) {
+        *self.file.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = file;
     }
+
+    fn with<T>(&self, work: impl FnOnce(&File) -> T) -> T {
+        work(&self.file.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+/// What a witness's file says; none when it is torn.
+pub fn read(file: &File) -> io::Result<Option<Seen>> {
+    let mut bytes = [0; SIZE];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let commit = u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes"));
+    let promised = bytes[8] == 1;
+    Ok((bytes == encode(commit, promised)).then_some(Seen { commit, promised }))
 }
 
 fn encode(commit: u64, promised: bool) -> [u8; SIZE] {
@@ -72,7 +91,7 @@ mod tests {
         let witness = Witness::open(&path, Durability::Fsync).expect("opens");
         assert_eq!(witness.read().expect("reads"), None);
         witness.write(7).expect("writes");
-        assert_eq!(witness.read().expect("reads"), Some(7));
+        assert_eq!(witness.read().expect("reads"), Some(Seen { commit: 7, promised: true }));
         std::fs::write(&path, [9; SIZE]).expect("damages");
         let witness = Witness::open(&path, Durability::Fsync).expect("opens");
         assert_eq!(witness.read().expect("reads"), None);

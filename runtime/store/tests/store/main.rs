@@ -9,3 +9,4 @@ mod formats;
 mod pack;
 mod rng;
 mod simulator;
+mod vanish;

@@ -29,6 +29,7 @@ mod search;
 mod secrets;
 mod served;
 mod start_and_stop;
+mod store_gone;
 mod swaps;
 mod trees;
 mod trouble;

@@ -18,10 +18,10 @@ use windlass_core::{Job, JobId, Refusal};
 
 use self::judge::{Judge, Top, Wanted};
 use self::plan::{Pace, Plan, Rows};
+use super::acknowledged::Pulse;
 use super::blobs::Blobs;
 use super::disk::{DiskError, Space};
 use super::fjall_disk::View;
-use super::worker::Pulse;
 use super::{Embedded, keys, on_a_thread_of_its_own, record};
 use crate::search::{Cursor, Found, Page, Search, SieveError};
 use crate::{Error, limits};
@@ -165,9 +165,8 @@ impl Embedded {
     async fn find(&self, task: &Arc<Task>, wanted: Wanted, known: Option<u64>) -> Result<(View, Top), Error> {
         let desk = &self.inner.desk;
         let quick = desk.quick.acquire().await.map_err(|_| Error::Closed)?;
-        let (store, now) = (self.clone(), task.clone());
+        let (view, now) = (self.view().await?, task.clone());
         let found = on_a_thread_of_its_own(move || {
-            let view = store.view()?;
             let found = quickly(&view, &now, wanted, known)?;
             Ok(found.map(|top| (view, top)))
         })
@@ -178,9 +177,8 @@ impl Embedded {
         }
         let _waiting = Waiting::join(&desk.waiting)?;
         let _turn = desk.long.acquire().await.map_err(|_| Error::Closed)?;
-        let (store, task) = (self.clone(), task.clone());
+        let (view, task) = (self.view().await?, task.clone());
         on_a_thread_of_its_own(move || {
-            let view = store.view()?;
             let top = scan::politely(|| at_length(&view, &task, wanted, known))?;
             Ok((view, top))
         })
