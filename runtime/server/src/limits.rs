@@ -58,6 +58,9 @@ pub const STORE_RETRY: Duration = Duration::from_secs(1);
 pub const STOP_RETRY: Duration = Duration::from_millis(10);
 /// How long a call of a guest waits for a store in trouble before its attempt is handed back.
 pub const STORE_PATIENCE: Duration = Duration::from_secs(60);
+/// How often versions that cannot be run are looked at again, at first and at most.
+pub const PROBLEM_LOOK: Duration = Duration::from_secs(5);
+pub const PROBLEM_LOOK_MOST: Duration = Duration::from_secs(300);
 /// The pause before a job is handed back that this machine could not run: it would be claimed again at once.
 pub const INTERRUPTED_PAUSE: Duration = Duration::from_secs(5);
 

@@ -170,7 +170,8 @@ impl Swap {
 
 /// How much of a digest is shown where it is to be typed again.
 const SHORT: usize = 12;
-const LIST: [Column; 4] = [("NAME", "name"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];
+const LIST: [Column; 5] =
+    [("NAME", "name"), ("READY", "ready"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];
 const VERSIONS: [Column; 6] = [
     ("VERSION", "version"),
     ("STATUS", "status"),
@@ -203,7 +204,10 @@ impl Plugin {
             Action::List => {
                 let all = remote.get("/plugins")?;
                 match all["plugins"].as_array().filter(|_| !remote.json()) {
-                    Some(rows) => show::table(rows, &LIST),
+                    Some(rows) => {
+                        show::table(rows, &LIST)?;
+                        not_ready(rows)
+                    }
                     None => show::json(&all),
                 }
             }
@@ -283,9 +287,28 @@ fn read(file: &PathBuf) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
+/// Why the jobs of some plugins wait, a line for each.
+pub fn not_ready(plugins: &[Value]) -> anyhow::Result<()> {
+    for plugin in plugins.iter().filter(|plugin| plugin["ready"] == false) {
+        let text = |field: &str| plugin[field].as_str().unwrap_or_default();
+        show::print(&format!("{} is not ready, and its jobs wait: {}", text("name"), text("problem")))?;
+    }
+    Ok(())
+}
+
 /// A plugin for people.
 fn describe(plugin: &Value) -> anyhow::Result<()> {
-    show::fields(plugin, &[("name", "name"), ("queues", "queues"), ("active", "active"), ("running", "running")])?;
+    show::fields(
+        plugin,
+        &[
+            ("name", "name"),
+            ("ready", "ready"),
+            ("queues", "queues"),
+            ("active", "active"),
+            ("running", "running"),
+            ("problem", "problem"),
+        ],
+    )?;
     if let Some(canary) = plugin["canary"].as_object() {
         let of = |field: &str| canary.get(field).map(Value::to_string).unwrap_or_default();
         show::print(&format!(
@@ -312,17 +335,19 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     show::table(list("history"), &HISTORY)
 }
 
-/// A row of the table of versions: whether it is the active one, or tried as a canary.
+/// A row of the table of versions: whether it is the active one, or tried as a canary, and whether it can be run.
 fn with_status(plugin: &Value, version: &Value) -> Value {
     let mut row = version.clone();
     let digest = &version["version"];
-    row["status"] = if *digest == plugin["active"] {
-        json!("active")
+    let choice = if *digest == plugin["active"] {
+        Some("active".to_owned())
     } else if *digest == plugin["canary"]["version"] {
-        json!(format!("canary, {} %", plugin["canary"]["share"]))
+        Some(format!("canary, {} %", plugin["canary"]["share"]))
     } else {
-        Value::Null
+        None
     };
+    let problem = version["problem"].is_string().then(|| "cannot run".to_owned());
+    row["status"] = json!(choice.into_iter().chain(problem).collect::<Vec<_>>().join(", "));
     row
 }
 

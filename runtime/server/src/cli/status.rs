@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::client::{Remote, part};
 use super::job::told;
+use super::plugin;
 use super::show::{self, Column};
 
 /// Show the server at a glance
@@ -20,10 +21,16 @@ impl Status {
         let info = remote.get("/info")?;
         let stats = remote.get("/jobs/stats")?;
         let count = |list: Value| list.as_array().map_or(0, Vec::len);
+        let plugins = remote.get("/plugins")?["plugins"].take();
+        let plugins = plugins.as_array().cloned().unwrap_or_default();
+        let waiting = plugins.iter().filter(|plugin| plugin["ready"] == false);
+        let not_ready: Vec<Value> =
+            waiting.map(|plugin| json!({"plugin": plugin["name"], "problem": plugin["problem"]})).collect();
         let status = json!({
             "server_version": info["server_version"],
             "queues": count(remote.get("/queues")?),
-            "plugins": count(remote.get("/plugins")?["plugins"].take()),
+            "plugins": plugins.len(),
+            "plugins_not_ready": not_ready,
             "schedules": count(remote.get("/schedules")?),
             "workers": count(remote.get("/workers")?),
             "jobs": stats,
@@ -44,7 +51,8 @@ impl Status {
                 ("completed", "jobs.completed"),
                 ("dead", "jobs.failed"),
             ],
-        )
+        )?;
+        plugin::not_ready(&plugins)
     }
 }
 

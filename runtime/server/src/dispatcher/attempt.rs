@@ -55,6 +55,9 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
         }
         Err(NotStarted::Failed(error)) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
         Err(NotStarted::Interrupted(reason)) => (interrupted(job.id, word, reason, Usage::default()).await, Vec::new()),
+        Err(NotStarted::NotReady(reason)) => {
+            (Some(Command::HandBack { word, reason, usage: Usage::default() }), Vec::new())
+        }
     };
     LastWord { job: job.id, word, command, children, _entry: entry }
 }
@@ -71,6 +74,8 @@ enum NotStarted {
     Failed(String),
     /// It could not be run now, through no fault of its own.
     Interrupted(String),
+    /// Its plugin cannot be run, and no more of its jobs are claimed.
+    NotReady(String),
 }
 
 impl NotStarted {
@@ -89,10 +94,14 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Prepar
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
         return Err(NotStarted::Failed("the job was assigned to no plugin".to_owned()));
     };
-    // Whatever is wrong with a plugin is not the failure of a job.
     let equipped = floor.registry.equip(plugin, version).await;
-    let equipped = equipped.map_err(|missing| NotStarted::Interrupted(missing.to_string()))?;
-    let (code, Kit { mut permissions, limits, reuse }) = equipped;
+    let on_trial = job.run.as_ref().is_some_and(|run| run.canary);
+    let (code, Kit { mut permissions, limits, reuse }) = equipped.map_err(|missing| match missing.to_string() {
+        // The trial fails, and not the job.
+        why if on_trial => NotStarted::Failed(why),
+        why if floor.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
+        why => NotStarted::NotReady(why),
+    })?;
     // Whatever the plugin serves by now, this job is of this queue.
     permissions.queues.push(job.queue.to_string());
     let body = async |kind| {

@@ -19,13 +19,13 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, warn};
 use windlass_core::{AfterStop, Effect, JobId, Token};
 use windlass_executor::{Cancel, CancelReason, Executor};
-use windlass_store::{By, Claim, Store};
+use windlass_store::{Assignment, By, Claim, Error, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::attempt::LastWord;
 use crate::dispatcher::patience::{insist, pause_after};
 use crate::dispatcher::running::Running;
-use crate::registry::Registry;
+use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
 
 pub struct Dispatcher {
@@ -94,15 +94,18 @@ impl Dispatcher {
 /// takes both.
 async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
     let mut last: Option<LastWord> = None;
+    let mut claimable = floor.registry.claimable();
     while !shutdown.is_requested() {
-        let claim = Claim { by: By::Local, queues: Vec::new(), count: 1, wait: limits::CLAIM_WAIT };
+        let from = claimable.borrow_and_update().clone();
         let said = say(&floor, last.take());
         // Dropping a claim gives back what it would have got.
         let claimed = async {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => None,
-                claimed = floor.store.claim(claim) => Some(claimed),
+                claimed = claim(&floor, from) => Some(claimed),
+                // A plugin is ready again, or no longer: something else is claimed.
+                Ok(()) = claimable.changed() => Some(Ok(Vec::new())),
             }
         };
         match tokio::join!(biased; said, claimed) {
@@ -120,6 +123,17 @@ async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
         }
     }
     say(&floor, last).await;
+}
+
+/// Takes a job of a plugin that is ready.
+async fn claim(floor: &Floor, from: Claimable) -> Result<Vec<Assignment>, Error> {
+    let queues = match from {
+        Claimable::Everything => Vec::new(),
+        // To name no queue would be to name them all.
+        Claimable::Only(queues) if queues.is_empty() => return std::future::pending().await,
+        Claimable::Only(queues) => queues,
+    };
+    floor.store.claim(Claim { by: By::Local, queues, count: 1, wait: limits::CLAIM_WAIT }).await
 }
 
 async fn say(floor: &Floor, last: Option<LastWord>) {

@@ -233,6 +233,7 @@ impl From<registry::Error> for Error {
         match error {
             registry::Error::Rejected(rejected) => rejected.into(),
             registry::Error::Store(error) => error.into(),
+            registry::Error::Damaged(why) => Error::new(StatusCode::UNPROCESSABLE_ENTITY, "COMPONENT_DAMAGED", why),
         }
     }
 }

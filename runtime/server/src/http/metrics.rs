@@ -30,6 +30,11 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     let name = "windlass_compile_seconds";
     page.family(name, "histogram", "How long components took to compile, or to be taken from the cache.");
     page.histogram(name, &[], &bounds(), &COMPILES.counts(), COMPILES.seconds());
+    page.family("windlass_plugin_ready", "gauge", "1 while the jobs of a plugin can start.");
+    for plugin in api.registry.plugins().await? {
+        let ready = if api.registry.not_ready(&plugin).is_none() { 1.0 } else { 0.0 };
+        page.sample("windlass_plugin_ready", &[("plugin", plugin.name.as_str())], ready);
+    }
     page.family("windlass_workers", "gauge", "External workers that have fetched since the start.");
     page.sample("windlass_workers", &[], api.workers.count() as f64);
     page.family("windlass_watchers", "gauge", "Open live streams and waits.");

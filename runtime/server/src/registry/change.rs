@@ -44,7 +44,7 @@ impl Registry {
         let new_version = known.is_none_or(|plugin| plugin.version(&component.sha256).is_none());
         let imports = code.imports().to_vec();
         // The code is in place before the store can hand out a job for it, and goes again if the store refuses.
-        self.write(|loaded| loaded.code.insert(component.sha256, code));
+        self.keep_code(component.sha256, code);
         let command = PluginCommand::Upload { component, imports, manifest, queues, by, swap };
         let plugin = self.ask(&name, command).await?;
         Ok(Uploaded { plugin, version: component.hex(), new_version })
@@ -124,6 +124,9 @@ impl Registry {
             Ok(_) => Ok(()),
             Err(Missing::Rejected { why, .. }) => Err(why.into()),
             Err(Missing::Store { why, .. }) => Err(why.into()),
+            Err(missing @ (Missing::Damaged { .. } | Missing::Known { .. })) => {
+                Err(Error::Damaged(missing.to_string()))
+            }
             Err(Missing::Version { version, .. }) => Err(Refusal::not_found("version", version).into()),
         }
     }

@@ -4,13 +4,15 @@
 //! after the store has been. It never runs a guest. `change` holds what people ask of plugins.
 
 mod change;
+mod ready;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::Mutex;
 use tokio::sync::broadcast::error::RecvError;
-use tracing::{error, info, warn};
+use tokio::sync::{Mutex, watch};
+use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
 use windlass_core::grant::Grant;
 use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, parse_digest};
 use windlass_executor::{self as executor, Executor, Rejected};
@@ -22,6 +24,8 @@ use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
 
 pub use change::Upload;
+pub use ready::Claimable;
+use ready::Problem;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +42,7 @@ struct Inner {
     /// Held while a plugin's code is prepared and its record changed.
     changing: Mutex<()>,
     loaded: RwLock<Loaded>,
+    claimable: watch::Sender<Claimable>,
 }
 
 #[derive(Default)]
@@ -47,6 +52,8 @@ struct Loaded {
     served_by: HashMap<QueueName, String>,
     plugins: HashMap<String, Plugin>,
     grants: BTreeMap<String, Grant>,
+    /// The versions that cannot be run.
+    problems: HashMap<Digest, Problem>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +62,9 @@ pub enum Error {
     Rejected(#[from] Rejected),
     #[error(transparent)]
     Store(#[from] windlass_store::Error),
+    /// The stored component is not what was uploaded.
+    #[error("{0}")]
+    Damaged(String),
 }
 
 impl From<Refusal> for Error {
@@ -68,15 +78,37 @@ impl From<Refusal> for Error {
 pub enum Missing {
     #[error("version {version} of plugin `{plugin}` is no longer stored")]
     Version { plugin: String, version: String },
-    #[error("version {version} of plugin `{plugin}` cannot be used by this server: {why}")]
+    #[error(
+        "version {version} of plugin `{plugin}` cannot be run by this server: {why}. Upload one that can be, or activate another: \
+         windlass plugin activate {plugin} DIGEST"
+    )]
     Rejected { plugin: String, version: String, why: Rejected },
+    #[error(
+        "the component of plugin `{plugin}`, version {version}, is damaged: {what}. To repair it, upload the same component again: \
+         windlass plugin push {plugin} FILE"
+    )]
+    Damaged { plugin: String, version: String, what: String },
     #[error("version {version} of plugin `{plugin}` cannot be read: {why}")]
     Store { plugin: String, version: String, why: windlass_store::Error },
+    /// As it was found out before.
+    #[error("plugin `{plugin}` is not ready: {why}")]
+    Known { plugin: String, why: String },
+}
+
+impl Missing {
+    /// Whether it may be gone a little later, without anybody's doing.
+    fn may_pass(&self) -> bool {
+        match self {
+            Missing::Rejected { why, .. } => why.may_pass(),
+            Missing::Version { .. } | Missing::Store { .. } => true,
+            Missing::Damaged { .. } | Missing::Known { .. } => false,
+        }
+    }
 }
 
 impl Registry {
     /// Compiles the active version of every plugin in the store, so that the first job does not wait for it. A plugin that
-    /// cannot be compiled is reported and left: its jobs say why they fail, and the others run.
+    /// cannot be compiled is not ready: its jobs wait, and the others run.
     pub async fn load(
         store: Store,
         executor: Executor,
@@ -84,7 +116,8 @@ impl Registry {
         max_body: usize,
     ) -> Result<Registry, windlass_store::Error> {
         let loaded = RwLock::new(Loaded::default());
-        let inner = Inner { store, executor, secrets, max_body, changing: Mutex::new(()), loaded };
+        let claimable = watch::Sender::default();
+        let inner = Inner { store, executor, secrets, max_body, changing: Mutex::new(()), loaded, claimable };
         let registry = Registry { inner: Arc::new(inner) };
         registry.settle().await?;
         for plugin in registry.plugins().await? {
@@ -92,19 +125,28 @@ impl Registry {
             for version in plugin.active_version().into_iter().chain(canary) {
                 match registry.compile_stored(&plugin.name, version).await {
                     Ok(_) => info!("plugin {} ({}) serves {}", plugin.name, short(version), queues(&plugin)),
-                    Err(why) => error!("plugin {} is not loaded: {why}", plugin.name),
+                    Err(why) if why.may_pass() => warn!("plugin {} is not loaded yet: {why}", plugin.name),
+                    // It has been taken note of, and said.
+                    Err(_) => {}
                 }
             }
         }
         Ok(registry)
     }
 
-    /// Follows what the engine decides by itself (a canary is promoted or taken back), until the server stops.
+    /// Follows what the engine decides by itself (a canary is promoted or taken back), and looks again at what could not be run,
+    /// until the server stops.
     pub async fn follow(self, shutdown: Shutdown) {
         let mut events = self.inner.store.watch();
+        let mut look = tokio::time::interval(limits::PROBLEM_LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let received = tokio::select! {
                 received = events.recv() => received,
+                _ = look.tick() => {
+                    self.look_again().await;
+                    continue;
+                }
                 () = shutdown.requested() => return,
             };
             let about_plugins = match received {
@@ -134,7 +176,9 @@ impl Registry {
             loaded.served_by = routes(&plugins);
             loaded.grants = grants;
             loaded.plugins = plugins.clone().into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
+            loaded.problems.retain(|digest, _| plugins.iter().any(|plugin| plugin.version(digest).is_some()));
         });
+        self.tell_claimable();
         Ok(())
     }
 
@@ -191,7 +235,10 @@ impl Registry {
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
         match loaded {
             Some(code) => Ok((code, kit)),
-            None => Ok((self.compile_stored(plugin, &found).await?, kit)),
+            None => match self.known_problem(plugin, version) {
+                Some(known) => Err(known),
+                None => Ok((self.compile_stored(plugin, &found).await?, kit)),
+            },
         }
     }
 
@@ -206,17 +253,35 @@ impl Registry {
         found.ok_or(Missing::Version { plugin: name, version: digest })
     }
 
-    /// Compiles a stored version, mostly by finding it compiled already, and keeps its code.
+    /// Compiles a stored version, mostly by finding it compiled already, and keeps its code; or keeps in mind why it cannot be run.
     async fn compile_stored(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
+        match self.read_and_compile(plugin, version).await {
+            Ok(code) => {
+                self.keep_code(version.component.sha256, code.clone());
+                Ok(code)
+            }
+            Err(missing) => {
+                self.note_problem(plugin, version, &missing);
+                Err(missing)
+            }
+        }
+    }
+
+    async fn read_and_compile(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
+        use windlass_store::Error::Damaged;
         let (plugin, digest) = (plugin.to_owned(), version.digest());
         let bytes = match self.inner.store.read_blob(version.component).await {
             Ok(bytes) => bytes,
+            Err(Damaged { what }) => return Err(Missing::Damaged { plugin, version: short(version), what }),
             Err(why) => return Err(Missing::Store { plugin, version: digest, why }),
         };
         let compiled = figures::compile(&self.inner.executor, bytes).await;
-        let code = compiled.map_err(|why| Missing::Rejected { plugin, version: digest, why })?;
-        self.write(|loaded| loaded.code.insert(version.component.sha256, code.clone()));
-        Ok(code)
+        compiled.map_err(|why| Missing::Rejected { plugin, version: short(version), why })
+    }
+
+    fn keep_code(&self, version: Digest, code: executor::Plugin) {
+        self.write(|loaded| loaded.code.insert(version, code));
+        self.clear_problem(&version);
     }
 
     fn read<T>(&self, look: impl FnOnce(&Loaded) -> T) -> T {

@@ -7,6 +7,7 @@ mod bulk;
 mod command;
 mod connections;
 mod crash;
+mod damaged;
 mod depth;
 mod dev;
 mod docs;

@@ -16,6 +16,10 @@ pub struct PluginAnswer {
     name: String,
     #[schema(value_type = Vec<NameText>)]
     queues: Vec<QueueName>,
+    /// Whether its jobs can start. If not they wait, and `problem` says why.
+    ready: bool,
+    /// Why its jobs cannot start, and what to do about it.
+    problem: Option<String>,
     /// The version that new attempts take.
     active: Option<String>,
     /// A version that is tried on a share of them.
@@ -45,6 +49,9 @@ pub struct VersionAnswer {
     imports: Vec<String>,
     /// How many attempts still run on it.
     running: usize,
+    /// Why this server cannot run it: its component is damaged, say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
     /// How often its manifest was replaced.
     manifest_revision: u32,
     /// What it serves, needs and asks for.
@@ -116,10 +123,14 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
         uploaded_at: Rfc3339(version.uploaded_at),
         uploaded_by: version.uploaded_by,
         imports: version.imports,
+        problem: api.registry.problem(&version.component.sha256),
         manifest_revision: version.revision,
         manifest: value(&version.manifest),
     };
+    let problem = api.registry.not_ready(&plugin);
     PluginAnswer {
+        ready: problem.is_none(),
+        problem,
         active: plugin.active.as_ref().map(hex),
         denied: denied.iter().map(|denied| denied.sentence(&command(&plugin.name))).collect(),
         grant: value(&grant),
