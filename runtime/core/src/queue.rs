@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::Gate;
 use crate::limits::Rate;
-use crate::{PolicyChoice, QueueName, Refusal, State, Time, bounds};
+use crate::{Job, PolicyChoice, QueueName, Refusal, State, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
@@ -71,15 +71,19 @@ impl Retention {
     }
 }
 
-/// Kept with every move of a job: no scan answers "how many are pending".
+/// Kept with every move of a job: no scan answers "how many are pending". `now` is what is; all else are totals, which only
+/// rise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Jobs in each state now, in the order of `State::ALL`.
     pub now: [u64; 9],
-    /// Since the queue was made.
+    /// Since the queue was made: jobs stored, not those moved here from another queue.
     pub enqueued: u64,
+    /// How often a job completed here. One that is retried and completes again counts again.
     pub completed: u64,
+    /// Attempts that failed and were followed by another.
     pub failed: u64,
+    /// How often a job died here.
     pub dead: u64,
     pub cancelled: u64,
     /// Sum of waiting and running times of completed attempts, for averages.
@@ -124,6 +128,29 @@ impl Counts {
 
     pub fn enter(&mut self, state: State) {
         self.now[state as usize] += 1;
+    }
+
+    /// Adds to the totals what a job has reached; `was` is the state it comes from, and none for a new one. One that comes
+    /// from another queue in the state it had there has reached nothing.
+    pub fn reach(&mut self, was: Option<State>, job: &Job, now: Time) {
+        self.enqueued += u64::from(was.is_none());
+        if was == Some(job.state) {
+            return;
+        }
+        match job.state {
+            State::Completed => {
+                let ran = job.started_at.map_or(0, |at| now.since(at).as_millis() as u64);
+                let waited = (now.since(job.created_at).as_millis() as u64).saturating_sub(ran);
+                self.completed += 1;
+                self.run_ms += ran;
+                self.wait_ms += waited;
+                self.waits.add(waited);
+                self.runs.add(ran);
+            }
+            State::Dead => self.dead += 1,
+            State::Cancelled => self.cancelled += 1,
+            State::Scheduled | State::Pending | State::Active | State::Retrying | State::Held | State::Blocked => {}
+        }
     }
 }
 

@@ -26,7 +26,7 @@ impl Status {
         let waiting = plugins.iter().filter(|plugin| plugin["ready"] == false);
         let not_ready: Vec<Value> =
             waiting.map(|plugin| json!({"plugin": plugin["name"], "problem": plugin["problem"]})).collect();
-        let status = json!({
+        let mut status = json!({
             "server_version": info["server_version"],
             "queues": count(remote.get("/queues")?),
             "plugins": plugins.len(),
@@ -38,6 +38,11 @@ impl Status {
         if remote.json() {
             return show::json(&status);
         }
+        let totals = &status["jobs"]["totals"];
+        let so_far = ["enqueued", "completed", "dead", "cancelled"].map(|name| format!("{} {name}", totals[name]));
+        let success = status["jobs"]["success_rate"].as_f64().map(|share| format!("{:.1} %", share * 100.0));
+        status["so_far"] = json!(so_far);
+        status["success"] = json!(success);
         show::fields(
             &status,
             &[
@@ -48,8 +53,13 @@ impl Status {
                 ("workers", "workers"),
                 ("pending", "jobs.pending"),
                 ("running", "jobs.processing"),
-                ("completed", "jobs.completed"),
-                ("dead", "jobs.failed"),
+                ("scheduled", "jobs.scheduled"),
+                ("retrying", "jobs.retrying"),
+                ("held", "jobs.held"),
+                ("blocked", "jobs.blocked"),
+                ("dead", "jobs.dead"),
+                ("in total", "so_far"),
+                ("success", "success"),
             ],
         )?;
         plugin::not_ready(&plugins)

@@ -2,7 +2,8 @@
 //! change of the job; nothing else touches them.
 
 use windlass_core::{
-    Body, BodyKind, BodyRef, Change, Decision, Job, JobId, Lock, LockKey, QueueName, Reply, State, Until, bounds,
+    Body, BodyKind, BodyRef, Change, Decision, Event, EventKind, Job, JobId, Lock, LockKey, QueueName, Reply, State,
+    Until, bounds,
 };
 
 use super::disk::{Disk, DiskError, Space};
@@ -33,7 +34,7 @@ impl<D: Disk> Engine<D> {
                 }
                 Change::Chain { first, chain } => self.put_chain(first, *chain)?,
                 Change::Link { dependency, dependant } => self.put_link(dependency, dependant)?,
-                Change::Event(event) => self.events.push(event),
+                Change::Event(event) => self.tell(event),
                 Change::Plugin(plugin) => self.put_plugin(*plugin),
             }
         }
@@ -52,7 +53,7 @@ impl<D: Disk> Engine<D> {
             if let Some((queue, state)) = &was {
                 self.count_out(queue, *state, old.as_deref())?;
             }
-            self.count_in(&job, was.is_none())?;
+            self.count_in(&job, was.map(|(_, state)| state))?;
         }
         let stays_in_line = old.as_deref().is_some_and(|old| {
             // Moved to where it is counts as coming anew: its place says since when it waits.
@@ -160,42 +161,36 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn count_in(&mut self, job: &Job, is_new: bool) -> Result<(), DiskError> {
+    /// An event goes into the stream. A failed attempt is counted by it: one that is followed by another at once is in no
+    /// state that would tell.
+    fn tell(&mut self, event: Event) {
+        if matches!(event.kind, EventKind::Failed { .. })
+            && let Some(queue) = self.queues.get_mut(&event.queue)
+        {
+            queue.row.counts.failed += 1;
+            queue.dirty = true;
+        }
+        self.events.push(event);
+    }
+
+    /// The job is in its queue and state from now on; `was` is the state it comes from, the same when it comes from another
+    /// queue.
+    fn count_in(&mut self, job: &Job, was: Option<State>) -> Result<(), DiskError> {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(&job.queue) else { return Ok(()) };
         queue.dirty = true;
-        let counts = &mut queue.row.counts;
-        counts.enter(job.state);
-        if is_new {
-            counts.enqueued += 1;
-        }
-        match job.state {
-            State::Active => {
-                let settings = &queue.row.settings;
-                queue.limiter.start(settings.rate, now);
-                let key_rate = settings.key_rate;
-                let id = queue.row.id;
-                if let Some(limit_key) = &job.limit_key {
-                    self.key_limiter(id, limit_key)?.start(key_rate, now);
-                    self.dirty_limiters.insert((id, limit_key.clone()));
-                }
-                return Ok(());
+        queue.row.counts.enter(job.state);
+        queue.row.counts.reach(was, job, now);
+        if job.state == State::Active {
+            let settings = &queue.row.settings;
+            queue.limiter.start(settings.rate, now);
+            let key_rate = settings.key_rate;
+            let id = queue.row.id;
+            if let Some(limit_key) = &job.limit_key {
+                self.key_limiter(id, limit_key)?.start(key_rate, now);
+                self.dirty_limiters.insert((id, limit_key.clone()));
             }
-            State::Completed => {
-                counts.completed += 1;
-                let ran = job.started_at.map_or(0, |at| now.since(at).as_millis() as u64);
-                counts.run_ms += ran;
-                let waited = (now.since(job.created_at).as_millis() as u64).saturating_sub(ran);
-                counts.wait_ms += waited;
-                counts.waits.add(waited);
-                counts.runs.add(ran);
-            }
-            State::Retrying => counts.failed += 1,
-            State::Dead => counts.dead += 1,
-            State::Cancelled => counts.cancelled += 1,
-            State::Scheduled | State::Pending | State::Held | State::Blocked => {}
-        }
-        if job.state.is_ended() {
+        } else if job.state.is_ended() {
             let (id, count) = (queue.row.id, queue.row.counts.of(job.state));
             let keep = queue.row.settings.retention.of(job.state).unwrap_or_default();
             self.sweeps.ended(id, job.state, now, keep, count);

@@ -75,6 +75,17 @@ pub struct Before {
     pub lasting: Option<u32>,
 }
 
+/// How many attempts run, and how many events are stored, as the engine counts them in memory: for tests, which count again.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    pub queues: BTreeMap<QueueName, u32>,
+    /// By queue and limit key.
+    pub keys: BTreeMap<(u32, String), u32>,
+    pub plugins: BTreeMap<String, u32>,
+    pub events: u64,
+}
+
 pub struct Engine<D> {
     pub(super) disk: D,
     pub(super) tuning: limits::Tuning,
@@ -196,6 +207,16 @@ impl<D: Disk> Engine<D> {
         Ok([timer, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
     }
 
+    #[doc(hidden)]
+    pub fn running(&self) -> Running {
+        Running {
+            queues: self.queues.iter().map(|(name, queue)| (name.clone(), queue.limiter.running)).collect(),
+            keys: self.key_limiters.iter().map(|(key, limiter)| (key.clone(), limiter.running)).collect(),
+            plugins: self.plugin_limiters.iter().map(|(name, limiter)| (name.clone(), limiter.running)).collect(),
+            events: self.events_stored,
+        }
+    }
+
     /// Carries out one command on one job.
     pub(super) fn ask(&mut self, id: JobId, command: Command) -> Result<Result<Reply, Error>, DiskError> {
         self.ask_bringing(id, command, 0)
@@ -239,8 +260,7 @@ impl<D: Disk> Engine<D> {
             Some(Runner::External { .. }) | None => None,
         };
         let rounds = self.round_facts(&job.queue);
-        let (queue, dependencies) = (&queue.row, Vec::new());
-        let job = Some(job);
+        let (queue, dependencies, job) = (&queue.row, Vec::new(), Some(job));
         let facts = Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds };
         let decided = decide(command, facts, self.now, seed);
         match decided {

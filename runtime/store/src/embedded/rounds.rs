@@ -174,8 +174,16 @@ impl<D: Disk> Engine<D> {
             }
             if !std::mem::replace(&mut levels.course.began, true) {
                 rounds.changed_courses.insert(queue);
+                self.touch_neighbours_of(queue);
             }
         }
+    }
+
+    /// A queue is no longer idle. Should its first job have ended at once, nothing else would tell those that go by it.
+    fn touch_neighbours_of(&mut self, queue: u32) {
+        let row = self.queue_names.get(&queue).and_then(|name| self.queues.get(name)).map(|queue| &queue.row);
+        let Some((name, gate)) = row.map(|row| (row.name.clone(), row.settings.gate.clone())) else { return };
+        self.touch_neighbours(&name, gate.map(|gate| gate.queue));
     }
 
     fn place_of(&self, job: &Job) -> Option<(u32, u32)> {

@@ -6,6 +6,7 @@ mod bad_input;
 mod bulk;
 mod command;
 mod connections;
+mod counts;
 mod crash;
 mod damaged;
 mod depth;

@@ -48,11 +48,11 @@ fn summary(view: &View) -> Line<'static> {
     Line::from(vec![
         Span::styled(format!("windlass {}", view.now.version), HEAD),
         Span::raw(format!(
-            "  pending {}  running {}  completed {}  dead {}  {rate:.1}/s{success}",
+            "  pending {}  running {}  dead {}  {rate:.1}/s  completed in total {}{success}",
             text(&stats["pending"]),
             text(&stats["processing"]),
-            text(&stats["completed"]),
-            text(&stats["failed"]),
+            text(&stats["dead"]),
+            text(&stats["totals"]["completed"]),
         )),
     ])
 }
@@ -182,7 +182,7 @@ mod tests {
     fn screen(width: u16, height: u16) -> String {
         let mut view = View::new(Snapshot::read(&json!({
             "server_version": "0.1.0",
-            "stats": {"pending": 3, "processing": 1, "completed": 10, "failed": 1, "success_rate": 0.9},
+            "stats": {"pending": 3, "processing": 1, "dead": 1, "totals": {"completed": 10}, "success_rate": 0.9},
             "queues": [{"name": "mail", "pending": 3, "active": 1, "dead": 1, "paused": true, "completed_per_second": 2.0}],
             "jobs": [{"id": "job_1", "queue": "mail", "worker_id": "ann", "progress": {"current": 1, "total": 2, "phase": "send"}}],
             "workers": [{"id": "ann", "hostname": "host", "jobs": ["job_1"], "draining": true}],
@@ -204,6 +204,8 @@ mod tests {
             "ann@host",
             "draining",
             "digest",
+            "running 1  dead 1 ",
+            "completed in total 10",
             "success 90.0 %",
             "q quit",
         ] {

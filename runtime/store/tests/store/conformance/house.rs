@@ -92,6 +92,14 @@ impl House {
         queues.iter().find(|view| view.queue.name.as_str() == name).map_or(0, |view| view.queue.counts.of(state))
     }
 
+    /// What has happened in a queue so far: jobs enqueued and completed, attempts that failed, deaths.
+    pub async fn totals(&self, name: &str) -> [u64; 4] {
+        let queues = self.store.queues().await.expect("the store reads");
+        let view = queues.iter().find(|view| view.queue.name.as_str() == name);
+        let counts = &view.expect("the queue is there").queue.counts;
+        [counts.enqueued, counts.completed, counts.failed, counts.dead]
+    }
+
     pub async fn set(&self, name: &str, change: impl FnOnce(&mut Settings) + Send + 'static) {
         self.store.configure(queue(name), change).await.expect("good settings");
     }

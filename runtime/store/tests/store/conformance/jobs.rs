@@ -290,3 +290,40 @@ async fn a_job_that_is_seen_completed_has_its_result() {
         assert_eq!(reader.await.expect("no panic").as_deref(), Some(&b"\"ok\""[..]));
     }
 }
+
+#[tokio::test]
+async fn a_gauge_counts_what_is_and_a_total_what_has_happened_wherever_a_job_is_moved() {
+    let mut house = House::new();
+    let once = PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() };
+    let id = house.put(with_policy("mail", once)).await;
+    let got = house.claim("mail").await.expect("a job");
+    house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
+    let moved = |to: &str| Command::Move { queue: queue(to), reset_attempts: false, priority: None };
+    house.ask(id, moved("spam")).await.expect("moved");
+    assert_eq!(house.totals("mail").await, [1, 0, 0, 1], "it died there");
+    assert_eq!(house.totals("spam").await, [0, 0, 0, 0], "nothing happened here");
+    assert_eq!((house.count("mail", State::Dead).await, house.count("spam", State::Dead).await), (0, 1));
+    house.ask(id, Command::Retry).await.expect("retried");
+    assert_eq!(house.count("spam", State::Dead).await, 0);
+    let got = house.claim("spam").await.expect("a job");
+    house.ask(id, done(&got)).await.expect("taken");
+    house.ask(id, moved("mail")).await.expect("moved");
+    house.reopen().await;
+    assert_eq!(house.totals("mail").await, [1, 0, 0, 1]);
+    assert_eq!(house.totals("spam").await, [0, 1, 0, 0]);
+    assert_eq!(house.count("mail", State::Completed).await, 1);
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_tried_again_at_once_is_counted_as_failed() {
+    let house = House::new();
+    let id = house.put(job("mail")).await;
+    let got = house.claim("mail").await.expect("a job");
+    house.ask(id, failed(&got, Retry::After(secs(0)))).await.expect("taken");
+    assert_eq!(house.totals("mail").await, [1, 0, 1, 0]);
+    let got = house.claim("mail").await.expect("the same job");
+    house.ask(id, failed(&got, Retry::After(secs(5)))).await.expect("taken");
+    house.ask(id, Command::Move { queue: queue("spam"), reset_attempts: false, priority: None }).await.expect("moved");
+    assert_eq!(house.totals("mail").await, [1, 0, 2, 0]);
+    assert_eq!(house.totals("spam").await, [0, 0, 0, 0], "to be moved while it waits is no failure");
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::flow::{Gate, Pace};
+use windlass_core::flow::{Dependency, Gate, Pace};
 use windlass_core::{
     Body, BulkStatus, Checkpoint, Command, EventKind, JobId, NewJob, NewMark, NewRecord, Notes, Refusal, Reply, Retry,
     State, Usage, Word,
@@ -201,6 +201,20 @@ async fn a_gate_lets_a_queue_start_when_the_other_is_ahead_or_complete() {
     assert_eq!(house.pace("src").await, (Pace::Completed, None));
     assert_eq!(house.run_round("dst", 3).await, [2], "it has completed: nothing is to be waited for");
     assert_eq!(house.run_round("dst", 3).await, [3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_opens_when_the_first_job_of_the_one_ahead_ends_as_it_comes() {
+    let house = House::with_rounds("src").await;
+    house.gate("dst", "src", 2, None).await.expect("a good gate");
+    let dead = house.put(job("plain")).await;
+    house.ask(dead, cancel()).await.expect("cancelled");
+    let waits = house.put(job("dst")).await;
+    assert_eq!(house.state(waits).await, Some(State::Blocked));
+    house.put(NewJob { depends_on: vec![Dependency::Job(dead)], ..job("src") }).await;
+    house.settle().await;
+    assert_eq!(house.pace("src").await, (Pace::Completed, None));
+    assert_eq!(house.state(waits).await, Some(State::Pending));
 }
 
 #[tokio::test(flavor = "multi_thread")]

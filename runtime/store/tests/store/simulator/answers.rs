@@ -44,11 +44,9 @@ impl World {
                 Asked::Claim { claim, deadline, answer } => self.waiting.push((claim, deadline, answer)),
                 Asked::Ask { job, command, children, mut answer } => {
                     let answer = answer.try_recv().expect("an answer");
-                    if let Err(Error::Refused(Refusal::Invalid { field: "wait" | "queue", .. })) = &answer {
-                        self.check_no_wait(job, &command);
-                        continue;
-                    }
-                    if let Err(error @ Error::Refused(Refusal::Invalid { .. })) = &answer {
+                    if let Err(error @ Error::Refused(Refusal::Invalid { field, .. })) = &answer
+                        && !["wait", "queue"].contains(field)
+                    {
                         self.check_refused(&children, error);
                         continue;
                     }
@@ -91,6 +89,11 @@ impl World {
                 },
                 Asked::Schedule { mut answer, .. } => match answer.try_recv().expect("an answer") {
                     Ok(()) | Err(Error::Refused(_)) => {}
+                    Err(error) => panic!("{error}"),
+                },
+                Asked::Bulk { ask, answer } => self.check_bulk(&ask, answer),
+                Asked::Webhook { mut answer, .. } => match answer.try_recv().expect("an answer") {
+                    Ok(()) | Err(Error::Refused(Refusal::NotFound { .. })) => {}
                     Err(error) => panic!("{error}"),
                 },
                 Asked::Log => {}
@@ -141,7 +144,8 @@ impl World {
 
     /// A job with a round does not wait for its children, and one that does gets no round.
     fn check_no_wait(&self, id: JobId, command: &Command) {
-        let job = &self.model.jobs[&id];
+        // One that went within the group could have been anything before.
+        let Some(job) = self.model.jobs.get(&id).filter(|_| !self.model.seen.contains_key(&id)) else { return };
         match command {
             Command::Wait { .. } => assert!(job.round.is_some() || job.unseen, "{job:?} can wait for its children"),
             Command::Move { queue, .. } => {
@@ -218,6 +222,7 @@ impl World {
                     matches!(command, Command::Retry | Command::Rebuild | Command::Requeue | Command::Move { .. });
                 assert!(comes_back, "{command:?} needs no lock");
             }
+            Err(Error::Refused(Refusal::Invalid { field: "wait" | "queue", .. })) => self.check_no_wait(id, command),
             Err(error) => panic!("{command:?} of {id}: {error}"),
         }
     }
@@ -280,7 +285,8 @@ pub fn assert_unheard(asked: Asked) {
         Asked::Configure { answer, .. } => check(answer),
         Asked::Clear { answer, .. } | Asked::RemoveQueue { answer, .. } => check(answer),
         Asked::Plugin { answer, .. } => check(answer),
-        Asked::Schedule { answer, .. } => check(answer),
+        Asked::Schedule { answer, .. } | Asked::Webhook { answer, .. } => check(answer),
+        Asked::Bulk { answer, .. } => check(answer),
         Asked::Log => {}
     }
 }
@@ -293,7 +299,7 @@ fn notes_of(command: &Command) -> Option<&Notes> {
 }
 
 /// Whether a command can be carried out on a job in this state.
-fn allowed(command: &Command, state: State) -> bool {
+pub fn allowed(command: &Command, state: State) -> bool {
     match command {
         Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
         Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,

@@ -4,19 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, Gate, NewBatch, OnFailure};
-use windlass_core::grant::Grant;
-use windlass_core::limits::Rate;
-use windlass_core::manifest::{Limits, Manifest};
-use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::{
-    AgentStatus, BackoffKind, Blob, Body, Checkpoint, Closing, Command, Failure, JobId, Keep, Name, NewCanary, NewJob,
-    NewMark, NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry,
-    Settings, Spent, Swap, Time, Token, Unique, Until, Usage, Within, Word,
+    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Failure, JobId, Name, NewJob, NewMark,
+    NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings,
+    Spent, Time, Token, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::embedded::message::Request;
-use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange};
+use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange, WebhookChange};
 
+use super::bulks::BulkAsk;
 use super::world::World;
 use crate::rng::Rng;
 
@@ -36,6 +33,8 @@ pub enum Asked {
     RemoveQueue { queue: QueueName, answer: Receiver<u64> },
     Plugin { name: Name, command: Box<PluginCommand>, answer: Receiver<Option<Plugin>> },
     Schedule { change: ScheduleChange, answer: Receiver<()> },
+    Bulk { ask: BulkAsk, answer: Receiver<Bulk> },
+    Webhook { change: WebhookChange, answer: Receiver<()> },
 }
 
 impl Asked {
@@ -53,14 +52,14 @@ pub const QUEUES: [&str; 4] = ["mail", "images", "reports", "sync"];
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "ab"];
 pub const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
 const UNIQUE: [&str; 3] = ["one", "two", "three"];
-const PLUGINS: [&str; 2] = ["sender", "painter"];
+pub const PLUGINS: [&str; 2] = ["sender", "painter"];
 pub const SCHEDULES: [&str; 2] = ["often", "hourly"];
 
 pub fn queue(rng: &mut Rng) -> QueueName {
     rng.pick(&QUEUES).expect("there are queues").parse().expect("a queue's name")
 }
 
-fn seconds(rng: &mut Rng, most: u64) -> Duration {
+pub fn seconds(rng: &mut Rng, most: u64) -> Duration {
     Duration::from_millis(1 + rng.below(most * 1_000))
 }
 
@@ -70,6 +69,9 @@ impl World {
         if self.rng.chance(8) {
             // Settings change what everything after them means: they come alone, so that the model knows the order.
             return vec![self.setting()];
+        }
+        if self.rng.chance(6) {
+            return vec![if self.rng.chance(75) { self.bulk() } else { self.webhook() }];
         }
         let count = self.rng.below(5);
         (0..count).map(|_| self.wish()).collect()
@@ -84,24 +86,6 @@ impl World {
             94..96 => self.seal(),
             96..98 => self.each(),
             _ => self.log(),
-        }
-    }
-
-    fn setting(&mut self) -> (Request, Asked) {
-        match self.rng.below(100) {
-            0..40 => self.configure(),
-            40..50 => {
-                let (sender, answer) = oneshot::channel();
-                let queue = queue(&mut self.rng);
-                (Request::Clear { queue: queue.clone(), answer: sender }, Asked::Clear { queue, answer })
-            }
-            50..58 => {
-                let (sender, answer) = oneshot::channel();
-                let queue = queue(&mut self.rng);
-                (Request::RemoveQueue { queue: queue.clone(), answer: sender }, Asked::RemoveQueue { queue, answer })
-            }
-            58..86 => self.plugin(),
-            _ => self.schedule(),
         }
     }
 
@@ -396,69 +380,10 @@ impl World {
     }
 
     /// One that exists, mostly.
-    fn some_job(&mut self) -> JobId {
+    pub fn some_job(&mut self) -> JobId {
         let index = self.rng.below(self.model.jobs.len() as u64) as usize;
         let known = self.model.jobs.keys().nth(index).copied();
         if self.rng.chance(3) { JobId::new(self.now, 1) } else { known.unwrap_or(JobId::new(self.now, 2)) }
-    }
-
-    fn configure(&mut self) -> (Request, Asked) {
-        let queue = queue(&mut self.rng);
-        let rng = &mut self.rng;
-        let rate = |rng: &mut Rng| Rate { count: 1 + rng.below(4) as u32, per: seconds(rng, 20) };
-        let keep = |rng: &mut Rng| Keep { age: seconds(rng, 120), count: rng.maybe(30, |rng| rng.below(4)) };
-        let mut settings = Settings {
-            paused: rng.chance(20),
-            max_concurrency: rng.maybe(30, |rng| rng.below(4) as u32),
-            rate: rng.maybe(20, rate),
-            key_concurrency: rng.maybe(30, |rng| 1 + rng.below(2) as u32),
-            key_rate: rng.maybe(20, rate),
-            ageing: rng.maybe(20, |rng| Duration::from_secs(1 + rng.below(10))),
-            ..Settings::default()
-        };
-        if rng.chance(30) {
-            settings.retention.completed = keep(rng);
-            settings.retention.dead = keep(rng);
-            settings.retention.cancelled = keep(rng);
-        }
-        if rng.chance(20) {
-            settings.defaults.max_retries = Some(2);
-        }
-        self.choose_rounds(&queue, &mut settings);
-        self.set(queue, settings)
-    }
-
-    /// Mostly as it is: it can be changed only while nothing is open.
-    fn choose_rounds(&mut self, queue: &QueueName, settings: &mut Settings) {
-        if let Some(known) = self.model.queues.get(queue) {
-            settings.rounds = known.settings.rounds;
-            settings.gate = known.settings.gate.clone();
-        }
-        if self.rng.chance(15) {
-            settings.rounds = self.rng.chance(60);
-        }
-        if !settings.rounds {
-            settings.gate = None;
-        } else if self.rng.chance(30) {
-            settings.gate = self.rng.maybe(60, gate);
-        }
-    }
-
-    /// Half the runs begin with queues that have rounds.
-    pub fn rounds_at_first(&mut self) -> Vec<(Request, Asked)> {
-        if self.rng.chance(40) {
-            return Vec::new();
-        }
-        self.walks = self.rng.chance(70);
-        let first: QueueName = QUEUES[0].parse().expect("a name");
-        let second: QueueName = QUEUES[1].parse().expect("a name");
-        let on = Settings { rounds: true, ..Settings::default() };
-        let mut wishes = vec![self.set(first.clone(), on.clone())];
-        if self.rng.chance(60) {
-            let gate = self.rng.maybe(80, |rng| Gate { queue: first, ..gate(rng) });
-            wishes.push(self.set(second, Settings { gate, ..on }));
-        }
-        wishes
     }
 
     /// Few keys, so that jobs write over each other's records; every value is another.
@@ -478,90 +403,6 @@ impl World {
         let marks = (0..rng.below(3)).map(|_| mark(rng)).collect();
         Notes::new(records, marks)
     }
-
-    pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
-        let wanted = settings.clone();
-        let change = Box::new(move |current: &mut Settings| *current = wanted);
-        let request = Request::Configure { queue: queue.clone(), change, answer: sender };
-        (request, Asked::Configure { queue, settings: Box::new(settings), answer })
-    }
-
-    fn plugin(&mut self) -> (Request, Asked) {
-        let name: Name = self.rng.pick(&PLUGINS).expect("there are plugins").parse().expect("a name");
-        let command = self.some_change();
-        let (sender, answer) = oneshot::channel();
-        let command = Box::new(command);
-        let request = Request::Plugin { name: name.clone(), command: command.clone(), answer: sender };
-        (request, Asked::Plugin { name, command, answer })
-    }
-
-    fn some_change(&mut self) -> PluginCommand {
-        let rng = &mut self.rng;
-        let version = [rng.below(3) as u8; 32];
-        match rng.below(100) {
-            0..40 => PluginCommand::Upload {
-                component: Blob { sha256: version, len: 10 },
-                imports: Vec::new(),
-                manifest: rng.maybe(60, manifest),
-                queues: rng.maybe(60, |rng| (0..1 + rng.below(2)).map(|_| queue(rng)).collect()),
-                by: None,
-                swap: rng.maybe(75, swap),
-            },
-            40..52 => PluginCommand::Activate { version, swap: swap(rng) },
-            52..58 => PluginCommand::Rollback { swap: swap(rng) },
-            58..64 => PluginCommand::SetManifest { version: rng.maybe(50, |_| version), manifest: manifest(rng) },
-            64..76 => PluginCommand::StartCanary(NewCanary {
-                version,
-                share: 1 + rng.below(100) as u32,
-                max_failures_per_mille: rng.below(800) as u32,
-                min_attempts: 1 + rng.below(4) as u32,
-                promote_after: rng.maybe(60, |rng| 4 + rng.below(4) as u32),
-            }),
-            76..80 => PluginCommand::EndCanary { promote: rng.chance(50) },
-            80..86 => PluginCommand::RemoveVersion { version, force: rng.chance(50) },
-            86..92 => PluginCommand::Remove { force: rng.chance(50) },
-            _ => {
-                let concurrency = rng.maybe(60, |rng| 1 + rng.below(2) as u32);
-                PluginCommand::Grant(Grant { limits: Limits { concurrency, ..Limits::default() }, ..Grant::default() })
-            }
-        }
-    }
-
-    fn schedule(&mut self) -> (Request, Asked) {
-        let rng = &mut self.rng;
-        let name = (*rng.pick(&SCHEDULES).expect("there are schedules")).to_owned();
-        let change = match rng.below(10) {
-            0..5 => ScheduleChange::Put { schedule: Box::new(schedule(rng, name, self.now)), replace: rng.chance(70) },
-            5..7 => ScheduleChange::Pause { name, paused: rng.chance(50) },
-            7..9 => ScheduleChange::RunNow { name },
-            _ => ScheduleChange::Remove { name },
-        };
-        let (sender, answer) = oneshot::channel();
-        (Request::Schedule { change: change.clone(), answer: sender }, Asked::Schedule { change, answer })
-    }
-}
-
-fn gate(rng: &mut Rng) -> Gate {
-    let lead = rng.below(3) as u32;
-    Gate { queue: queue(rng), lead, max_lead: rng.maybe(50, |rng| lead + rng.below(3) as u32) }
-}
-
-fn swap(rng: &mut Rng) -> Swap {
-    match rng.below(3) {
-        0 => Swap::Drain,
-        1 => Swap::Checkpoint { within: seconds(rng, 30) },
-        _ => Swap::Now,
-    }
-}
-
-fn manifest(rng: &mut Rng) -> Manifest {
-    let concurrency = rng.maybe(40, |rng| 1 + rng.below(3) as u32);
-    Manifest {
-        schemas: rng.maybe(50, |rng| vec![rng.below(3) as u32]),
-        limits: Limits { concurrency, ..Limits::default() },
-        ..Manifest::default()
-    }
 }
 
 fn usage(rng: &mut Rng) -> Usage {
@@ -573,36 +414,6 @@ fn body(rng: &mut Rng) -> Body {
         Body::Blob(Blob { sha256: [rng.below(4) as u8; 32], len: 100_000 })
     } else {
         Body::Inline(Bytes::from(vec![7; rng.below(20) as usize]))
-    }
-}
-
-fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
-    let cron = if name == "hourly" { "0 * * * *" } else { "*/5 * * * *" };
-    Schedule {
-        name,
-        queue: queue(rng),
-        cron: cron.into(),
-        timezone: "UTC".into(),
-        payload: Bytes::from_static(b"{}"),
-        policy: PolicyChoice::default(),
-        unique: None,
-        tags: Vec::new(),
-        catch_up: match rng.below(3) {
-            0 => CatchUp::Skip,
-            1 => CatchUp::Once,
-            _ => CatchUp::All { at_most: 1 + rng.below(4) as u32 },
-        },
-        overlap: match rng.below(3) {
-            0 => Overlap::Allow,
-            1 => Overlap::Skip,
-            _ => Overlap::Cancel,
-        },
-        paused: rng.chance(20),
-        created_at: now,
-        updated_at: now,
-        last_run: None,
-        last_job: None,
-        next_run: None,
     }
 }
 

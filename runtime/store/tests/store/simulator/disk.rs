@@ -19,6 +19,9 @@ pub enum Fate {
     Written,
 }
 
+/// Makes another row of one that is written; none when it leaves it alone.
+pub type Fault = fn(Space, &[u8], &[u8]) -> Option<Vec<u8>>;
+
 #[derive(Clone)]
 pub struct SimDisk(Rc<RefCell<Inner>>);
 
@@ -29,6 +32,8 @@ struct Inner {
     fate: Fate,
     /// Reads until one fails.
     reads_left: Option<u64>,
+    /// Writes a row other than it was given: to show that the checks notice.
+    fault: Option<Fault>,
     commits: u64,
 }
 
@@ -40,6 +45,7 @@ impl SimDisk {
             jobs: BTreeMap::new(),
             fate: Fate::Holds,
             reads_left: None,
+            fault: None,
             commits: 0,
         })))
     }
@@ -48,6 +54,10 @@ impl SimDisk {
         let mut inner = self.0.borrow_mut();
         inner.fate = fate;
         inner.reads_left = reads_left;
+    }
+
+    pub fn set_fault(&self, fault: Fault) {
+        self.0.borrow_mut().fault = Some(fault);
     }
 
     /// Everything in one space, in key order.
@@ -101,6 +111,8 @@ impl Disk for SimDisk {
             inner.commits = number;
             for ((space, key), value) in batch.writes {
                 assert!(!key.is_empty() && key.len() < 65_536, "a key fjall would not take in {space:?}");
+                let changed = value.as_ref().and_then(|value| inner.fault.and_then(|fault| fault(space, &key, value)));
+                let value = changed.or(value);
                 if space == Space::Jobs {
                     let id = JobId::from_bytes(key.as_slice().try_into().expect("a job's key is its id"));
                     match &value {

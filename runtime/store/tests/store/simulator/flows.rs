@@ -8,9 +8,10 @@ use windlass_core::{Event, EventKind, Job, JobId, State};
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::{keys, record};
 
+use super::causes::Causes;
 use super::check::Stored;
 use super::disk::SimDisk;
-use super::model::{Causes, ModelJob};
+use super::model::ModelJob;
 use super::rounds::Courses;
 
 /// The rows of flows, decoded.

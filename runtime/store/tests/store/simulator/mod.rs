@@ -6,13 +6,18 @@
 //! on with ever new ones for that long.
 
 mod answers;
+mod broken;
+mod bulks;
+mod causes;
 mod check;
 mod commands;
 mod disk;
 mod flows;
 mod model;
 mod order;
+mod recount;
 mod rounds;
+mod settings;
 mod silent;
 mod world;
 

@@ -6,11 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::flow::Clearing;
 use windlass_core::{
     Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time,
-    Token, Unique, Until, Word,
+    Token, Unique, Until,
 };
-use windlass_store::{Claim, EventRecord};
+use windlass_store::EventRecord;
 
+use super::bulks::Hands;
+use super::causes::Causes;
 use super::flows::ModelFlows;
+use super::recount::{Past, Totals, Tries};
 use super::silent::local_plugin;
 
 #[derive(Default)]
@@ -41,6 +44,8 @@ pub struct Model {
     /// The latest group in which a job came and went: what its round was, nobody can tell.
     pub blurred: u64,
     pub records: BTreeMap<(u32, String), Record>,
+    pub past: Past,
+    pub hands: Hands,
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +87,10 @@ pub struct ModelJob {
     pub orphan: bool,
     /// As it was after the last commit.
     pub clearing: Option<Clearing>,
+    pub created: Time,
+    /// When its latest attempt began.
+    pub started: Option<Time>,
+    pub tries: Tries,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,6 +103,7 @@ pub struct ModelQueue {
     pub by_key: BTreeMap<String, Starts>,
     /// It has had a job with a round.
     pub began: bool,
+    pub totals: Totals,
 }
 
 /// Starts, all of them and those since the rate was last set.
@@ -108,44 +118,6 @@ pub struct ModelLock {
     pub job: JobId,
     pub until: Until,
     pub expires_at: Time,
-}
-
-/// What may have caused the events of a group.
-#[derive(Default)]
-pub struct Causes {
-    pub commands: Vec<(JobId, Command)>,
-    pub claims: Vec<Claim>,
-    /// A batch was asked for.
-    pub batches: bool,
-    pub sealed: Vec<String>,
-    pub runs_now: bool,
-    pub configured: Option<(QueueName, Settings)>,
-    /// The engine was rebuilt; true when the process was, too.
-    pub rebuilt: Option<bool>,
-}
-
-impl Causes {
-    pub fn asked(&self, id: JobId, what: impl Fn(&Command) -> bool) -> bool {
-        self.commands.iter().any(|(job, command)| *job == id && what(command))
-    }
-
-    /// Somebody may have put it elsewhere in line, at a moment within the group that no event tells.
-    pub fn reordered(&self, id: JobId) -> bool {
-        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
-    }
-
-    pub fn reprioritised(&self, id: JobId) -> usize {
-        let reprioritise = |command: &Command| matches!(command, Command::Reprioritise { .. });
-        self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
-    }
-
-    fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
-        self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
-            Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),
-            Some(Word::Unsigned) => !job.local,
-            None => false,
-        })
-    }
 }
 
 impl Model {
@@ -423,6 +395,9 @@ impl Model {
             parent,
             orphan: false,
             clearing: None,
+            created: at,
+            started: None,
+            tries: Tries::NONE,
         };
         self.jobs.insert(id, job);
         let of_parent = parent.and_then(|parent| self.jobs.get(&parent)).and_then(|parent| parent.round);

@@ -7,7 +7,8 @@ use windlass_core::limits::Rate;
 use windlass_core::{Event, JobId, Plugin, QueueName, State, Time};
 use windlass_store::{By, Claim};
 
-use super::model::{Causes, Model, ModelJob, ModelQueue, Starts};
+use super::causes::Causes;
+use super::model::{Model, ModelJob, ModelQueue, Starts};
 use super::silent::local_plugin;
 
 impl Model {

@@ -3,8 +3,9 @@
 use windlass_core::grant::effective;
 use windlass_core::{AfterStop, Plugin, Run, Runner};
 
+use super::causes::Causes;
 use super::check::Stored;
-use super::model::{Causes, Model, ModelQueue};
+use super::model::{Model, ModelQueue};
 
 impl Model {
     /// Settings leave no event: what is on disk must be what was, or what was asked for.

@@ -15,11 +15,13 @@ use windlass_store::limits::Tuning;
 use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
 
 use super::answers::assert_unheard;
+use super::bulks::BulkAsk;
+use super::causes::Causes;
 use super::check::{self, Stored};
 use super::commands::{Asked, QUEUES, Receiver, WORKERS};
 use super::disk::{Fate, SimDisk};
-use super::model::{Causes, Model};
-use super::rounds;
+use super::model::Model;
+use super::{recount, rounds};
 use crate::rng::Rng;
 
 pub struct World {
@@ -151,6 +153,7 @@ impl World {
         match done {
             Ok(()) => {
                 self.sync(&causes);
+                self.check_memory();
                 self.take_answers(asked);
             }
             Err(error) => {
@@ -165,6 +168,11 @@ impl World {
                 self.rebuild(alive);
             }
         }
+    }
+
+    /// What the engine counts in memory is what is stored.
+    fn check_memory(&self) {
+        recount::check_memory(&self.engine.running(), &self.disk, &Stored::read(&self.disk));
     }
 
     /// The process dies: memory is gone, the disk stays.
@@ -234,6 +242,15 @@ impl World {
                 Asked::Schedule { change, .. } => {
                     causes.runs_now = matches!(change, ScheduleChange::RunNow { .. });
                 }
+                Asked::Bulk { ask, .. } => {
+                    if let BulkAsk::Step { id, jobs, .. } = ask
+                        && let Some(action) = self.model.hands.action(*id)
+                    {
+                        causes.commands.extend(jobs.iter().map(|job| (*job, action.command())));
+                    }
+                    causes.bulk = Some(ask.clone());
+                }
+                Asked::Webhook { change, .. } => causes.webhook = Some(change.clone()),
                 Asked::Log | Asked::Configure { .. } | Asked::Plugin { .. } => {}
             }
         }
@@ -264,11 +281,15 @@ impl World {
                 self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
                 let job = stored.jobs.get(&record.event.job).map(|job| &**job);
                 self.model.flows.before(&record.event, job, &stored.flows, &self.model.jobs);
+                let was = self.model.jobs.get(&record.event.job).cloned();
                 self.model.take(&record, causes, job);
+                self.model.tally(&record.event, was.as_ref(), causes, job);
             }
         }
         self.model.adopt_silent(&stored, causes);
         self.model.flows.settle(&stored, causes);
+        self.model.adopt_counts(&stored);
+        self.model.adopt_hands(&stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
         self.model.records = rounds::records(&self.disk, &stored);
     }
@@ -283,6 +304,7 @@ impl World {
                 self.model.flows.at_rest(&stored);
                 self.model.rounds_at_rest(&stored);
                 self.check_waiting();
+                self.check_memory();
                 return;
             }
             let causes = self.causes(&[]);
@@ -400,5 +422,7 @@ fn tell(asked: &Asked) -> String {
         Asked::RemoveQueue { queue, .. } => format!("remove {queue}"),
         Asked::Plugin { name, command, .. } => format!("{name}: {command:?}"),
         Asked::Schedule { change, .. } => format!("{change:?}"),
+        Asked::Bulk { ask, .. } => format!("{ask:?}"),
+        Asked::Webhook { change, .. } => format!("{change:?}"),
     }
 }

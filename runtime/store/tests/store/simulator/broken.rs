@@ -1,0 +1,126 @@
+//! Broken on purpose: engines that write one of their counts wrong. Each must be noticed, and by the check of that count;
+//! otherwise the checks of the simulator look at nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::flow::{Batch, Chain, Family, Round};
+use windlass_core::limits::Limiter;
+use windlass_core::{Bulk, Job, Queue, State, Webhook};
+use windlass_store::embedded::disk::Space;
+use windlass_store::embedded::record;
+
+use super::disk::Fault;
+use super::world::World;
+
+/// Seeds to try: not every run comes to what is counted.
+const SEEDS: u64 = 60;
+
+/// Changes a row, when it is one of these and the change applies.
+fn row<T: Serialize + DeserializeOwned>(space: Space, value: &[u8], change: fn(&mut T) -> bool) -> Option<Vec<u8>> {
+    let mut row: T = record::decode(space, value).expect("a row reads back");
+    change(&mut row).then(|| record::encode(&row))
+}
+
+fn queue(space: Space, value: &[u8], change: fn(&mut Queue) -> bool) -> Option<Vec<u8>> {
+    if space == Space::Queues { row(space, value, change) } else { None }
+}
+
+fn job(space: Space, value: &[u8], change: fn(&mut Job) -> bool) -> Option<Vec<u8>> {
+    if space == Space::Jobs { row(space, value, change) } else { None }
+}
+
+/// A row of flows, by the first byte of its key.
+fn flow<T: Serialize + DeserializeOwned>(
+    kind: u8,
+    (space, key, value): (Space, &[u8], &[u8]),
+    change: fn(&mut T) -> bool,
+) -> Option<Vec<u8>> {
+    if space == Space::Flows && key[0] == kind { row(space, value, change) } else { None }
+}
+
+fn more(count: &mut u64) -> bool {
+    *count += 1;
+    true
+}
+
+fn one_more(count: &mut u32) -> bool {
+    *count += 1;
+    true
+}
+
+/// What is wrong, the words of the check that must notice, and the change.
+const FAULTS: [(&str, &str, Fault); 33] = [
+    ("a gauge", "pending jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Pending as usize]))),
+    ("the dead now", "dead jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Dead as usize]))),
+    ("enqueued", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.enqueued))),
+    ("completed", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.completed))),
+    ("failed", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.failed))),
+    ("dead", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.dead))),
+    ("cancelled", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.cancelled))),
+    ("waiting time", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.wait_ms))),
+    ("running time", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.run_ms))),
+    ("a wait's bucket", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.waits.counts[3]))),
+    ("a run's bucket", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.runs.counts[17]))),
+    ("attempts", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.attempt))),
+    ("failures", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.failures))),
+    ("crashes", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.crashes))),
+    ("claims", "claims are counted", |s, _, v| job(s, v, |j| j.run.is_none() && one_more(&mut j.fence))),
+    ("dependencies", "depends on so many", |s, _, v| {
+        job(s, v, |j| j.ties.as_mut().is_some_and(|ties| one_more(&mut ties.depends_on)))
+    }),
+    ("dependants", "were said to depend on", |s, _, v| {
+        job(s, v, |j| j.ties.as_mut().is_some_and(|ties| std::mem::take(&mut ties.dependants) > 0))
+    }),
+    ("a batch's open", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.open))),
+    ("a batch's total", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.total))),
+    ("a batch's dead", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.dead) && more(&mut b.total))),
+    ("who keeps a batch", "is kept by its jobs", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.kept_by))),
+    ("open children", "", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.open))),
+    ("completed children", "", |s, k, v| {
+        flow(2, (s, k, v), |f: &mut Family| more(&mut f.completed) && more(&mut f.total))
+    }),
+    ("who keeps a family", "kept by its children", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.kept_by))),
+    ("who keeps a chain", "is kept by", |s, k, v| flow(3, (s, k, v), |c: &mut Chain| more(&mut c.kept_by))),
+    ("a round's open", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.open))),
+    ("a round's total", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.total))),
+    ("a round's completed", "the numbers of round", |s, k, v| {
+        flow(4, (s, k, v), |r: &mut Round| more(&mut r.completed) && more(&mut r.total))
+    }),
+    ("a round's waiting", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.waiting))),
+    ("what runs for a key", "attempts that run for key", |s, k, v| {
+        if s != Space::Limiters || k.len() == 4 {
+            return None;
+        }
+        row(s, v, |limiter: &mut Limiter| one_more(&mut limiter.running))
+    }),
+    ("jobs gone through", "should be ModelBulk", |s, _, v| {
+        if s == Space::Bulks { row(s, v, |bulk: &mut Bulk| more(&mut bulk.total)) } else { None }
+    }),
+    ("jobs affected", "affected and", |s, _, v| {
+        if s == Space::Bulks { row(s, v, |bulk: &mut Bulk| more(&mut bulk.affected)) } else { None }
+    }),
+    ("deliveries", "told to webhooks", |s, _, v| {
+        if s == Space::Webhooks { row(s, v, |hook: &mut Webhook| more(&mut hook.delivered)) } else { None }
+    }),
+];
+
+#[test]
+fn simulator_notices_every_count_that_is_written_wrong() {
+    for (what, words, fault) in FAULTS {
+        let noticed = (0..SEEDS).find_map(|seed| {
+            let played = catch_unwind(AssertUnwindSafe(|| {
+                let world = World::new(seed, false);
+                world.disk.set_fault(fault);
+                world.run();
+            }));
+            played.err().map(|panic| match panic.downcast::<String>() {
+                Ok(message) => *message,
+                Err(_) => String::new(),
+            })
+        });
+        let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed that {what} was wrong"));
+        assert!(noticed.contains(words), "{what} was wrong, and what was noticed is: {noticed}");
+    }
+}

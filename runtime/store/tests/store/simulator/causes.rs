@@ -1,0 +1,47 @@
+//! What may have caused the events of a group: what was asked in it, who claimed, and whether the engine was rebuilt.
+
+use windlass_core::{Command, JobId, QueueName, Settings, Word};
+use windlass_store::{Claim, WebhookChange};
+
+use super::bulks::BulkAsk;
+use super::model::ModelJob;
+
+/// What may have caused the events of a group.
+#[derive(Default)]
+pub struct Causes {
+    pub commands: Vec<(JobId, Command)>,
+    pub claims: Vec<Claim>,
+    /// A batch was asked for.
+    pub batches: bool,
+    pub sealed: Vec<String>,
+    pub runs_now: bool,
+    pub configured: Option<(QueueName, Settings)>,
+    pub bulk: Option<BulkAsk>,
+    pub webhook: Option<WebhookChange>,
+    /// The engine was rebuilt; true when the process was, too.
+    pub rebuilt: Option<bool>,
+}
+
+impl Causes {
+    pub fn asked(&self, id: JobId, what: impl Fn(&Command) -> bool) -> bool {
+        self.commands.iter().any(|(job, command)| *job == id && what(command))
+    }
+
+    /// Somebody may have put it elsewhere in line, at a moment within the group that no event tells.
+    pub fn reordered(&self, id: JobId) -> bool {
+        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
+    }
+
+    pub fn reprioritised(&self, id: JobId) -> usize {
+        let reprioritise = |command: &Command| matches!(command, Command::Reprioritise { .. });
+        self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
+    }
+
+    pub fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
+        self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
+            Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),
+            Some(Word::Unsigned) => !job.local,
+            None => false,
+        })
+    }
+}
