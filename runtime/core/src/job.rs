@@ -153,6 +153,17 @@ impl Job {
         (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
     }
 
+    /// Why it was cancelled, or is to be once its attempt has stopped.
+    pub fn cancel_reason(&self) -> Option<&str> {
+        if self.state == State::Cancelled {
+            return self.timeline.steps.iter().rfind(|step| step.state == State::Cancelled).map(|step| &*step.reason);
+        }
+        match &self.run.as_ref()?.stop.as_ref()?.then {
+            AfterStop::Cancel { reason } => Some(reason),
+            AfterStop::Swap | AfterStop::Hold { .. } | AfterStop::Expire | AfterStop::Delete | AfterStop::Clear => None,
+        }
+    }
+
     /// How many of the jobs it depends on have not ended.
     pub fn waits_for(&self) -> u32 {
         self.ties.as_ref().map_or(0, |ties| ties.waits_for)

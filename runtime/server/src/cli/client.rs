@@ -7,6 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use super::show;
+
 /// Which server to speak to, and how to show what it answers.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server and output")]
@@ -47,6 +49,8 @@ pub enum Output {
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 /// How long one answer may take; a server that is stuck should not hang a script for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long somebody waits who wants to leave.
+const GLANCE: Duration = Duration::from_secs(2);
 /// Compiling a large component takes its time.
 const UPLOAD: Duration = Duration::from_secs(600);
 
@@ -92,6 +96,12 @@ impl Remote {
         self.answer(self.with_key(request).send(bytes))
     }
 
+    /// A request whose answer is not worth waiting for long.
+    pub fn glance(&self, path: &str) -> anyhow::Result<Value> {
+        let request = self.agent(Some(GLANCE)).get(self.url(path));
+        self.answer(self.with_key(request).call())
+    }
+
     /// A request that may be answered late.
     pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
         let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));
@@ -103,6 +113,11 @@ impl Remote {
         let url = &self.address.url;
         let known = std::env::var("WINDLASS_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
         if *url == known { format!("windlass {words}") } else { format!("windlass {words} --url {url}") }
+    }
+
+    /// The page on which the server describes its API.
+    pub fn docs(&self) -> String {
+        format!("{}/docs", self.address.url.trim_end_matches('/'))
     }
 
     /// A live stream, after the event `last` if one has been seen. None when there is nothing more to come.
@@ -145,6 +160,10 @@ impl Remote {
         let text = response.body_mut().read_to_string().context("the answer broke off; try again")?;
         let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
         if status.is_success() {
+            // Beside the answer: it is what programs read.
+            for warning in body["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                show::note(&format!("warning: {warning}"));
+            }
             return Ok(body);
         }
         let Some(why) = body["error"].as_str() else {

@@ -42,7 +42,16 @@ impl Enqueue {
             None => remote.post("/enqueue", &body)?,
         };
         let id = answer["job_id"].as_str().unwrap_or_default().to_owned();
+        let existing = answer["unique_existing"] == true;
+        if !existing && answer.get("served_by").is_some_and(Value::is_null) {
+            self.say_who_could_serve();
+        }
         if self.watch {
+            let (queue, status) = (&self.queue, answer["job"]["state"].as_str().unwrap_or_default());
+            show::note(&match existing {
+                true => format!("{id} already has the unique key, and is {status}"),
+                false => format!("{id} is {status} in {queue}"),
+            });
             return watch::watch(remote, &id);
         }
         if remote.json() {
@@ -50,11 +59,21 @@ impl Enqueue {
         } else {
             // Scripts take the id, whichever job has it.
             show::print(&id)?;
-            if answer["unique_existing"] == true {
+            if existing {
                 show::note("no new job: this one already has the unique key");
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What would run the job, for somebody who waits for it. That nothing does is in the warnings of the answer.
+    fn say_who_could_serve(&self) {
+        let (queue, remote) = (&self.queue, &self.remote);
+        show::note(&format!(
+            "to serve it with a plugin:  {}\nor with a worker of your own that fetches from {queue}:  {}, \"workers\"",
+            remote.command(&format!("plugin push DIR --queues {queue}")),
+            remote.docs(),
+        ));
     }
 
     fn body(&self) -> anyhow::Result<Value> {

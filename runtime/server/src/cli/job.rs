@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use super::client::{Remote, part};
 use super::filters::Filters;
 use super::search::{self, Sorting};
-use super::show::{self, Column};
-use super::watch;
+use super::{job_record, show, watch};
 use crate::http::wire::PriorityWord;
 use crate::limits;
 
@@ -113,31 +112,6 @@ struct Which {
     id: String,
 }
 
-const RECORD: [Column; 22] = [
-    ("id", "id"),
-    ("queue", "queue"),
-    ("state", "state"),
-    ("priority", "priority"),
-    ("attempt", "attempt"),
-    ("max retries", "max_retries"),
-    ("scope", "scope"),
-    ("unique key", "unique_key"),
-    ("schedule", "schedule"),
-    ("plugin", "plugin"),
-    ("version", "plugin_version"),
-    ("worker", "worker_id"),
-    ("created", "created_at"),
-    ("scheduled", "scheduled_at"),
-    ("started", "started_at"),
-    ("completed", "completed_at"),
-    ("failed", "failed_at"),
-    ("held", "hold_reason"),
-    ("progress", "progress.message"),
-    ("last error", "last_error"),
-    ("payload", "payload"),
-    ("result", "result"),
-];
-
 impl Job {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let remote = &self.remote;
@@ -188,7 +162,7 @@ pub fn told(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
 }
 
 fn record(remote: &Remote, job: &Value) -> anyhow::Result<()> {
-    if remote.json() { show::json(job) } else { show::fields(job, &RECORD) }
+    if remote.json() { show::json(job) } else { job_record::show(job) }
 }
 
 fn wait(remote: &Remote, id: &str, seconds: u64) -> anyhow::Result<ExitCode> {
@@ -204,7 +178,7 @@ fn logs(remote: &Remote, id: &str, mut from: u64) -> anyhow::Result<()> {
         let page = remote.get(&format!("/jobs/{}/logs?from={from}", part(id)))?;
         let lines = page["lines"].as_array().map_or(&[][..], Vec::as_slice);
         for line in lines {
-            show::print(&if remote.json() { line.to_string() } else { watch::log_line(line) })?;
+            if remote.json() { show::line(line)? } else { show::print(&watch::log_line(line))? }
         }
         if lines.is_empty() {
             return Ok(());

@@ -16,8 +16,10 @@ mod enqueue;
 mod filters;
 mod flow;
 mod grant;
+mod interrupt;
 mod job;
 mod job_flags;
+mod job_record;
 mod plugin;
 mod queue;
 mod run;
@@ -28,6 +30,7 @@ mod serve;
 mod show;
 mod status;
 mod top;
+mod units;
 mod watch;
 mod webhook;
 

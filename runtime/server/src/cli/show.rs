@@ -11,9 +11,18 @@ use serde_json::Value;
 
 /// Prints JSON. A pipe that was closed is no error: the reader has had enough.
 pub fn json(value: &Value) -> anyhow::Result<()> {
-    let text = format!("{value:#}");
-    // Outside of strings JSON has no such character but the line break, and inside it may be written in this way.
-    write_out(&spell_out(&text, |c| format!("\\u{:04x}", u32::from(c))))
+    write_out(&in_json(&format!("{value:#}")))
+}
+
+/// The same JSON, with nothing in it that a terminal would obey: outside of strings it has no such character but the line break, and
+/// inside them they may be written in this way.
+fn in_json(text: &str) -> Cow<'_, str> {
+    spell_out(text, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+/// Prints JSON on one line, for programs that read line by line.
+pub fn line(value: &Value) -> anyhow::Result<()> {
+    write_out(&in_json(&value.to_string()))
 }
 
 /// Prints text for people on standard output.
@@ -57,6 +66,11 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
         Cow::Owned(first) => Cow::Owned(plain(&first).into_owned()),
     };
     if lines.next().is_some() { first + " …" } else { first }
+}
+
+/// Lines that belong to what stands above them.
+pub fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn spell_out(text: &str, spell: impl Fn(char) -> String) -> Cow<'_, str> {
@@ -105,14 +119,14 @@ pub fn table(rows: &[Value], columns: &[Column]) -> anyhow::Result<()> {
 
 /// Some fields of one object, a line each; those without a value are left out.
 pub fn fields(object: &Value, columns: &[Column]) -> anyhow::Result<()> {
+    print(field_lines(object, columns).trim_end())
+}
+
+/// The same as text.
+pub fn field_lines(object: &Value, columns: &[Column]) -> String {
     let width = columns.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
-    for (title, path) in columns {
-        let value = cell(object, path);
-        if !value.is_empty() {
-            print(&format!("{title:<width$}  {value}"))?;
-        }
-    }
-    Ok(())
+    let lines = columns.iter().map(|(title, path)| (title, cell(object, path))).filter(|(_, value)| !value.is_empty());
+    lines.map(|(title, value)| format!("{title:<width$}  {value}\n")).collect()
 }
 
 fn cell(row: &Value, path: &str) -> String {
@@ -157,7 +171,7 @@ mod tests {
     fn json_stays_the_same_json() {
         let value = serde_json::json!({"a": "\u{9b}2J \u{7f} \u{202e} \x1b é", "b": [1, "x\ny"]});
         let text = format!("{value:#}");
-        let safe = spell_out(&text, |c| format!("\\u{:04x}", u32::from(c)));
+        let safe = in_json(&text);
         assert!(!safe.contains(is_obeyed), "{safe}");
         assert_eq!(serde_json::from_str::<Value>(&safe).expect("JSON"), value);
     }

@@ -9,7 +9,8 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::client::{Event, Remote};
+use super::client::{Event, Remote, part};
+use super::interrupt::on_interrupt;
 use super::show;
 
 /// How a process ends that waited for a job.
@@ -24,9 +25,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Shows a job until it has ended. A server that restarts meanwhile is waited for.
 pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new(remote.json());
+    farewell(remote, id, &screen)?;
     let (mut last, mut log_from, mut tries) = (None::<String>, 0, 0);
     loop {
-        let path = format!("/jobs/{id}/events?logs=true&logs_from={log_from}");
+        let path = format!("/jobs/{}/events?logs=true&logs_from={log_from}", part(id));
         match remote.events(&path, last.as_deref()) {
             Ok(Some(mut events)) => {
                 while let Some(event) = events.next() {
@@ -35,6 +37,10 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
                     log_from = event.data["data"]["n"].as_u64().map_or(log_from, |n| n + 1);
                     screen.show(&event)?;
                     if let Some(code) = exit_code(&event.kind) {
+                        screen.clear();
+                        if event.kind == "dead" {
+                            say_what_killed_it(remote, id);
+                        }
                         return Ok(code);
                     }
                     if event.kind == "deleted" {
@@ -42,10 +48,12 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
                     }
                 }
             }
-            // All that there was has been seen: how it ended is in the record.
+            // Its events are gone, or all have been seen: how it ended is in the record.
             Ok(None) => {
-                let state = remote.get(&format!("/jobs/{id}"))?["state"].clone();
-                if let Some(code) = exit_code(state.as_str().unwrap_or_default()) {
+                let job = remote.get(&format!("/jobs/{}", part(id)))?;
+                if let Some(code) = exit_code(job["state"].as_str().unwrap_or_default()) {
+                    screen.clear();
+                    show_end(remote, &job)?;
                     return Ok(code);
                 }
             }
@@ -58,14 +66,71 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Ctrl-C ends the watching and not the job; that is said, with what to do next.
+fn farewell(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Result<()> {
+    let (remote, id, bar) = (remote.clone(), id.to_owned(), screen.bar.clone());
+    on_interrupt(move || {
+        bar.finish_and_clear();
+        let job = remote.glance(&format!("/jobs/{}", part(&id))).unwrap_or_default();
+        let stands = match job["state"].as_str() {
+            Some("active") => "keeps running".to_owned(),
+            Some(state) if exit_code(state).is_some() => format!("is {state}"),
+            Some(state) => format!("stays queued ({state})"),
+            None => "goes on without you".to_owned(),
+        };
+        show::note(&format!(
+            "\nstopped watching; {id} {stands}\nwatch it again:  {}\ncancel it:       {}",
+            remote.command(&format!("job watch {id}")),
+            remote.command(&format!("job cancel {id}")),
+        ));
+    })
+}
+
+/// The end of a job whose events are not there to tell it.
+fn show_end(remote: &Remote, job: &Value) -> anyhow::Result<()> {
+    if remote.json() {
+        return show::line(job);
+    }
+    let state = job["state"].as_str().unwrap_or_default();
+    match (state, job["last_error"].as_str()) {
+        ("dead", Some(error)) => show::note(&format!("dead: {error}")),
+        _ => show::note(state),
+    }
+    match state {
+        "dead" => say_what_killed_it(remote, job["id"].as_str().unwrap_or_default()),
+        "completed" if !job["result"].is_null() => show::json(&job["result"])?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The backtrace of the last error, and the commands that tell more.
+fn say_what_killed_it(remote: &Remote, id: &str) {
+    if remote.json() {
+        return;
+    }
+    // The error itself has been shown; a server that is gone by now costs the backtrace alone.
+    let job = remote.get(&format!("/jobs/{}", part(id))).unwrap_or_default();
+    let last = job["errors"].as_array().and_then(|errors| errors.last());
+    if let Some(backtrace) = last.and_then(|error| error["backtrace"].as_str()).filter(|text| !text.trim().is_empty()) {
+        show::note(&show::indented(backtrace.trim_end()));
+    }
+    show::note(&format!(
+        "every attempt:  {}\nits log:        {}\nrun it again:   {}",
+        remote.command(&format!("job get {id}")),
+        remote.command(&format!("job logs {id}")),
+        remote.command(&format!("job retry {id}")),
+    ));
+}
+
 /// Prints the log of a job as it comes, until the job has ended.
 pub fn follow_log(remote: &Remote, id: &str, from: u64) -> anyhow::Result<()> {
-    let path = format!("/jobs/{id}/events?logs=true&logs_from={from}");
+    let path = format!("/jobs/{}/events?logs=true&logs_from={from}", part(id));
     let Some(mut events) = remote.events(&path, None)? else { return Ok(()) };
     while let Some(event) = events.next() {
         if event.kind == "log" {
             let line = &event.data["data"];
-            show::print(&if remote.json() { line.to_string() } else { log_line(line) })?;
+            if remote.json() { show::line(line)? } else { show::print(&log_line(line))? }
         }
     }
     Ok(())
@@ -105,14 +170,14 @@ impl Screen {
 
     fn show(&mut self, event: &Event) -> anyhow::Result<()> {
         if self.json {
-            return show::print(&event.data.to_string());
+            return show::line(&event.data);
         }
         let data = &event.data["data"];
         match event.kind.as_str() {
             "progress" => self.progress(data),
             "log" => self.say(log_line(data)),
             "completed" => {
-                self.bar.finish_and_clear();
+                self.clear();
                 show::note("completed");
                 if !data["result"].is_null() {
                     show::json(&data["result"])?;
@@ -121,15 +186,16 @@ impl Screen {
                 }
             }
             "dead" | "cancelled" => {
-                self.bar.finish_and_clear();
+                self.clear();
                 let why = data["error"].as_str().or(data["reason"].as_str()).unwrap_or_default();
                 show::note(&format!("{}: {why}", event.kind));
             }
             "failed" => {
                 let why = data["error"].as_str().unwrap_or_default();
-                self.say(format!("attempt {} failed: {why}; next at {}", data["attempt"], data["next_attempt_at"]));
+                let next = data["next_attempt_at"].as_str().map(|at| format!("; next attempt at {at}"));
+                self.say(format!("attempt {} failed: {why}{}", data["attempt"], next.unwrap_or_default()));
             }
-            // It is told often and says nothing to a person.
+            // It comes often and tells a person nothing.
             "checkpoint" => {}
             kind => self.say(match data["reason"].as_str() {
                 Some(reason) => format!("{kind}: {reason}"),

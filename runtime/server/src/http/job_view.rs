@@ -7,10 +7,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windlass_core::{AfterStop, AttemptError, BodyKind, Job, Progress, QueueName, Runner, Step, Time, Usage, bounds};
+use windlass_core::{AfterStop, BodyKind, Job, Progress, QueueName, Time, bounds};
 use windlass_store::Store;
 
 use super::agent::{self, AgentAnswer, AttemptUsage, StepWord, TokenUsage};
+use super::attempt_view::{ErrorView, RunnerView, StepView, UsageView, usage_view};
 use super::chains::ChainView;
 use super::children::{self, ChildCounts};
 use super::error::Result;
@@ -104,6 +105,9 @@ struct Optional {
     completed_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<Rfc3339>,
+    /// Why it was cancelled, or is to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hold_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,27 +146,6 @@ struct RunView {
     lease_expires_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_requested_at: Option<Rfc3339>,
-}
-
-/// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
-#[derive(Debug, Default, Serialize, ToSchema)]
-struct RunnerView {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plugin: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plugin_version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<WorkerView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hostname: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-struct WorkerView {
-    id: String,
-    hostname: String,
 }
 
 /// The whole record: `GET /jobs/{id}`.
@@ -226,48 +209,6 @@ pub struct ProgressView {
 enum Detail {
     Json(Box<RawValue>),
     Text(String),
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-struct ErrorView {
-    attempt: u32,
-    error: String,
-    backtrace: Option<String>,
-    at: Rfc3339,
-    created_at: Rfc3339,
-    #[serde(flatten)]
-    runner: RunnerView,
-    #[serde(flatten)]
-    usage: UsageView,
-}
-
-/// What an attempt in this process took.
-#[derive(Debug, Default, Serialize, ToSchema)]
-struct UsageView {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wall_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peak_memory: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host_calls: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log_bytes: Option<u64>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-struct StepView {
-    at: Rfc3339,
-    #[schema(value_type = StateWord)]
-    state: &'static str,
-    attempt: u32,
-    reason: String,
-    /// The attempt that made room here: given back, handed over or stopped.
-    #[serde(flatten)]
-    runner: RunnerView,
-    #[serde(flatten)]
-    usage: UsageView,
 }
 
 /// How many jobs it waits for, and the first of them; or what else it waits for.
@@ -374,6 +315,7 @@ impl From<Job> for Optional {
     fn from(job: Job) -> Optional {
         let at = |time: Option<Time>| time.map(Rfc3339);
         let span = |span: Option<Duration>| span.map(Text);
+        let cancel_reason = job.cancel_reason().map(str::to_owned);
         let (usage, usage_by_attempt) = agent::usage(job.spending);
         let (unique_key, unique) = match job.unique {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
@@ -410,6 +352,7 @@ impl From<Job> for Optional {
             started_at: at(job.started_at),
             completed_at: at(job.completed_at),
             failed_at: at(job.failed_at),
+            cancel_reason,
             hold_reason: job.hold_reason,
             last_error: job.last_error,
             pinned_version: job.pinned,
@@ -435,22 +378,6 @@ impl From<Job> for Optional {
     }
 }
 
-impl From<Runner> for RunnerView {
-    fn from(runner: Runner) -> RunnerView {
-        match runner {
-            Runner::Local { plugin, version } => {
-                RunnerView { plugin: Some(plugin), plugin_version: Some(version), ..RunnerView::default() }
-            }
-            Runner::External { worker_id, hostname } => RunnerView {
-                worker: Some(WorkerView { id: worker_id.clone(), hostname: hostname.clone() }),
-                worker_id: Some(worker_id),
-                hostname: Some(hostname),
-                ..RunnerView::default()
-            },
-        }
-    }
-}
-
 impl From<Progress> for ProgressView {
     fn from(progress: Progress) -> ProgressView {
         ProgressView {
@@ -468,42 +395,6 @@ impl From<Progress> for ProgressView {
             unit: progress.unit,
             weight: progress.weight,
         }
-    }
-}
-
-impl From<AttemptError> for ErrorView {
-    fn from(error: AttemptError) -> ErrorView {
-        ErrorView {
-            attempt: error.attempt,
-            error: error.error,
-            backtrace: error.backtrace,
-            at: Rfc3339(error.at),
-            created_at: Rfc3339(error.at),
-            runner: error.runner.into(),
-            usage: usage_view(error.usage).unwrap_or_default(),
-        }
-    }
-}
-
-/// Only attempts in this process are measured.
-fn usage_view(usage: Usage) -> Option<UsageView> {
-    (usage != Usage::default()).then_some(UsageView {
-        cpu_ms: Some(usage.cpu_ms),
-        wall_ms: Some(usage.wall_ms),
-        peak_memory: Some(usage.peak_memory),
-        host_calls: Some(usage.host_calls),
-        log_bytes: Some(usage.log_bytes),
-    })
-}
-
-impl From<&Step> for StepView {
-    fn from(step: &Step) -> StepView {
-        let reason = step.reason.to_string();
-        let (runner, usage) = match step.ran.as_deref() {
-            Some(ran) => (ran.runner.clone().into(), usage_view(ran.usage).unwrap_or_default()),
-            None => (RunnerView::default(), UsageView::default()),
-        };
-        StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason, runner, usage }
     }
 }
 

@@ -15,6 +15,7 @@ mod serve;
 pub mod wire;
 
 mod agent;
+mod attempt_view;
 mod batches;
 mod bulk;
 mod chains;

@@ -37,5 +37,6 @@ mod trees;
 mod trouble;
 mod uploads;
 mod useful;
+mod watching;
 mod webhooks;
 mod workers;

@@ -1,0 +1,47 @@
+//! Numbers as people read them: short, with their unit.
+
+/// `512 B`, `3.4 KiB`, `12 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    let mut size = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if size < 1_024.0 {
+            break;
+        }
+        (size, unit) = (size / 1_024.0, next);
+    }
+    format!("{} {unit}", short(size))
+}
+
+/// `7 ms`, `1.2 s`, `3.5 min`, `2 h`.
+pub fn millis(millis: u64) -> String {
+    let span = millis as f64;
+    match millis {
+        ..1_000 => format!("{millis} ms"),
+        ..120_000 => format!("{} s", short(span / 1e3)),
+        ..7_200_000 => format!("{} min", short(span / 6e4)),
+        _ => format!("{} h", short(span / 3.6e6)),
+    }
+}
+
+/// One digit after the point where there are few before it, and none where it would be a zero.
+fn short(number: f64) -> String {
+    let text = if number < 99.95 { format!("{number:.1}") } else { format!("{number:.0}") };
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_have_their_unit() {
+        for (size, text) in [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (3 << 20, "3 MiB"), (5 << 40, "5 TiB")]
+        {
+            assert_eq!(bytes(size), text);
+        }
+        for (span, text) in [(0, "0 ms"), (999, "999 ms"), (1_250, "1.2 s"), (180_000, "3 min"), (9_000_000, "2.5 h")] {
+            assert_eq!(millis(span), text);
+        }
+    }
+}
