@@ -28,9 +28,13 @@ fn main() -> anyhow::Result<()> {
     let mut wanted = BTreeMap::new();
     add(&mut wanted, &sdk.join("c/bindings"), &generate(&sdk, c())?);
     add(&mut wanted, &sdk.join("go/internal/wit"), &generate(&sdk, go())?);
-    // The one file that is copied: the interface itself.
-    let job = sdk.join("../wit/0.1.0/job.wit");
-    wanted.insert(sdk.join("wit/deps/job/job.wit"), std::fs::read(&job).with_context(|| job.display().to_string())?);
+    // The files that are copied: the interface itself.
+    for (source, copy) in
+        [("../wit/0.1.0/job.wit", "wit/deps/job/job.wit"), ("../wit/dev/0.1.0/dev.wit", "wit/deps/dev/dev.wit")]
+    {
+        let source = sdk.join(source);
+        wanted.insert(sdk.join(copy), std::fs::read(&source).with_context(|| source.display().to_string())?);
+    }
 
     let mut stale = Vec::new();
     for (path, text) in &wanted {

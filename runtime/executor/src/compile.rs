@@ -23,9 +23,11 @@ use crate::cache::{Cache, hex, load};
 use crate::complexity;
 use crate::error::{Error, Rejected};
 use crate::executor::Config;
+use crate::host::sources;
 use crate::limits::{COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
 use crate::outbound;
 use crate::plugin::Plugin;
+use crate::sources::split;
 use crate::state::State;
 use crate::threads::lower_priority;
 use crate::trouble::has_shortage;
@@ -126,24 +128,29 @@ type Answer = Result<Plugin, Rejected>;
 
 impl Bench {
     fn make(&self, bytes: &[u8]) -> Result<Plugin, Rejected> {
-        let digest = hex(&Sha256::digest(bytes));
-        let cached = self.cache.as_ref().and_then(|cache| cache.load(&self.engine, &digest));
+        // Sources at its end are no code: with others it is another version, compiled already.
+        let (code, sources) = split(bytes);
+        let of_code = Sha256::new_with_prefix(code);
+        let whole = of_code.clone().chain_update(&bytes[code.len()..]);
+        let (digest, compiled) = (hex(&whole.finalize()), hex(&of_code.finalize()));
+        let cached = self.cache.as_ref().and_then(|cache| cache.load(&self.engine, &compiled));
         let from_cache = cached.is_some();
         let component = match cached {
             Some(component) => component,
             None => {
-                complexity::check(bytes, FUNCTION_BYTES)?;
+                complexity::check(code, FUNCTION_BYTES)?;
                 let invalid = |error: wasmtime::Error| Rejected::Invalid { reason: format!("{error:#}") };
-                let code = match &self.apart {
-                    Some(apart) => apart.compile(bytes)?,
-                    None => self.engine.precompile_component(bytes).map_err(invalid)?,
+                let machine_code = match &self.apart {
+                    Some(apart) => apart.compile(code)?,
+                    None => self.engine.precompile_component(code).map_err(invalid)?,
                 };
-                let component = load(&self.engine, &code).map_err(|error| match has_shortage(error.chain()) {
-                    true => Rejected::Unavailable { reason: error.root_cause().to_string() },
-                    false => invalid(error),
-                })?;
+                let component =
+                    load(&self.engine, &machine_code).map_err(|error| match has_shortage(error.chain()) {
+                        true => Rejected::Unavailable { reason: error.root_cause().to_string() },
+                        false => invalid(error),
+                    })?;
                 if let Some(cache) = &self.cache {
-                    cache.store(&digest, &code);
+                    cache.store(&compiled, &machine_code);
                 }
                 component
             }
@@ -160,7 +167,7 @@ impl Bench {
             .map_err(|error| Rejected::ImportMismatch { reason: format!("{error:#}") })?;
         let pre = HandlerPre::new(pre)
             .map_err(|error| Rejected::WrongType { export: RUN.to_owned(), reason: format!("{error:#}") })?;
-        Ok(Plugin::new(digest, bytes.len(), imports, from_cache, shares, pre))
+        Ok(Plugin::new(digest, bytes.len(), imports, from_cache, shares, sources, pre))
     }
 }
 
@@ -170,6 +177,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     outbound::add_to_linker(&mut linker)?;
     Handler::add_to_linker::<State, State>(&mut linker, |state| state)?;
+    sources::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 
@@ -223,8 +231,9 @@ fn not_exported(engine: &Engine, component: &Component) -> Rejected {
 }
 
 /// The packages that `linker` offers. Whether a function in them fits is for wasmtime to say.
-const OFFERED: [&str; 8] = [
+const OFFERED: [&str; 9] = [
     "windlass:job/",
+    "windlass:dev/",
     "wasi:cli/",
     "wasi:clocks/",
     "wasi:filesystem/",

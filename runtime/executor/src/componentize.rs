@@ -12,11 +12,12 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
 /// The worlds of `guest-sdk/wit`, each file after those it uses.
-const WIT: [(&str, &str); 5] = [
+const WIT: [(&str, &str); 6] = [
     ("clocks.wit", include_str!("../../../guest-sdk/wit/deps/wasi-clocks/clocks.wit")),
     ("io.wit", include_str!("../../../guest-sdk/wit/deps/wasi-io/io.wit")),
     ("http.wit", include_str!("../../../guest-sdk/wit/deps/wasi-http/http.wit")),
     ("job.wit", include_str!("../../../wit/0.1.0/job.wit")),
+    ("dev.wit", include_str!("../../../wit/dev/0.1.0/dev.wit")),
     ("guest.wit", include_str!("../../../guest-sdk/wit/guest.wit")),
 ];
 /// What it never calls, a component does not import; so the largest world fits all.

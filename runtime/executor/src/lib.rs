@@ -21,6 +21,7 @@ mod compile;
 mod complexity;
 mod componentize;
 mod slim;
+mod sources;
 
 mod elders;
 mod gate;
@@ -57,6 +58,7 @@ pub use host::{
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use plugin::Plugin;
 pub use slim::{Broken, slim};
+pub use sources::attach_sources;
 pub use windlass_core::grant::HostRule;
 
 // A server that implements `Host` needs this macro, and the very version we use.

@@ -18,6 +18,8 @@ struct Inner {
     imports: Vec<String>,
     from_cache: bool,
     shares: u32,
+    /// Sources that came with it, for a runtime that reads them.
+    sources: Option<Arc<str>>,
     pre: HandlerPre<State>,
 }
 
@@ -28,9 +30,11 @@ impl Plugin {
         imports: Vec<String>,
         from_cache: bool,
         shares: u32,
+        sources: Option<&str>,
         pre: HandlerPre<State>,
     ) -> Self {
-        Plugin { inner: Arc::new(Inner { digest: digest.into(), size, imports, from_cache, shares, pre }) }
+        let (digest, sources) = (digest.into(), sources.map(Arc::from));
+        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre }) }
     }
 
     /// The sha-256 of the component's bytes, in hex.
@@ -61,6 +65,10 @@ impl Plugin {
     /// How many shares of the instance pool one instance takes.
     pub(crate) fn shares(&self) -> u32 {
         self.inner.shares
+    }
+
+    pub(crate) fn sources(&self) -> Option<Arc<str>> {
+        self.inner.sources.clone()
     }
 
     pub(crate) fn pre(&self) -> &HandlerPre<State> {

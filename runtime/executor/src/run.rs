@@ -75,6 +75,7 @@ pub(crate) async fn run(
         children_committed: attempt.children_committed,
         joined: attempt.joined,
         round: attempt.round,
+        sources: plugin.sources(),
         network: floor.network.clone(),
     };
     let mut live = match live(&floor.engine, entered, parts) {

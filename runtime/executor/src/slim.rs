@@ -10,8 +10,8 @@ use rustc_demangle::try_demangle;
 #[error("this is no component that can be made smaller: it ends in the middle of a section")]
 pub struct Broken;
 
-const HEADER_BYTES: usize = 8;
-const CUSTOM: u8 = 0;
+pub(crate) const HEADER_BYTES: usize = 8;
+pub(crate) const CUSTOM: u8 = 0;
 /// In a component, the section that holds a core module.
 const CORE_MODULE: u8 = 1;
 /// In the section `name`, the part with the names of functions.
@@ -99,14 +99,14 @@ fn plain(name: &str) -> String {
     if cut == 0 { name } else { format!("…{}", &name[cut..]) }
 }
 
-fn section(kind: u8, content: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn section(kind: u8, content: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     write_number(content.len(), out);
     out.extend(content);
 }
 
 /// So many bytes, after their number.
-fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+pub(crate) fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     let length = number(rest)?;
     let (text, after) = rest.split_at_checked(length).ok_or(Broken)?;
     *rest = after;
@@ -127,7 +127,7 @@ fn number(rest: &mut &[u8]) -> Result<usize, Broken> {
     Err(Broken)
 }
 
-fn write_number(mut value: usize, out: &mut Vec<u8>) {
+pub(crate) fn write_number(mut value: usize, out: &mut Vec<u8>) {
     loop {
         let byte = (value & 0x7f) as u8;
         value >>= 7;

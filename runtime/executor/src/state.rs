@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) host_calls: u64,
     pub(crate) life: Arc<Life>,
     pub(crate) pace: Pace,
+    /// Sources that came with the component.
+    pub(crate) sources: Option<Arc<str>>,
     network: Network,
     /// Made when the guest first speaks of HTTP.
     outbound: Option<Box<Outbound>>,
@@ -53,12 +55,14 @@ pub(crate) struct Parts {
     pub(crate) children_committed: u32,
     pub(crate) joined: Option<ChildCounts>,
     pub(crate) round: Option<u32>,
+    pub(crate) sources: Option<Arc<str>>,
     pub(crate) network: Network,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
+            parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -79,6 +83,7 @@ impl State {
             cpu,
             life,
             pace: Pace::begin(Instant::now()),
+            sources,
             network,
             outbound: None,
             resources,
@@ -87,7 +92,8 @@ impl State {
 
     /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, network } = parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
+            parts;
         self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
@@ -103,6 +109,7 @@ impl State {
         self.life = life;
         self.pace = Pace::begin(Instant::now());
         self.cpu = cpu;
+        self.sources = sources;
         self.network = network;
         self.outbound = None;
     }

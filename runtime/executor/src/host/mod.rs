@@ -11,6 +11,7 @@ mod log;
 mod progress;
 mod records;
 mod secrets;
+pub(crate) mod sources;
 mod spawn;
 
 use std::time::Duration;

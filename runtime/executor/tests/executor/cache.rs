@@ -1,9 +1,10 @@
 //! Compiled code on disk: used when it is ours, compiled again when it is not.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use windlass_executor::{CacheConfig, Config, Executor};
+use windlass_executor::{CacheConfig, Config, Executor, attach_sources};
 
 use crate::support::{assert_says, hostile};
 
@@ -32,6 +33,23 @@ async fn a_restart_does_not_compile_again() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(!from_cache(&executor(folder.path())).await);
     assert!(from_cache(&executor(folder.path())).await);
+}
+
+#[tokio::test]
+async fn with_other_sources_it_is_another_version_that_is_compiled_already() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let executor = executor(folder.path());
+    let runtime = hostile("noop");
+    let mut digests = HashSet::new();
+    for (sources, cached) in [("one", false), ("two", true), ("one", true)] {
+        let component = attach_sources(&runtime, sources).into();
+        let plugin = executor.compile(component).await.expect("a good component");
+        assert_eq!(plugin.from_cache(), cached, "{sources}");
+        digests.insert(plugin.digest().to_owned());
+    }
+    assert_eq!(digests.len(), 2);
+    assert!(from_cache(&executor).await, "nor is it compiled without any");
+    only_file(folder.path());
 }
 
 #[tokio::test]

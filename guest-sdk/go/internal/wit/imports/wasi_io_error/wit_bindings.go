@@ -4,6 +4,7 @@
 //     wasi:clocks@0.2.2
 //     wasi:io@0.2.2
 //     wasi:http@0.2.2
+//     windlass:dev@0.1.0
 //     windlass:job@0.1.0
 //     windlass:guest
 
