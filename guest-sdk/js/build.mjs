@@ -1,6 +1,8 @@
 // Makes a component of a plugin folder.
 //
-// usage: build.mjs FOLDER OUT.wasm
+// usage: build.mjs FOLDER OUT.wasm               the plugin as a component
+//        build.mjs --runtime FOLDER OUT.wasm     the component that `windlass dev` runs its sources in
+//        build.mjs --sources FOLDER OUT.json     those sources; checked, unless WINDLASS_BUILD_CHECK=0
 //
 // WINDLASS_TOOLS is a folder with tools/package.json installed (`npm install` there). `windlass plugin build` and plugins/build.sh see to
 // that. WINDLASS_BUILD_ENTRY is the plugin's file; unless set, app.ts or app.js. WINDLASS_BUILD_HTTP=1 lets it send HTTP requests.
@@ -12,32 +14,34 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import vm from "node:vm";
 
 import { bundleOptions, fail, sdk, tool } from "./tools/find.mjs";
 
 const SYSTEM_PACKAGES = ["io", "clocks", "random", "http"];
 
 async function main() {
-  const [folderGiven, outGiven] = process.argv.slice(2);
-  if (outGiven === undefined) fail("usage: build.mjs FOLDER OUT.wasm");
-  const folder = path.resolve(folderGiven);
-  const out = path.resolve(outGiven);
-  const entry = findEntry(folder);
+  const given = process.argv.slice(2);
+  const kind = ["--runtime", "--sources"].includes(given[0]) ? given.shift() : null;
+  if (given.length !== 2) fail("usage: build.mjs [--runtime | --sources] FOLDER OUT");
+  const [folder, out] = given.map((name) => path.resolve(name));
   const http = process.env.WINDLASS_BUILD_HTTP === "1";
+  if (kind === "--runtime") return write(out, await compile(await bundleRuntime(folder, http), http, kind, "the runtime for `windlass dev`"));
+  const entry = findEntry(folder);
+  const checked = process.env.WINDLASS_BUILD_CHECK !== "0";
+  if (kind === null || checked) checkTypes(folder, entry);
+  if (kind === null) return write(out, await compile(await bundlePlugin(folder, entry, http), http, kind, path.basename(entry)));
+  const sources = await bundleSources(folder, entry);
+  if (checked) await tryOut(sources, entry);
+  write(out, JSON.stringify(sources));
+}
 
-  checkTypes(folder, entry);
-  const source = await bundle(folder, entry, http);
-  const work = fs.mkdtempSync(path.join(os.tmpdir(), "windlass-js-"));
-  try {
-    const component = await compile(source, gatherWit(work), http, entry);
-    fs.mkdirSync(path.dirname(out), { recursive: true });
-    // Written beside and moved, so that nobody reads half of it.
-    fs.writeFileSync(`${out}.part`, renameImports(component));
-    fs.renameSync(`${out}.part`, out);
-  } finally {
-    fs.rmSync(work, { recursive: true });
-  }
+/** Written beside and moved, so that nobody reads half of it. */
+function write(out, content) {
+  fs.mkdirSync(path.dirname(out), { recursive: true });
+  fs.writeFileSync(`${out}.part`, content);
+  fs.renameSync(`${out}.part`, out);
 }
 
 function findEntry(folder) {
@@ -57,25 +61,49 @@ function checkTypes(folder, entry) {
   if (checked.status !== 0) fail(`${path.basename(entry)} has type errors:`, ...`${checked.stdout}${checked.stderr}`.trimEnd().split("\n"));
 }
 
-async function bundle(folder, entry, http) {
+/** The plugin, with the engine around it. */
+async function bundlePlugin(folder, entry, http) {
+  const parts = [...engine(http), `import ${quote(entry)};`, `import { ready, run } from ${quote(sdk("engine/run.js"))};`, "ready();", "export { run };"];
+  const { code, lines } = await bundle(folder, parts, path.basename(entry));
+  return `${code}globalThis.windlassLines = ${JSON.stringify(lines)};\n`;
+}
+
+/** The engine alone. */
+async function bundleRuntime(folder, http) {
+  const parts = [...engine(http), `export { run } from ${quote(sdk("engine/dev.js"))};`];
+  return (await bundle(folder, parts, "the runtime")).code;
+}
+
+/** The plugin alone: the engine is there, and gives it the SDK. */
+async function bundleSources(folder, entry) {
+  const given = {
+    name: "windlass",
+    setup(build) {
+      build.onResolve({ filter: /^windlass$/ }, () => ({ path: "windlass", namespace: "windlass" }));
+      build.onLoad({ filter: /.*/, namespace: "windlass" }, () => ({ contents: "module.exports = globalThis.windlassSdk;", loader: "js" }));
+    },
+  };
+  const { alias, ...options } = bundleOptions(folder);
+  delete alias.windlass;
+  return bundle(folder, [`import ${quote(entry)};`], path.basename(entry), { ...options, alias, format: "iife", plugins: [given] });
+}
+
+function engine(http) {
+  return [`import ${quote(sdk("engine/globals.js"))};`, http ? `import ${quote(sdk("engine/fetch.js"))};` : ""];
+}
+
+/** The code of a bundle, and where its lines are from. */
+async function bundle(folder, parts, what, options = bundleOptions(folder)) {
   const esbuild = tool("esbuild");
-  const parts = [
-    `import ${quote(sdk("engine/globals.js"))};`,
-    http ? `import ${quote(sdk("engine/fetch.js"))};` : "",
-    `import ${quote(entry)};`,
-    `import { ready, run } from ${quote(sdk("engine/run.js"))};`,
-    "ready();",
-    "export { run };",
-  ];
   try {
     const { outputFiles, warnings } = await esbuild.build({
-      ...bundleOptions(folder),
+      ...options,
       stdin: { contents: parts.join("\n"), resolveDir: folder, sourcefile: "component.js" },
       platform: "neutral",
       mainFields: ["module", "main"],
       conditions: ["import", "default"],
       target: "es2022",
-      external: ["windlass:job/*", "host:*"],
+      external: ["windlass:job/*", "windlass:dev/*", "host:*"],
       // The engine runs its own promises too late (see engine/promise.js), so async functions are built on ours.
       supported: { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false },
       charset: "utf8",
@@ -86,22 +114,39 @@ async function bundle(folder, entry, http) {
     });
     for (const warning of warnings) console.error(`warning: ${warning.text}`);
     const [map, code] = ["map", "js"].map((kind) => outputFiles.find((file) => file.path.endsWith(`.${kind}`)).text);
-    const isOurs = (source) => [sdk("engine"), sdk("src")].some((place) => path.resolve(folder, source).startsWith(place));
-    return `${code}globalThis.windlassLines = ${JSON.stringify(originOfLines(JSON.parse(map), isOurs))};\n`;
+    const isOurs = (source) => source.startsWith("windlass:") || [sdk("engine"), sdk("src")].some((place) => path.resolve(folder, source).startsWith(place));
+    return { code, lines: originOfLines(JSON.parse(map), isOurs) };
   } catch (error) {
     const messages = await esbuild.formatMessages(error.errors ?? [{ text: String(error) }], { kind: "error" });
-    return fail(`${path.basename(entry)} cannot be bundled:`, ...messages.join("").trimEnd().split("\n"));
+    return fail(`${what} cannot be bundled:`, ...messages.join("").trimEnd().split("\n"));
+  }
+}
+
+/** Runs the plugin's modules in this Node: what is wrong with them is said before they take the place of what works. */
+async function tryOut({ code, lines }, entry) {
+  const given = await import(pathToFileURL(sdk("index.js")));
+  const { registered } = await import(pathToFileURL(sdk("src/handlers.js")));
+  const { check, ownFrames } = await import(pathToFileURL(sdk("engine/checks.js")));
+  globalThis.windlassSdk = given;
+  try {
+    vm.runInThisContext(code, { filename: "bundle.js", timeout: 10_000 });
+    check(registered);
+  } catch (error) {
+    const frames = ownFrames(error, lines, /^\s*at (?:(.*) \()?bundle\.js:(\d+):(\d+)/);
+    fail(`${path.basename(entry)} cannot be loaded:`, ...`${error}${frames}`.split("\n"), `(by Node ${process.versions.node}. \`windlass dev --no-check\` leaves this check out)`);
   }
 }
 
 /** Where the lines of the bundle are from, for stack traces: [first line, count, file, first line there] for each run of lines that
- * lie in the same order in a file of the plugin. */
+ * lie in the same order in a file of the plugin. Where the bundler has put several lines into one, [line, 1, file, line there, column]
+ * for what begins at that column, counted from 1. */
 export function originOfLines({ mappings, sources }, isOurs) {
   const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const runs = [];
   let source = 0;
   let line = 0;
   mappings.split(";").forEach((segments, i) => {
+    let column = 0;
     segments.split(",").forEach((segment, k) => {
       // Numbers in base 64, lowest bits first, the sign in the lowest: column, file, line, column there; each is the step from the last.
       const steps = [];
@@ -115,12 +160,18 @@ export function originOfLines({ mappings, sources }, isOurs) {
         steps.push(value & 1 ? -(value >> 1) : value >> 1);
         value = shift = 0;
       }
+      column += steps[0] ?? 0;
       if (steps.length < 4) return;
       source += steps[1];
       line += steps[2];
-      if (k > 0 || isOurs(sources[source])) return;
+      if (isOurs(sources[source])) return;
       const last = runs.at(-1);
-      if (last && last[2] === sources[source] && last[0] + last[1] === i + 1 && last[3] + last[1] === line + 1) last[1] += 1;
+      if (k > 0) {
+        const covered = last && last[2] === sources[source] && i + 1 - last[0] + last[3] === line + 1;
+        if (!covered) runs.push([i + 1, 1, sources[source], line + 1, column + 1]);
+        return;
+      }
+      if (last && last[4] === undefined && last[2] === sources[source] && last[0] + last[1] === i + 1 && last[3] + last[1] === line + 1) last[1] += 1;
       else runs.push([i + 1, 1, sources[source], line + 1]);
     });
   });
@@ -129,21 +180,27 @@ export function originOfLines({ mappings, sources }, isOurs) {
 
 /** The handler's interface, and what the engine itself imports. */
 function gatherWit(work) {
-  const job = ["wit/deps/job/job.wit", "../wit/deps/job/job.wit"].map(sdk).find((file) => fs.existsSync(file));
-  if (job === undefined) fail(`the interface is missing: there is no ${sdk("wit/deps/job/job.wit")}.`, "Copy the SDK anew: windlass plugin new makes a whole one.");
-  fs.mkdirSync(path.join(work, "wit/deps/job"), { recursive: true });
-  fs.copyFileSync(job, path.join(work, "wit/deps/job/job.wit"));
+  for (const name of ["job/job.wit", "dev/dev.wit"]) {
+    const found = ["wit/deps", "../wit/deps"].map((place) => sdk(path.join(place, name))).find((file) => fs.existsSync(file));
+    if (found === undefined) fail(`the interface is missing: there is no ${sdk(`wit/deps/${name}`)}.`, "Copy the SDK anew: windlass plugin new makes a whole one.");
+    fs.mkdirSync(path.join(work, "wit/deps", path.dirname(name)), { recursive: true });
+    fs.copyFileSync(found, path.join(work, "wit/deps", name));
+  }
   fs.copyFileSync(sdk("engine/system.wit"), path.join(work, "wit/system.wit"));
   return path.join(work, "wit");
 }
 
-async function compile(jsSource, witPath, http, entry) {
+async function compile(jsSource, http, kind, what) {
   const { componentize } = tool("componentize-qjs");
+  const work = fs.mkdtempSync(path.join(os.tmpdir(), "windlass-js-"));
+  const world = `${http ? "http" : "plain"}${kind === "--runtime" ? "-runtime" : ""}`;
   try {
-    const { component } = await componentize({ witPath, jsSource, world: http ? "http" : "plain", sync: true });
-    return component;
+    const { component } = await componentize({ witPath: gatherWit(work), jsSource, world, sync: true });
+    return renameImports(component);
   } catch (error) {
-    return fail(`${path.basename(entry)} does not become a component:`, ...told(String(error.message ?? error)));
+    return fail(`${what} does not become a component:`, ...told(String(error.message ?? error)));
+  } finally {
+    fs.rmSync(work, { recursive: true });
   }
 }
 

@@ -1,6 +1,8 @@
 """Makes a component of a plugin folder.
 
-usage: build.py FOLDER OUT.wasm
+usage: build.py FOLDER OUT.wasm               the plugin as a component
+       build.py --runtime FOLDER OUT.wasm     the component that `windlass dev` runs its sources in
+       build.py --sources FOLDER OUT.json     those sources; checked, unless WINDLASS_BUILD_CHECK=0
 
 Run by the Python of a virtual environment with requirements.txt installed. `windlass plugin build` and plugins/build.sh do that; by hand:
 
@@ -12,13 +14,17 @@ in the folder is installed beside the tools: pure Python packages only, there is
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Iterator
 
 SDK = Path(__file__).resolve().parent
 
@@ -30,37 +36,134 @@ import {module}
 from windlass._wasm import Run
 windlass._wasm.ready(sys.modules["{module}"].__file__.rpartition("/")[0])
 """
+RUNTIME = """\
+import windlass._wasm
+{http}
+import windlass._dev
+from windlass._dev import Run
+windlass._dev.prepare({before}, {after})
+"""
+#: Imports a plugin natively. The arguments are where to look, and the module.
+CHECK = """\
+import os, sys, traceback
+*places, module = sys.argv[1:]
+sys.path[:1] = places
+try:
+    import windlass.handlers
+    __import__(module)
+    windlass.handlers.check()
+except BaseException as error:
+    trace = traceback.TracebackException.from_exception(error)
+    trace.stack[:] = [frame for frame in trace.stack if frame.filename != "<string>" and not frame.filename.startswith("<frozen ")]
+    told = "".join(trace.format()).replace(os.getcwd() + os.sep, "")
+    sys.exit(told.rstrip())
+"""
+
+#: What is no part of the plugin.
+LEFT_OUT = {"__pycache__", "build", "dist", "node_modules", "target", "venv"}
+#: Files that are not Python are for modules that read them while they are imported. All of them together, and each.
+DATA_BYTES = 8 << 20
+FILE_BYTES = 1 << 20
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit("usage: build.py FOLDER OUT.wasm")
-    folder, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    kind = sys.argv[1] if sys.argv[1:2] in (["--runtime"], ["--sources"]) else None
+    rest = sys.argv[2 if kind else 1 :]
+    if len(rest) != 2:
+        sys.exit("usage: build.py [--runtime | --sources] FOLDER OUT")
+    folder, out = Path(rest[0]).resolve(), Path(rest[1]).resolve()
     entry = folder / os.environ.get("WINDLASS_BUILD_ENTRY", "app.py")
-    if not entry.is_file():
-        fail(f"there is no {entry}.", "Name the plugin's file in windlass.toml: entry = \"app.py\" under [build]")
-    if not entry.stem.isidentifier():
-        fail(f"{entry.name} cannot be imported: its name is no Python name.", "Call it app.py, for instance.")
+    if kind != "--runtime":
+        if not entry.is_file():
+            fail(f"there is no {entry}.", "Name the plugin's file in windlass.toml: entry = \"app.py\" under [build]")
+        if not entry.stem.isidentifier():
+            fail(f"{entry.name} cannot be imported: its name is no Python name.", "Call it app.py, for instance.")
     http = os.environ.get("WINDLASS_BUILD_HTTP") == "1"
+    if kind == "--sources":
+        if os.environ.get("WINDLASS_BUILD_CHECK") != "0":
+            check(folder, entry)
+        return write(out, json.dumps(sources(folder, entry), ensure_ascii=False, sort_keys=True).encode())
+    send = "import windlass._wasi_http" if http else ""
+    installed = packages(folder)
+    with tempfile.TemporaryDirectory(prefix="windlass-python-") as work:
+        if kind == "--runtime":
+            # Folders are known by their number: 0 is this one, 1 the SDK, the packages come after.
+            before, after = ["/python", "/world"], ["/1", *(f"/{number + 2}" for number in range(len(installed)))]
+            app, paths = RUNTIME.format(http=send, before=before, after=after), [work, str(module_folder(work)), *installed]
+            what, world = "the runtime for `windlass dev`", "runtime"
+        else:
+            app, paths = APP.format(module=entry.stem, http=send), [work, str(entry.parent), str(folder), str(SDK), *installed]
+            what, world = entry.name, "handler"
+        Path(work, "windlass_app.py").write_text(app)
+        write(out, componentize(what, f"{world}-http" if http else world, paths))
+
+
+def componentize(what: str, world: str, paths: list[str]) -> bytes:
     tool = Path(sys.executable).parent / "componentize-py"
     if not tool.exists():
         fail("componentize-py is missing: it makes a component of Python.", f"Install it: {sys.executable} -m pip install -r {SDK / 'requirements.txt'}")
-    with tempfile.TemporaryDirectory(prefix="windlass-python-") as work:
-        app = Path(work) / "windlass_app.py"
-        app.write_text(APP.format(module=entry.stem, http="import windlass._wasi_http" if http else ""))
-        part = Path(work) / "out.wasm"
-        paths = [work, str(entry.parent), str(folder), str(SDK), *packages(folder)]
-        command = [str(tool), "-d", str(wit()), "-w", "handler-http" if http else "handler", "componentize"]
-        for path in dict.fromkeys(paths):
-            command += ["-p", path]
-        made = subprocess.run([*command, "windlass_app", "-o", str(part)], capture_output=True, text=True)
-        if made.returncode != 0:
-            fail(f"{entry.name} does not become a component:", *told(made.stdout + made.stderr))
-        out.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and moved, so that nobody reads half of it.
-        beside = out.with_name(out.name + ".part")
-        beside.write_bytes(part.read_bytes())
-        beside.replace(out)
+    part = Path(paths[0]) / "out.wasm"
+    command = [str(tool), "-d", str(wit()), "-w", world, "componentize"]
+    for path in dict.fromkeys(paths):
+        command += ["-p", path]
+    made = subprocess.run([*command, "windlass_app", "-o", str(part)], capture_output=True, text=True)
+    if made.returncode != 0:
+        fail(f"{what} does not become a component:", *told(made.stdout + made.stderr))
+    return part.read_bytes()
+
+
+def write(out: Path, data: bytes) -> None:
+    """Written beside and moved, so that nobody reads half of it."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside = out.with_name(out.name + ".part")
+    beside.write_bytes(data)
+    beside.replace(out)
+
+
+def check(folder: Path, entry: Path) -> None:
+    """Imports the plugin with this Python: what is wrong with it is said before it takes the place of what works."""
+    places = dict.fromkeys([str(entry.parent), str(folder), str(SDK), *packages(folder)])
+    command = [sys.executable, "-B", "-c", CHECK, *places, entry.stem]
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if found.returncode != 0:
+        version = ".".join(map(str, sys.version_info[:2]))
+        fail(f"{entry.name} cannot be imported:", *found.stderr.splitlines(), f"(by Python {version}; a component has 3.14. `windlass dev --no-check` leaves this check out)")
+
+
+def sources(folder: Path, entry: Path) -> dict[str, object]:
+    """All modules of the folder, and the files beside them."""
+    files: dict[str, str] = {}
+    data: dict[str, str] = {}
+    room = DATA_BYTES
+    for path in walk(folder):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix == ".py":
+            try:
+                files[name] = path.read_text("utf-8")
+            except UnicodeDecodeError as error:
+                fail(f"{name} is no UTF-8: {error}")
+        elif path.stat().st_size <= min(FILE_BYTES, room):
+            content = path.read_bytes()
+            room -= len(content)
+            data[name] = base64.b64encode(content).decode()
+    return {"entry": entry.relative_to(folder).as_posix(), "files": files, "data": data}
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name in LEFT_OUT or path.resolve() == SDK:
+            continue
+        if path.is_dir():
+            yield from walk(path)
+        elif path.is_file():
+            yield path
+
+
+def module_folder(work: str) -> Path:
+    """The SDK's package, and nothing of what lies beside it."""
+    place = Path(work) / "sdk"
+    shutil.copytree(SDK / "windlass", place / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
+    return place
 
 
 def wit() -> Path:

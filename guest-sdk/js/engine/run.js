@@ -13,6 +13,7 @@ import { start } from "windlass:job/spawn@0.1.0";
 import { Context } from "../src/context.js";
 import { Cancelled, Fatal, RetryAfter, Waiting } from "../src/errors.js";
 import { find, perform, registered } from "../src/handlers.js";
+import { check, ownFrames } from "./checks.js";
 import { refresh } from "./globals.js";
 import { reset, turn } from "./loop.js";
 import { said } from "./said.js";
@@ -46,12 +47,12 @@ export const run = {
   },
 };
 
-/** Called at build time, after the plugin's own modules. */
+/** Called after the plugin's own modules: when it is built, and by `windlass dev` when it is loaded. */
 export function ready() {
-  if (registered.size === 0) throw new Error('no handler: call handler("queue", …) with the function that does the work');
+  check(registered);
 }
 
-function failure(error) {
+export function failure(error) {
   let retry = { tag: "backoff" };
   if (error instanceof Fatal) retry = { tag: "never" };
   if (error instanceof RetryAfter) retry = { tag: "after-ms", val: error.delayMs };
@@ -74,15 +75,8 @@ function trace(error) {
   return told;
 }
 
-/** The frames that are the plugin's, by the names of its own files: build.mjs has added where each line of the bundle is from. */
 function stack(error) {
-  const frames = String(error?.stack ?? "").split("\n");
-  const own = frames.map((frame) => {
-    const [, where, line] = /^\s*at (.*) \(componentize-qjs:user\.js:(\d+)/.exec(frame) ?? [];
-    const run = globalThis.windlassLines?.find(([first, count]) => line >= first && line < first + count);
-    return run === undefined ? "" : `\n    at ${where} (${run[2]}:${Number(line) - run[0] + run[3]})`;
-  });
-  return own.join("");
+  return ownFrames(error, globalThis.windlassLines, globalThis.windlassFrame);
 }
 
 const server = {

@@ -39,6 +39,7 @@ const text = await import("../engine/text.js");
 const url = await import("../engine/url.js");
 const { crypto, hmac, sha256 } = await import("../engine/crypto.js");
 const { originOfLines, renameImports } = await import("../build.mjs");
+const { ownFrames } = await import("../engine/checks.js");
 
 let state = seed;
 function random(below) {
@@ -185,6 +186,17 @@ test("lines of the bundle are traced to the plugin's files", () => {
   // Three lines: the engine's, then lines 4 and 5 of app.ts.
   const map = { sources: ["engine.js", "app.ts"], mappings: "AAAA;ACGA,IAAI;AACJ" };
   assert.deepEqual(originOfLines(map, (source) => source === "engine.js"), [[2, 2, "app.ts", 4]]);
+});
+
+test("lines that the bundler has put into one are told apart by their columns", () => {
+  // Line 1, column 0 is line 1 of the file, column 8 is line 2, and column 12 still is; line 2 is line 3.
+  const lines = originOfLines({ mappings: "AAAA,QACA,IAAI;AACA", sources: ["app.js"] }, () => false);
+  assert.deepEqual(lines, [[1, 1, "app.js", 1], [1, 1, "app.js", 2, 9], [2, 1, "app.js", 3]]);
+  const at = (line, column) => ownFrames({ stack: `    at f (componentize-qjs:user.js:${line}:${column})` }, lines);
+  assert.equal(at(1, 4), "\n    at f (app.js:1)");
+  assert.equal(at(1, 13), "\n    at f (app.js:2)");
+  assert.equal(at(2, 1), "\n    at f (app.js:3)");
+  assert.equal(at(3, 1), "", "the engine's own frames are left out");
 });
 
 test("what the host makes ready wakes its promise, and a signal gives up the wait", async () => {

@@ -11,7 +11,7 @@ import linecache
 import re
 import sys
 import traceback
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 # Imported by the standard library only when they are needed, which is too late in a component.
 import _strptime  # noqa: F401
@@ -26,7 +26,7 @@ from wit_world import exports
 from wit_world.exports import run as wit
 from wit_world.imports import cancel, checkpoint, children, config, log, progress, records, secrets, spawn
 
-from . import convert, handlers
+from . import handlers
 from .context import Context
 from .duration import millis
 from .errors import Cancelled, Fatal, RetryAfter, Waiting
@@ -64,13 +64,19 @@ class Run(exports.Run):
         except Waiting:
             return b""  # The server knows that the job waits, and takes no output from it.
         except BaseException as error:  # also SystemExit: nothing may get past this, it would be a trap without words
-            raise Err(_failure(error)) from None
+            raise failed(error, skip=_is_ours) from None
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
 
 
-def _failure(error: BaseException) -> Any:
+def _is_ours(path: str) -> bool:
+    """Frames of the SDK around the handler, which its author does not want to see."""
+    return path == __file__ or path == handlers.__file__
+
+
+def failed(error: BaseException, skip: Callable[[str], bool]) -> Err:
+    """What the server is told of an error. Frames in files that `skip` names are left out of its traceback."""
     retry: Any = wit.Retry_Backoff()
     detail: Optional[str] = None
     if isinstance(error, Cancelled):
@@ -80,12 +86,19 @@ def _failure(error: BaseException) -> Any:
     elif isinstance(error, RetryAfter):
         retry = wit.Retry_AfterMs(millis(error.delay))
     if not isinstance(error, Cancelled):
-        # The first two frames are ours.
         trace = traceback.TracebackException.from_exception(error)
-        del trace.stack[:2]
+        _leave_out(trace, skip)
         # Folders have numbers for names in a component; the file is what its author knows.
         detail = re.sub(r'File "/[0-9]+/', 'File "', _text("".join(trace.format())))[-_DETAIL_CHARACTERS:]
-    return wit.Failure(message=_message(error), detail=detail, retry=retry)
+    return Err(wit.Failure(message=_message(error), detail=detail, retry=retry))
+
+
+def _leave_out(trace: Any, skip: Callable[[str], bool]) -> None:
+    """Of the error, and of those it came from."""
+    trace.stack[:] = [frame for frame in trace.stack if not skip(frame.filename)]
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _leave_out(other, skip)
 
 
 def _message(error: BaseException) -> str:
@@ -238,21 +251,23 @@ def _count(value: Any) -> Any:
 
 def ready(folder: str) -> None:
     """Called at build time, when the plugin is imported: whatever is wrong with its handlers is said now."""
-    if not handlers.registered:
-        raise SystemExit('no handler: put @windlass.handler("queue") before the function that does the work')
-    for each in handlers.registered.values():
-        try:
-            convert.prepare(each.kind())
-        except (TypeError, NameError) as error:
-            raise SystemExit(str(error)) from None
-    if "logging" in sys.modules:
-        _log_through(sys.modules["logging"])
+    try:
+        handlers.check()
+    except TypeError as error:
+        raise SystemExit(str(error)) from None
     # In the snapshot there are no files. The plugin's own lines are kept, for tracebacks.
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None) or ""
         if path.startswith(folder):
             lines = linecache.getlines(path)
             linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+    settle()
+
+
+def settle() -> None:
+    """Called when modules have been imported."""
+    if "logging" in sys.modules:
+        _log_through(sys.modules["logging"])
     gc.collect()
 
 

@@ -39,6 +39,17 @@ def handler(*queues: str) -> Callable[[F], F]:
     return register
 
 
+def check() -> None:
+    """Says what is wrong with the handlers, once the plugin has been imported."""
+    if not registered:
+        raise TypeError('no handler: put @windlass.handler("queue") before the function that does the work')
+    for each in registered.values():
+        try:
+            convert.prepare(each.kind())
+        except NameError as error:
+            raise TypeError(str(error)) from None
+
+
 def find(queue: str) -> "Handler":
     found = registered.get(queue) or registered.get(ANY)
     if found is None:
