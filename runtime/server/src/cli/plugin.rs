@@ -267,13 +267,25 @@ pub fn upload(
     component: &[u8],
     manifest: Option<&[u8]>,
 ) -> anyhow::Result<Value> {
-    let mut headers = vec![("Windlass-By", by())];
+    upload_by(remote, name, query, component, manifest, by())
+}
+
+/// The same in another name.
+pub fn upload_by(
+    remote: &Remote,
+    name: &str,
+    query: &str,
+    component: &[u8],
+    manifest: Option<&[u8]>,
+    by: String,
+) -> anyhow::Result<Value> {
+    let mut headers = vec![("Windlass-By", by)];
     headers.extend(manifest.map(|text| ("Windlass-Manifest", base64::engine::general_purpose::STANDARD.encode(text))));
     remote.put_with(&format!("/plugins/{}?{query}", part(name)), &headers, component)
 }
 
 /// Who runs this command, as far as the environment tells.
-fn by() -> String {
+pub fn by() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let plain = |text: &str| text.chars().filter(|c| c.is_ascii_graphic()).collect::<String>();

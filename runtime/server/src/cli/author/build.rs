@@ -68,8 +68,24 @@ impl Build {
     }
 }
 
+/// What is made of a project.
+pub enum Made {
+    Component,
+    /// The component that `windlass dev` runs sources in. Only of languages that have such a runtime.
+    Runtime,
+    /// Those sources, as one text.
+    Sources {
+        check: bool,
+    },
+}
+
 /// Builds the component and puts it there, whole or not at all.
 pub fn build(project: &Project, out: &Path) -> anyhow::Result<()> {
+    make(project, &Made::Component, out)
+}
+
+/// The same for anything that is made of a project.
+pub fn make(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
     if let Some(parent) = out.parent() {
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     }
@@ -77,8 +93,8 @@ pub fn build(project: &Project, out: &Path) -> anyhow::Result<()> {
     let part = &out.with_extension("wasm.part");
     match project.lang {
         Lang::Rust => rust(project, part)?,
-        Lang::Python => python(project, part)?,
-        Lang::Js | Lang::Ts => javascript(project, part)?,
+        Lang::Python => python(project, made, part)?,
+        Lang::Js | Lang::Ts => javascript(project, made, part)?,
         Lang::Go => go(project, part)?,
         Lang::C => c(project, part)?,
     }
@@ -144,7 +160,7 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
     bail!("the Rust target {TARGET} is missing: components are built for it. To get it: rustup target add {TARGET}")
 }
 
-fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
+fn python(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let wanted = sdk.join("requirements.txt");
     let text = fs::read(&wanted)
@@ -152,24 +168,41 @@ fn python(project: &Project, out: &Path) -> anyhow::Result<()> {
     let folder = format!("python-{}", tools::short_digest(&text));
     let packages = [OsStr::new("-r"), wanted.as_os_str()];
     let python = tools::venv(&folder, &packages, "componentize-py, which makes components of Python")?;
-    say("building (componentize-py)");
+    tell(made, "componentize-py");
     let mut build = Command::new(python);
     build.arg(sdk.join("build.py"));
-    script(project, &mut build, "componentize-py", out)
+    script(project, made, &mut build, "componentize-py", out)
 }
 
-fn javascript(project: &Project, out: &Path) -> anyhow::Result<()> {
+fn javascript(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     tools::need("node", "it runs the tools that turn JavaScript into a component", tools::NODE)?;
     let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
-    say("building (esbuild, componentize-qjs)");
+    tell(made, "esbuild, componentize-qjs");
     let mut build = Command::new("node");
     build.arg(sdk.join("build.mjs")).env("WINDLASS_TOOLS", modules);
-    script(project, &mut build, "the JavaScript build", out)
+    script(project, made, &mut build, "the JavaScript build", out)
 }
 
-/// A build script of an SDK: the folder and the component as arguments, the rest in the environment.
-fn script(project: &Project, command: &mut Command, name: &str, out: &Path) -> anyhow::Result<()> {
+/// To gather sources takes no time that is worth a word.
+fn tell(made: &Made, tools: &str) {
+    match made {
+        Made::Component | Made::Runtime => say(&format!("building ({tools})")),
+        Made::Sources { .. } => {}
+    }
+}
+
+/// A build script of an SDK: the folder and what to write as arguments, the rest in the environment.
+fn script(project: &Project, made: &Made, command: &mut Command, name: &str, out: &Path) -> anyhow::Result<()> {
+    match made {
+        Made::Component => {}
+        Made::Runtime => {
+            command.arg("--runtime");
+        }
+        Made::Sources { check } => {
+            command.arg("--sources").env("WINDLASS_BUILD_CHECK", if *check { "1" } else { "0" });
+        }
+    }
     command.arg(&project.folder).arg(out).current_dir(&project.folder);
     if let Some(entry) = &project.manifest.build.entry {
         command.env("WINDLASS_BUILD_ENTRY", entry);
@@ -177,7 +210,14 @@ fn script(project: &Project, command: &mut Command, name: &str, out: &Path) -> a
     if project.manifest.build.http {
         command.env("WINDLASS_BUILD_HTTP", "1");
     }
-    run_tool(command, name, "the build failed")
+    match made {
+        Made::Component | Made::Runtime => run_tool(command, name, "the build failed"),
+        Made::Sources { .. } => {
+            let status = command.status().with_context(|| format!("cannot start {name}"))?;
+            anyhow::ensure!(status.success(), "the sources were not taken; why is said above");
+            Ok(())
+        }
+    }
 }
 
 fn go(project: &Project, out: &Path) -> anyhow::Result<()> {

@@ -57,7 +57,7 @@ pub fn are_kept(name: &str) -> bool {
 }
 
 /// A folder of tools that `make` fills once. A second call at the same time waits for the first; half a folder is made anew.
-fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
+pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
     let cache = cache()?;
     let folder = cache.join(name);
     let ready = folder.join(".ready");
@@ -109,7 +109,12 @@ pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
 
 /// The name of a folder for what these bytes describe.
 pub fn short_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    short_hex(&Sha256::digest(bytes))
+}
+
+/// Enough of a digest to name a folder.
+pub fn short_hex(digest: &[u8]) -> String {
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn python(what: &str) -> anyhow::Result<PathBuf> {

@@ -1,0 +1,67 @@
+//! The terminal of `windlass dev`: single keys in, lines out.
+
+use std::io::{IsTerminal, Write};
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use ratatui::crossterm::event::{self, KeyCode, KeyModifiers};
+use ratatui::crossterm::terminal;
+
+use super::Happened;
+
+/// One line, or several. A terminal that gives us single keys does not go back to the left by itself.
+pub fn say(text: &str) {
+    let end = if terminal::is_raw_mode_enabled().unwrap_or(false) { "\r\n" } else { "\n" };
+    let mut out = std::io::stderr().lock();
+    let text = text.replace('\n', end);
+    let _ = write!(out, "{text}{end}");
+}
+
+/// Gives the terminal back while other programs print to it.
+pub fn calm<T>(work: impl FnOnce() -> T) -> T {
+    let raw = terminal::is_raw_mode_enabled().unwrap_or(false);
+    if raw {
+        let _ = terminal::disable_raw_mode();
+    }
+    let done = work();
+    if raw {
+        let _ = terminal::enable_raw_mode();
+    }
+    done
+}
+
+/// Single keys, where there is a terminal. Dropped, it gives the terminal back.
+pub struct Keys {
+    pub on: bool,
+}
+
+impl Keys {
+    pub fn listen(tell: Sender<Happened>) -> Keys {
+        let on = std::io::stdin().is_terminal() && terminal::enable_raw_mode().is_ok();
+        if on {
+            thread::spawn(move || {
+                while let Ok(event) = event::read() {
+                    let event::Event::Key(key) = event else { continue };
+                    let told = match key.code {
+                        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Happened::Stop,
+                        KeyCode::Char(letter) => Happened::Key(letter),
+                        KeyCode::Enter => Happened::Key('\n'),
+                        _ => continue,
+                    };
+                    if tell.send(told).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Keys { on }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if self.on {
+            let _ = terminal::disable_raw_mode();
+        }
+    }
+}
