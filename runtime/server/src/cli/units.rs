@@ -17,9 +17,9 @@ pub fn bytes(bytes: u64) -> String {
 pub fn millis(millis: u64) -> String {
     let span = millis as f64;
     match millis {
-        ..1_000 => format!("{millis} ms"),
-        ..120_000 => format!("{} s", short(span / 1e3)),
-        ..7_200_000 => format!("{} min", short(span / 6e4)),
+        0..1_000 => format!("{millis} ms"),
+        1_000..120_000 => format!("{} s", short(span / 1e3)),
+        120_000..7_200_000 => format!("{} min", short(span / 6e4)),
         _ => format!("{} h", short(span / 3.6e6)),
     }
 }

@@ -9,7 +9,7 @@ use super::{Problems, commands, documents, files, names, read};
 use crate::cli::Cli;
 
 /// Flags in the documents that are another program's.
-const OF_OTHERS: [(&str, &str); 0] = [];
+const OF_OTHERS: [(&str, &str); 1] = [("--once", "examples/worker.py and its like: one job, and out")];
 
 /// Where a command stands, and so how whole it has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
