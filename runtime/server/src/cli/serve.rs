@@ -37,7 +37,11 @@ impl Serve {
             .enable_all()
             .build()
             .context("cannot start the threads of the server")?;
-        runtime.block_on(serve(config))
+        let served = runtime.block_on(serve(config));
+        // Looking up a name takes a thread that cannot be interrupted, for as long as the name server is silent. All that was
+        // promised is done, and nobody waits for those answers any more.
+        runtime.shutdown_background();
+        served
     }
 }
 

@@ -96,3 +96,29 @@ fn a_variable_goes_before_the_file_and_a_flag_before_the_variable() {
     let server = Server::spawn(command, &data).unwrap_or_else(|refused| panic!("{refused:#?}"));
     assert_eq!(server.post("/api/v1/enqueue", &json!({"queue": "q"})).status, 201);
 }
+
+/// A name without a dot is looked for in the file that `HOSTALIASES` names. A pipe that nobody writes to makes that wait for ever.
+#[test]
+fn a_stop_does_not_wait_for_names_that_are_being_looked_up() {
+    use std::os::unix::fs::OpenOptionsExt;
+    const NONBLOCK: i32 = 0o4000;
+    let data = Data::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("aliases");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("there is a mkfifo").success());
+    let mut command = windlass();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).env("HOSTALIASES", &pipe);
+    let server = Server::spawn(command, &data).unwrap_or_else(|refused| panic!("{refused:#?}"));
+    for _ in 0..5 {
+        let made = server.post("/api/v1/webhooks", &json!({"url": "http://nowhere/"}));
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    server.enqueue(&json!({"queue": "q"}));
+    // It can be opened for writing when somebody reads, and while it is open, the reader waits for a line.
+    let held = eventually("a name is being looked up", || {
+        std::fs::OpenOptions::new().write(true).custom_flags(NONBLOCK).open(&pipe).ok()
+    });
+    let (status, said, _) = server.stop();
+    drop(held);
+    assert!(status.success() && said.contains("stopped"), "{status}: {said}");
+}
