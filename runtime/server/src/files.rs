@@ -2,7 +2,7 @@
 //! out, so that connections never take what the store and the guests need to go on.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::limits;
 
@@ -29,7 +29,7 @@ pub fn raise() -> usize {
 pub fn connections(wanted: usize, files: usize) -> usize {
     let most = (files / 3).max(1);
     if most < wanted {
-        warn!(
+        info!(
             "at most {most} connections are open at once, not {wanted}: {files} files may be open, and some are kept for the store; \
              raise that limit (`ulimit -n`, or LimitNOFILE= of a service) to have more"
         );

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::show;
+use crate::limits;
 
 /// Which server to speak to, and how to show what it answers.
 #[derive(Clone, Debug, Args)]
@@ -106,6 +107,17 @@ impl Remote {
     pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
         let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));
         self.answer(self.with_key(request).call())
+    }
+
+    /// The bytes of an answer, as they are.
+    pub fn download(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        match self.with_key(self.agent(Some(UPLOAD)).get(self.url(path))).call() {
+            Ok(mut response) if response.status().is_success() => {
+                let bytes = response.body_mut().with_config().limit(limits::BODY_MOST as u64).read_to_vec();
+                bytes.context("the answer broke off; try again")
+            }
+            other => self.answer(other).and_then(|answer| bail!("not a body, but {answer}")),
+        }
     }
 
     /// A command for this server that can be typed as it is: it names the address where the environment does not.

@@ -1,8 +1,10 @@
 //! `windlass job`: looking at one job, and what people ask of it.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -57,6 +59,10 @@ enum Action {
         #[arg(long, value_name = "N", default_value_t = 0)]
         from: u64,
     },
+    /// Write the result as it is: the bytes that the handler returned
+    Result(Bytes),
+    /// Write the payload as it is: the bytes that the handler is given
+    Payload(Bytes),
     /// Cancel a job; if it is running, ask it to stop
     Cancel {
         #[command(flatten)]
@@ -107,6 +113,15 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
+struct Bytes {
+    #[command(flatten)]
+    job: Which,
+    /// The file to write to [default: standard output]
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct Which {
     /// The job's id
     id: String,
@@ -125,6 +140,8 @@ impl Job {
             Action::Wait { job, timeout } => return wait(remote, &job.id, timeout),
             Action::Logs { job, follow: true, from } => watch::follow_log(remote, &job.id, from)?,
             Action::Logs { job, follow: false, from } => logs(remote, &job.id, from)?,
+            Action::Result(bytes) => bytes.write(remote, "result")?,
+            Action::Payload(bytes) => bytes.write(remote, "payload")?,
             Action::Cancel { job, reason } => act(remote, &job.id, "cancel", &with_reason(reason))?,
             Action::Retry(job) => act(remote, &job.id, "retry", &json!({}))?,
             Action::Rebuild(job) => act(remote, &job.id, "rebuild", &json!({}))?,
@@ -142,6 +159,24 @@ impl Job {
             Action::Delete(job) => told(remote, &remote.delete(&format!("/jobs/{}", part(&job.id)))?)?,
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Bytes {
+    fn write(&self, remote: &Remote, what: &str) -> anyhow::Result<()> {
+        let bytes = remote.download(&format!("/jobs/{}/{what}", part(&self.job.id)))?;
+        match &self.file {
+            Some(file) => {
+                std::fs::write(file, &bytes).with_context(|| format!("cannot write {}", file.display()))?;
+                let said = json!({ "file": file, "bytes": bytes.len() });
+                if remote.json() {
+                    show::json(&said)
+                } else {
+                    show::print(&format!("{} bytes in {}", bytes.len(), file.display()))
+                }
+            }
+            None => show::bytes(&bytes),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl Key {
 }
 
 /// What tells nothing of anybody's jobs: whether the server lives, and how it is spoken to.
-const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
+const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// The door of the server: looks at who comes, then hands the request to its route. Not a layer of the router, whose layers cost
 /// every request several allocations.

@@ -29,6 +29,7 @@ mod flow_picture;
 mod flows;
 mod heartbeat;
 mod inbound;
+mod index;
 mod job_view;
 mod jobs;
 mod metrics;
@@ -38,6 +39,7 @@ mod plugins;
 mod policy;
 mod queue_settings;
 mod queues;
+mod raw;
 mod schedules;
 mod search;
 mod secrets;
@@ -118,6 +120,7 @@ pub fn description() -> serde_json::Value {
 /// Everything the server answers. `Routes` takes no handler without its description.
 fn routes() -> Routes {
     Routes::new()
+        .with(routes!(index::index))
         .with(routes!(system::health))
         .with(routes!(system::ready))
         .with(routes!(metrics::show))
@@ -164,6 +167,8 @@ fn v1() -> Routes {
         .with(routes!(bulk::cancel_bulk))
         .with(routes!(jobs::show, jobs::delete))
         .with(routes!(jobs::logs))
+        .with(routes!(raw::result))
+        .with(routes!(raw::payload))
         .with(routes!(events::of_job))
         .with(routes!(events::wait))
         .with(routes!(events::all))

@@ -22,6 +22,7 @@ mod live;
 mod operating;
 mod patience;
 mod plugins;
+mod raw;
 mod rounds;
 mod run;
 mod running;
