@@ -34,6 +34,12 @@ pub enum Error {
 pub enum OpenError {
     #[error("the data folder {} is in use by another windlass process; stop that one, or choose another folder with --data", .0.display())]
     InUse(PathBuf),
+    #[error(
+        "{path} belongs to user {owner}, and this process runs as user {user}; run windlass as the owner, or give the data folder \
+         to this user with `chown -R {user}`",
+        path = path.display()
+    )]
+    Owner { path: PathBuf, owner: u32, user: u32 },
     #[error("cannot use the data folder {}: {why}", dir.display())]
     Folder { dir: PathBuf, why: String },
     #[error("{} was written by a newer windlass (format {found}, this one knows up to {known}); use that version", dir.display())]

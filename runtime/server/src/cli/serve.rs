@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, bail};
+use rustix::fs::Mode;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -27,6 +28,8 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
+        // Before there is a thread that could create a file: what this process makes is for its own user.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
         log_to_stderr();
         let config = Config::load(self.settings, self.config.as_deref())?;
         // Guests have threads of their own inside the executor; this runtime answers HTTP and hands jobs around.

@@ -24,6 +24,7 @@ pub mod keys;
 pub mod message;
 mod open;
 mod plugins;
+mod private;
 mod read;
 mod read_flow;
 #[doc(hidden)]

@@ -1,6 +1,5 @@
 //! Opening a data folder, and starting what works on it: the engine's thread, the keeper, the driver of bulk operations.
 
-use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{channel, sync_channel};
@@ -18,7 +17,7 @@ use super::recover::Alive;
 use super::shared::Shared;
 use super::witness::Witness;
 use super::worker::Worker;
-use super::{Embedded, Inner, bulk, check, store_dir};
+use super::{Embedded, Inner, bulk, check, private, store_dir};
 use crate::{Clock, OpenError, Options, limits};
 
 impl Embedded {
@@ -26,7 +25,7 @@ impl Embedded {
     pub fn open(options: Options, clock: Arc<dyn Clock>, lost: u64) -> Result<Embedded, OpenError> {
         let dir = options.dir.clone();
         let refused = |error: std::io::Error| check::refused(&dir, &error);
-        fs::create_dir_all(&dir).map_err(refused)?;
+        private::prepare(&dir)?;
         let lock = check::take_lock(&dir)?;
         check::check_format(&dir)?;
         let witness = Witness::open(&dir.join("witness"), options.durability).map_err(refused)?;

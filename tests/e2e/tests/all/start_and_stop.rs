@@ -1,6 +1,9 @@
 //! Starting, stopping, and refusing to start.
 
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use serde_json::json;
 use windlass_e2e::{Data, Server, eventually, windlass};
@@ -19,6 +22,43 @@ fn a_second_server_on_the_same_folder_refuses_and_the_first_goes_on() {
     let first = Server::start();
     refused(Server::try_start(first.data(), &[]), "is in use by another windlass process");
     assert_eq!(first.get("/healthz").body, json!({"status": "ok"}));
+}
+
+/// Every file and folder below that somebody else than its owner may do anything with.
+fn open_to_others(path: &Path, found: &mut Vec<String>) {
+    let mode = std::fs::symlink_metadata(path).expect("it is there").permissions().mode();
+    if mode & 0o077 != 0 {
+        found.push(format!("{} {:o}", path.display(), mode & 0o777));
+    }
+    if path.is_dir() {
+        std::fs::read_dir(path).expect("lists").flatten().for_each(|entry| open_to_others(&entry.path(), found));
+    }
+}
+
+#[test]
+fn a_data_folder_is_its_owners_alone_also_one_that_was_open_before() {
+    let data = Data::new();
+    std::fs::set_permissions(data.path(), Permissions::from_mode(0o755)).expect("opens it");
+    let server = Server::start_on(&data, &[]);
+    server.upload("digest", "digest");
+    let text = "x".repeat(200_000);
+    let job = server.enqueue(&json!({"queue": "digest", "payload": {"text": text}}));
+    server.wait_for(&job, "completed");
+    let mut open = Vec::new();
+    open_to_others(data.path(), &mut open);
+    assert_eq!(open, Vec::<String>::new());
+}
+
+#[test]
+fn a_data_folder_of_another_user_is_refused_with_what_to_do() {
+    let data = Data::new();
+    if std::os::unix::fs::chown(data.path(), Some(12_345), None).is_err() {
+        println!("skipped: only root may give a folder away");
+        return;
+    }
+    refused(Server::try_start(&data, &[]), "belongs to user 12345");
+    refused(Server::try_start(&data, &[]), "chown -R");
+    assert_eq!(std::fs::read_dir(data.path()).expect("lists").count(), 0, "it wrote into it");
 }
 
 #[test]
