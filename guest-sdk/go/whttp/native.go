@@ -9,7 +9,10 @@ func do(request Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Header = request.Header
+	// A request of net/http without headers has an empty map of them, never none.
+	if request.Header != nil {
+		out.Header = request.Header.Clone()
+	}
 	answer, err := http.DefaultTransport.RoundTrip(out)
 	if err != nil {
 		return nil, err

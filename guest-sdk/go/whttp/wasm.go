@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	handler "windlass.dev/go/internal/wit/imports/wasi_http_outgoing_handler"
@@ -141,11 +142,10 @@ func fill(out *types.OutgoingBody, request Request) error {
 }
 
 func response(answer *types.IncomingResponse) (*Response, error) {
-	header := map[string][]string{}
+	header := http.Header{}
 	fields := answer.Headers()
 	for _, field := range fields.Entries() {
-		name := strings.Clone(field.F0)
-		header[name] = append(header[name], string(field.F1))
+		header.Add(strings.Clone(field.F0), string(field.F1))
 	}
 	fields.Drop()
 	witruntime.Release()

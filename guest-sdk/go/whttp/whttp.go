@@ -5,6 +5,10 @@
 //		return nil, err
 //	}
 //	defer response.Body.Close()
+//	if response.Status != 200 {
+//		return nil, fmt.Errorf("the answer is %d", response.Status)
+//	}
+//	body, err := io.ReadAll(response.Body)
 //
 // It is small. For net/http's own client there is the package nethttp, which makes a component 7 MB larger. Redirects
 // are not followed here. Natively a request goes through the network, so that tests can use httptest.
@@ -14,21 +18,21 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
+	"net/http"
 )
 
 // Request is a request. What is left zero is a GET without a body.
 type Request struct {
 	Method string
 	URL    string
-	Header map[string][]string
+	Header http.Header
 	Body   io.Reader
 }
 
 // Response is an answer. Its body is read as it comes, and must be closed.
 type Response struct {
 	Status int
-	Header map[string][]string
+	Header http.Header
 	Body   io.ReadCloser
 }
 
@@ -37,7 +41,7 @@ func Get(url string) (*Response, error) { return Do(Request{URL: url}) }
 
 // Post sends a POST request with a body.
 func Post(url, contentType string, body []byte) (*Response, error) {
-	header := map[string][]string{"Content-Type": {contentType}, "Content-Length": {fmt.Sprint(len(body))}}
+	header := http.Header{"Content-Type": {contentType}, "Content-Length": {fmt.Sprint(len(body))}}
 	return Do(Request{Method: "POST", URL: url, Header: header, Body: bytes.NewReader(body)})
 }
 
@@ -46,10 +50,5 @@ func Do(request Request) (*Response, error) { return do(request) }
 
 // Get gives the first header of this name, in whatever case.
 func (r *Response) Get(name string) string {
-	for found, values := range r.Header {
-		if strings.EqualFold(found, name) && len(values) > 0 {
-			return values[0]
-		}
-	}
-	return ""
+	return r.Header.Get(name)
 }

@@ -25,3 +25,31 @@ func TestNativelyARequestGoesThroughTheNetwork(t *testing.T) {
 		t.Fatal(string(body), response)
 	}
 }
+
+func TestAGetNeedsNoHeadersAndTheAnswersAreHTTPHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("X-Seen", r.Header.Get("X-Sent"))
+		w.Header().Add("X-Seen", r.Method)
+		io.WriteString(w, "hello")
+	}))
+	defer server.Close()
+	for sent, request := range map[string]whttp.Request{
+		"":    {URL: server.URL},
+		"one": {URL: server.URL, Header: http.Header{"X-Sent": {"one"}}},
+	} {
+		response, err := whttp.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if seen := response.Header.Values("x-seen"); string(body) != "hello" || len(seen) != 2 || seen[0] != sent || seen[1] != "GET" {
+			t.Fatal(string(body), response.Header)
+		}
+	}
+	response, err := whttp.Get(server.URL)
+	if err != nil || response.Status != 200 {
+		t.Fatal(response, err)
+	}
+	response.Body.Close()
+}

@@ -38,12 +38,7 @@ func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response := &http.Response{
 		Status:     fmt.Sprintf("%d %s", answer.Status, http.StatusText(answer.Status)),
 		StatusCode: answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, ContentLength: -1, Request: request, Body: answer.Body,
-	}
-	for name, values := range answer.Header {
-		for _, value := range values {
-			response.Header.Add(name, value)
-		}
+		Header: answer.Header, ContentLength: -1, Request: request, Body: answer.Body,
 	}
 	if length, err := strconv.ParseInt(response.Header.Get("Content-Length"), 10, 64); err == nil {
 		response.ContentLength = length
