@@ -10,17 +10,28 @@
 //! struct Order { items: Vec<u64> }
 //!
 //! fn total(ctx: &mut Context, order: Order) -> Result<u64> {
-//!     let mut sum = ctx.state::<u64>()?.unwrap_or(0);
-//!     for (n, price) in order.items.iter().enumerate() {
+//!     // Where the attempt before stopped, or the beginning.
+//!     let (mut done, mut sum) = ctx.state::<(usize, u64)>()?.unwrap_or_default();
+//!     while done < order.items.len() {
 //!         ctx.check_cancelled()?;
-//!         sum += price;
-//!         ctx.progress(n as u64 + 1, order.items.len() as u64, "adding up");
+//!         sum += order.items[done];
+//!         done += 1;
+//!         ctx.progress(done as u64, order.items.len() as u64, "adding up");
+//!         ctx.checkpoint(&(done, sum))?;
 //!     }
 //!     Ok(sum)
 //! }
 //!
 //! windlass::handlers! { "orders.total" => total }
-//! # fn main() {}
+//! # fn main() {
+//! # let order = serde_json::json!({"items": [1, 2, 3]});
+//! # let mut fake = windlass::testing::Fake::new();
+//! # fake.fail_checkpoints_after(1);
+//! # assert!(fake.run(total, &order).is_err());
+//! # fake.resume();
+//! # assert_eq!(fake.run(total, &order).unwrap(), 6);
+//! # assert_eq!(fake.progress().len(), 2 + 2, "the second attempt goes on at the second item");
+//! # }
 //! ```
 
 mod context;
