@@ -75,6 +75,8 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /jobs/{id}/reject", By("job reject", &[])),
     ("post /jobs/{id}/requeue", By("job requeue", &[])),
     ("post /jobs/{id}/retry", By("job retry", &[])),
+    ("get /jobs/{id}/result", By("job result", &[])),
+    ("get /jobs/{id}/payload", By("job payload", &[])),
     ("get /jobs/{id}/logs", By("job logs", &[("limit", PAGES)])),
     ("get /jobs/{id}/wait", By("job wait", &[])),
     (
@@ -182,6 +184,7 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /fail/{id}", Not(WORKER)),
     ("get /info", By("status", &[])),
     ("get /cluster/status", Not(MACHINE)),
+    ("get /", Not("a page for browsers")),
     ("get /healthz", Not(MACHINE)),
     ("get /readyz", Not(MACHINE)),
     ("get /metrics", Not(MACHINE)),
