@@ -53,13 +53,22 @@ pub async fn compile(executor: &Executor, bytes: Bytes) -> Result<Plugin, Reject
     compiled
 }
 
-/// How fast each queue has moved over the last minute. Cheap to clone.
+/// How fast each queue has moved lately. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Rates(Arc<Mutex<VecDeque<Sample>>>);
+pub struct Rates(Arc<Mutex<Samples>>);
 
+/// What was seen of the queues, oldest first. A minute of looks every second would be much to keep, so the older ones are kept apart,
+/// a few seconds from each other.
+#[derive(Default)]
+struct Samples {
+    short: VecDeque<Sample>,
+    long: VecDeque<Sample>,
+}
+
+#[derive(Clone)]
 struct Sample {
     at: Instant,
-    queues: HashMap<QueueName, Passed>,
+    queues: Arc<HashMap<QueueName, Passed>>,
 }
 
 /// What has passed through a queue since it was made.
@@ -68,6 +77,13 @@ struct Passed {
     enqueued: u64,
     completed: u64,
     failed: u64,
+}
+
+/// Jobs per second, over the last seconds and over the last minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recent {
+    pub seconds: Rate,
+    pub minute: Rate,
 }
 
 /// Jobs per second.
@@ -79,17 +95,19 @@ pub struct Rate {
 }
 
 impl Rates {
-    /// Looks at the queues every few seconds, until the server stops.
+    /// Looks at the queues again and again, until the server stops.
     pub fn start(store: Store, shutdown: Shutdown) -> Rates {
         let rates = Rates::default();
         let own = rates.clone();
         tokio::spawn(async move {
             loop {
+                let began = Instant::now();
                 if let Ok(views) = store.queues().await {
                     own.note(Instant::now(), views.iter().map(|view| (&view.queue.name, &view.queue.counts)));
                 }
+                let pause = limits::RATE_SAMPLE.max(began.elapsed() * limits::RATE_REST);
                 tokio::select! {
-                    () = sleep(limits::RATE_SAMPLE) => {}
+                    () = sleep(pause) => {}
                     () = shutdown.requested() => return,
                 }
             }
@@ -99,32 +117,49 @@ impl Rates {
 
     fn note<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
         let queues = queues.map(|(name, counts)| (name.clone(), Passed::from(counts))).collect();
+        let sample = Sample { at, queues: Arc::new(queues) };
         let mut samples = self.lock();
-        samples.push_back(Sample { at, queues });
-        // The oldest that is kept is the first from before the span.
-        while samples.get(1).is_some_and(|second| at.duration_since(second.at) >= limits::RATE_SPAN) {
-            samples.pop_front();
+        if samples.long.back().is_none_or(|last| at.duration_since(last.at) >= limits::RATE_SHORT) {
+            keep(&mut samples.long, sample.clone(), limits::RATE_SPAN);
         }
+        keep(&mut samples.short, sample, limits::RATE_SHORT);
     }
 
-    /// Since the oldest sample, which is a minute old once the server has run that long.
-    pub fn of(&self, queue: &QueueName, now: Instant, counts: &Counts) -> Rate {
+    /// Each since the oldest sample of its window, which is as old as the window once the server has run that long.
+    pub fn of(&self, queue: &QueueName, now: Instant, counts: &Counts) -> Recent {
         let samples = self.lock();
-        let Some(oldest) = samples.front() else { return Rate::default() };
-        let before = oldest.queues.get(queue).copied().unwrap_or_default();
-        let seconds = now.duration_since(oldest.at).as_secs_f64().max(1.0);
         let passed = Passed::from(counts);
+        let since = |samples: &VecDeque<Sample>| {
+            samples.front().map_or_else(Rate::default, |oldest| oldest.rate(queue, now, passed))
+        };
+        Recent { seconds: since(&samples.short), minute: since(&samples.long) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Samples> {
+        // Samples are pushed and popped whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds a sample. The oldest that is kept is the first from before the window.
+fn keep(samples: &mut VecDeque<Sample>, sample: Sample, window: Duration) {
+    let at = sample.at;
+    samples.push_back(sample);
+    while samples.get(1).is_some_and(|second| at.duration_since(second.at) >= window) {
+        samples.pop_front();
+    }
+}
+
+impl Sample {
+    fn rate(&self, queue: &QueueName, now: Instant, passed: Passed) -> Rate {
+        let before = self.queues.get(queue).copied().unwrap_or_default();
+        let seconds = now.duration_since(self.at).as_secs_f64().max(1.0);
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds * 1_000.0).round() / 1_000.0;
         Rate {
             enqueued: rate(passed.enqueued, before.enqueued),
             completed: rate(passed.completed, before.completed),
             failed: rate(passed.failed, before.failed),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Sample>> {
-        // Samples are pushed and popped whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,20 +178,28 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_counted_over_the_last_minute_and_no_longer() {
+    fn a_rate_is_counted_over_the_last_seconds_and_the_last_minute_and_no_longer() {
         let rates = Rates::default();
         let queue: QueueName = "mail".parse().expect("a name");
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        assert_eq!(rates.of(&queue, start, &counts(5, 5)), Rate::default(), "nothing is known yet");
-        for tick in 0..=20u64 {
-            let now = counts(tick * 500, tick * 50);
-            rates.note(at(tick * 5), [(&queue, &now)].into_iter());
+        assert_eq!(rates.of(&queue, start, &counts(5, 5)), Recent::default(), "nothing is known yet");
+        // A hundred a second, and in the last ten seconds none.
+        let enqueued = |second: u64| second.min(90) * 100;
+        for second in 0..=100 {
+            rates.note(at(second), [(&queue, &counts(enqueued(second), second * 10))].into_iter());
         }
-        let rate = rates.of(&queue, at(100), &counts(10_000, 1_000));
-        assert_eq!((rate.enqueued, rate.completed, rate.failed), (100.0, 10.0, 0.0));
-        let stopped = rates.of(&queue, at(160), &counts(10_000, 1_000));
-        assert_eq!(stopped.enqueued, 50.0, "a minute later, of what came in two");
+        let recent = rates.of(&queue, at(100), &counts(enqueued(100), 1_000));
+        assert_eq!((recent.seconds.enqueued, recent.seconds.completed), (0.0, 10.0));
+        assert_eq!((recent.minute.enqueued, recent.minute.completed), (83.333, 10.0), "5,000 in 60 s");
+        assert_eq!(recent.minute.failed, 0.0);
+        let samples = rates.lock();
+        assert!(
+            samples.short.len() <= 7 && samples.long.len() <= 14,
+            "{} and {}",
+            samples.short.len(),
+            samples.long.len()
+        );
     }
 
     #[test]

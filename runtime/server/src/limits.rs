@@ -142,9 +142,12 @@ pub const UNSERVED_NAMED: usize = 10;
 pub const FETCHES: usize = 1_000;
 /// When a fetch that found too many others is worth another try.
 pub const FETCH_RETRY: Duration = Duration::from_secs(1);
-/// How often queues are looked at for their rates, and over how long a rate is counted.
-pub const RATE_SAMPLE: Duration = Duration::from_secs(5);
+/// How often queues are looked at for their rates, and over which windows a rate is counted.
+pub const RATE_SAMPLE: Duration = Duration::from_secs(1);
+pub const RATE_SHORT: Duration = Duration::from_secs(5);
 pub const RATE_SPAN: Duration = Duration::from_secs(60);
+/// After a look that took its time, the next waits so many times as long: looking costs a fiftieth of a processor at most.
+pub const RATE_REST: u32 = 50;
 
 /// How long an address may take to answer a delivery.
 pub const DELIVERY: Duration = Duration::from_secs(10);

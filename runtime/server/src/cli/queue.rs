@@ -12,6 +12,7 @@ use super::client::{Remote, part};
 use super::enqueue::read_json;
 use super::job::told;
 use super::show::{self, Column};
+use super::units;
 
 /// Look at queues, pause and resume them, set their limits
 #[derive(Debug, Args)]
@@ -152,15 +153,15 @@ const LIST: [Column; 10] = [
     ("PENDING", "pending"),
     ("ACTIVE", "active"),
     ("RETRYING", "retrying"),
-    ("IN/S", "enqueued_per_second"),
-    ("DONE/S", "completed_per_second"),
+    ("IN (5 S, 1 MIN)", "in"),
+    ("DONE (5 S, 1 MIN)", "done"),
     ("COMPLETED", "completed"),
     ("DEAD", "dead"),
     ("PAUSED", "paused"),
     ("SERVED BY", "served_by"),
 ];
 
-const QUEUE: [Column; 30] = [
+const QUEUE: [Column; 31] = [
     ("queue", "name"),
     ("served by", "served_by"),
     ("paused", "paused"),
@@ -179,8 +180,9 @@ const QUEUE: [Column; 30] = [
     ("round", "rounds.round"),
     ("waits for", "rounds.waits_for"),
     ("gate", "settings.gate"),
-    ("in a second", "enqueued_per_second"),
-    ("done a second", "completed_per_second"),
+    ("enqueued", "in"),
+    ("done", "done"),
+    ("failing", "failing"),
     ("success rate", "stats.success_rate"),
     ("wait, ms", "stats.wait_ms"),
     ("run, ms", "stats.run_ms"),
@@ -214,14 +216,17 @@ impl Queue {
             Action::List => {
                 let queues = remote.get("/queues")?;
                 match queues.as_array().filter(|_| !remote.json()) {
-                    Some(rows) => show::table(rows, &LIST),
+                    Some(rows) => {
+                        let rows: Vec<Value> = rows.iter().map(|queue| with_rates(queue, &rates)).collect();
+                        show::table(&rows, &LIST)
+                    }
                     None => show::json(&queues),
                 }
             }
             Action::Show(Which { name }) => {
                 let mut queue = remote.get(&format!("/queues/{}", part(&name)))?;
                 queue["stats"] = remote.get(&format!("/queues/{}/stats", part(&name)))?;
-                if remote.json() { show::json(&queue) } else { show::fields(&queue, &QUEUE) }
+                if remote.json() { show::json(&queue) } else { show::fields(&with_rates(&queue, &labelled), &QUEUE) }
             }
             Action::Pause(Which { name }) => act(&name, "pause"),
             Action::Resume(Which { name }) => act(&name, "resume"),
@@ -243,6 +248,26 @@ impl Queue {
             }
         }
     }
+}
+
+/// A queue with its rates as text, in place of the numbers.
+fn with_rates(queue: &Value, text: &impl Fn(f64, f64) -> String) -> Value {
+    let mut queue = queue.clone();
+    for (field, rate) in [("in", "enqueued"), ("done", "completed"), ("failing", "failed")] {
+        let number = |window: &str| queue[format!("{rate}_per_second{window}")].as_f64().unwrap_or_default();
+        queue[field] = json!(text(number("_5s"), number("")));
+    }
+    queue
+}
+
+/// Both rates below a heading that names the windows: `12/s, 9/s`.
+fn rates(seconds: f64, minute: f64) -> String {
+    format!("{}/s, {}/s", units::rate(seconds), units::rate(minute))
+}
+
+/// Both rates with their windows: `12/s (5 s)  9/s (1 min)`.
+fn labelled(seconds: f64, minute: f64) -> String {
+    format!("{}/s (5 s)  {}/s (1 min)", units::rate(seconds), units::rate(minute))
 }
 
 impl Set {

@@ -24,6 +24,18 @@ pub fn millis(millis: u64) -> String {
     }
 }
 
+/// A number a second, in as few characters as tell it: `0`, `0.02`, `3.4`, `120`, `12k`.
+pub fn rate(rate: f64) -> String {
+    match rate {
+        _ if rate <= 0.0 => "0".to_owned(),
+        ..0.01 => "<0.01".to_owned(),
+        ..0.995 => format!("{rate:.2}"),
+        ..9_999.5 => short(rate),
+        ..999_500.0 => format!("{}k", short(rate / 1e3)),
+        _ => format!("{}M", short(rate / 1e6)),
+    }
+}
+
 /// One digit after the point where there are few before it, and none where it would be a zero.
 fn short(number: f64) -> String {
     let text = if number < 99.95 { format!("{number:.1}") } else { format!("{number:.0}") };
@@ -42,6 +54,19 @@ mod tests {
         }
         for (span, text) in [(0, "0 ms"), (999, "999 ms"), (1_250, "1.2 s"), (180_000, "3 min"), (9_000_000, "2.5 h")] {
             assert_eq!(millis(span), text);
+        }
+        for (speed, text) in [
+            (0.0, "0"),
+            (0.001, "<0.01"),
+            (0.016, "0.02"),
+            (0.999, "1"),
+            (3.44, "3.4"),
+            (99.96, "100"),
+            (1_234.0, "1234"),
+            (12_340.0, "12.3k"),
+            (2_500_000.0, "2.5M"),
+        ] {
+            assert_eq!(rate(speed), text, "{speed}");
         }
     }
 }

@@ -49,6 +49,10 @@ pub struct QueueAnswer {
     completed_per_second: f64,
     /// Attempts that failed, and jobs that died.
     failed_per_second: f64,
+    /// The same over the last five seconds.
+    enqueued_per_second_5s: f64,
+    completed_per_second_5s: f64,
+    failed_per_second_5s: f64,
     /// Where it is, when it runs level by level.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<RoundsNow>,
@@ -80,9 +84,12 @@ impl QueueAnswer {
             enqueued: queue.counts.enqueued,
             failed: queue.counts.failed,
             oldest_pending_at: oldest_pending_at.map(Rfc3339),
-            enqueued_per_second: recent.enqueued,
-            completed_per_second: recent.completed,
-            failed_per_second: recent.failed,
+            enqueued_per_second: recent.minute.enqueued,
+            completed_per_second: recent.minute.completed,
+            failed_per_second: recent.minute.failed,
+            enqueued_per_second_5s: recent.seconds.enqueued,
+            completed_per_second_5s: recent.seconds.completed,
+            failed_per_second_5s: recent.seconds.failed,
             rounds: rounds.map(RoundsNow::from),
             name: queue.name,
         }
