@@ -126,7 +126,9 @@ fn resident(process: u32) -> Option<u64> {
 
 /// What the machine had no more of, when the child ended for that.
 fn shortage(status: ExitStatus) -> Option<io::Error> {
-    let error = io::Error::from_raw_os_error(status.code()?.checked_sub(SHORT)?);
+    // A child that ended with a smaller status has failed in another way, and a negative number is no error of the system.
+    let number = status.code()?.checked_sub(SHORT).filter(|number| *number > 0)?;
+    let error = io::Error::from_raw_os_error(number);
     is_shortage(&error).then_some(error)
 }
 
