@@ -17,7 +17,8 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import vm from "node:vm";
 
-import { bundleOptions, fail, sdk, tool } from "./tools/find.mjs";
+import { bundleOptions, fail, sdk, tool, toolsFolder } from "./tools/find.mjs";
+import { patch, restore } from "./tools/still.mjs";
 
 const SYSTEM_PACKAGES = ["io", "clocks", "random", "http"];
 
@@ -93,7 +94,7 @@ function engine(http) {
 }
 
 /** The code of a bundle, and where its lines are from. */
-async function bundle(folder, parts, what, options = bundleOptions(folder)) {
+async function bundle(folder, parts, what, options = { ...bundleOptions(folder), alias: {}, plugins: [named] }) {
   const esbuild = tool("esbuild");
   try {
     const { outputFiles, warnings } = await esbuild.build({
@@ -114,13 +115,25 @@ async function bundle(folder, parts, what, options = bundleOptions(folder)) {
     });
     for (const warning of warnings) console.error(`warning: ${warning.text}`);
     const [map, code] = ["map", "js"].map((kind) => outputFiles.find((file) => file.path.endsWith(`.${kind}`)).text);
-    const isOurs = (source) => source.startsWith("windlass:") || [sdk("engine"), sdk("src")].some((place) => path.resolve(folder, source).startsWith(place));
+    const isOurs = (source) => source.startsWith("windlass:");
     return { code, lines: originOfLines(JSON.parse(map), isOurs) };
   } catch (error) {
     const messages = await esbuild.formatMessages(error.errors ?? [{ text: String(error) }], { kind: "error" });
     return fail(`${what} cannot be bundled:`, ...messages.join("").trimEnd().split("\n"));
   }
 }
+
+/** Names the SDK's files by their place in the SDK: the bundler writes names into its output, and where the SDK lies is nobody's concern. */
+const named = {
+  name: "sdk",
+  setup(build) {
+    const ours = (file) => ({ path: path.relative(sdk("."), file), namespace: "windlass" });
+    build.onResolve({ filter: /^windlass(\/testing)?$/ }, ({ path: name }) => ours(sdk(name === "windlass" ? "index.js" : "testing.js")));
+    build.onResolve({ filter: /^\.\.?\// }, ({ path: name, importer, namespace }) => (namespace === "windlass" ? ours(path.resolve(path.dirname(sdk(importer)), name)) : undefined));
+    build.onResolve({ filter: /.*/ }, ({ path: name }) => (path.isAbsolute(name) && name.startsWith(sdk(".") + path.sep) ? ours(name) : undefined));
+    build.onLoad({ filter: /.*/, namespace: "windlass" }, ({ path: name }) => ({ contents: fs.readFileSync(sdk(name), "utf8"), loader: "js" }));
+  },
+};
 
 /** Runs the plugin's modules in this Node: what is wrong with them is said before they take the place of what works. */
 async function tryOut({ code, lines }, entry) {
@@ -195,8 +208,10 @@ async function compile(jsSource, http, kind, what) {
   const work = fs.mkdtempSync(path.join(os.tmpdir(), "windlass-js-"));
   const world = `${http ? "http" : "plain"}${kind === "--runtime" ? "-runtime" : ""}`;
   try {
-    const { component } = await componentize({ witPath: gatherWit(work), jsSource, world, sync: true });
-    return renameImports(component);
+    const engine = patch(path.join(toolsFolder(), "node_modules"));
+    if (engine === null) console.error("warning: this version of componentize-qjs is not known; the same source may give another component each time");
+    const { component } = await componentize({ witPath: gatherWit(work), jsSource, world, ...(engine ? { runtimeBytes: engine } : { sync: true }) });
+    return renameImports(engine ? restore(component, engine) : component);
   } catch (error) {
     return fail(`${what} does not become a component:`, ...told(String(error.message ?? error)));
   } finally {

@@ -8,7 +8,7 @@ import { AbortController, AbortSignal } from "./abort.js";
 import { TextDecoder, TextEncoder } from "./text.js";
 import { URL, URLSearchParams } from "./url.js";
 
-const started = Date.now();
+let started = 0;
 let random = null;
 
 /** xorshift128, seeded on first use: the engine's own generator is part of the snapshot, and would give every instance the
@@ -27,6 +27,7 @@ function nextRandom() {
 /** Called at the start of each job. */
 export function refresh() {
   random = null;
+  started = Date.now();
 }
 
 Math.random = nextRandom;
@@ -46,7 +47,12 @@ Object.assign(globalThis, {
   fetch: async () => {
     throw new TypeError("fetch: this plugin was built without HTTP. Put http = true under [build] in windlass.toml");
   },
-  performance: { now: () => Date.now() - started, timeOrigin: started },
+  performance: {
+    now: () => Date.now() - started,
+    get timeOrigin() {
+      return started;
+    },
+  },
   queueMicrotask: soon,
   setInterval: (callback, delay, ...args) => startTimer(() => callback(...args), delay, Number(delay) || 0),
   setTimeout: (callback, delay, ...args) => startTimer(() => callback(...args), delay),

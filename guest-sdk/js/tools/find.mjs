@@ -20,7 +20,7 @@ export function tool(name, file) {
   return path.join(path.dirname(from.resolve(`${name}/package.json`)), file);
 }
 
-function toolsFolder() {
+export function toolsFolder() {
   const cache = path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), ".cache"), "windlass");
   const kept = fs.existsSync(cache) ? fs.readdirSync(cache).filter((name) => name.startsWith("js-")) : [];
   const folders = [process.env.WINDLASS_TOOLS, ...kept.map((name) => path.join(cache, name)), sdk("tools")];
