@@ -33,16 +33,20 @@ impl Trigger {
     }
 }
 
-/// Returns at the first SIGINT or SIGTERM.
+/// Returns at the first SIGINT or SIGTERM. Signals are caught from the call on, not from the first poll: until then they would end
+/// the process.
 #[cfg(unix)]
-pub(crate) async fn signalled() -> std::io::Result<&'static str> {
+pub(crate) fn signalled() -> impl Future<Output = std::io::Result<&'static str>> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(tokio::select! {
-        _ = interrupt.recv() => "SIGINT",
-        _ = terminate.recv() => "SIGTERM",
-    })
+    let caught =
+        signal(SignalKind::interrupt()).and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
+    async move {
+        let (mut interrupt, mut terminate) = caught?;
+        Ok(tokio::select! {
+            _ = interrupt.recv() => "SIGINT",
+            _ = terminate.recv() => "SIGTERM",
+        })
+    }
 }
 
 #[cfg(not(unix))]

@@ -132,8 +132,9 @@ impl Run {
             cancel,
         };
         let told = Arc::clone(&terminal);
+        let asked = signalled();
         let stopping = tokio::spawn(async move {
-            if signalled().await.is_ok() {
+            if asked.await.is_ok() {
                 let grace = limits::CANCEL_GRACE;
                 told.say(&format!("asked to stop; once more to stop it by force, which comes after {grace:?} anyway"));
                 stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
