@@ -9,6 +9,11 @@ pub const BODY_MOST: usize = 1024 * 1024 * 1024;
 /// How deep the JSON of a request may be nested, and of a body that an answer shows as JSON. Answers put a few levels around it,
 /// and many readers of JSON stop at 128, this command among them.
 pub const JSON_DEPTH: usize = 100;
+/// Unknown fields of one request that are named in its answer, those that are remembered while it is read (fields of a type that
+/// shares the object are among them), and the characters of a path to one. More are counted.
+pub const UNKNOWN_NAMED: usize = 20;
+pub const UNKNOWN_COLLECTED: usize = 200;
+pub const UNKNOWN_PATH: usize = 120;
 /// The largest component that can be uploaded.
 pub const COMPONENT: usize = 64 * 1024 * 1024;
 /// How much of a refused body is read and thrown away, so that the client gets to read the refusal.

@@ -20,6 +20,10 @@ pub struct Remote {
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value = "text", global = true)]
     pub output: Output,
+
+    /// Send fields that the server does not know all the same, and show warnings instead of an error
+    #[arg(long, global = true)]
+    lenient: bool,
 }
 
 /// Which server to speak to.
@@ -37,7 +41,7 @@ pub struct Address {
 
 impl From<Address> for Remote {
     fn from(address: Address) -> Remote {
-        Remote { address, output: Output::Text }
+        Remote { address, output: Output::Text, lenient: false }
     }
 }
 
@@ -73,18 +77,18 @@ impl Remote {
     }
 
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).post(self.url(path));
+        let request = self.agent(Some(PATIENCE)).post(self.strict_url(path));
         self.answer(self.with_key(request).send_json(body))
     }
 
     /// The same with a header.
     pub fn post_with(&self, path: &str, (name, value): (&str, &str), body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).post(self.url(path)).header(name, value);
+        let request = self.agent(Some(PATIENCE)).post(self.strict_url(path)).header(name, value);
         self.answer(self.with_key(request).send_json(body))
     }
 
     pub fn put(&self, path: &str, bytes: &[u8]) -> anyhow::Result<Value> {
-        let request = self.agent(Some(UPLOAD)).put(self.url(path));
+        let request = self.agent(Some(UPLOAD)).put(self.strict_url(path));
         self.answer(self.with_key(request).send(bytes))
     }
 
@@ -147,6 +151,16 @@ impl Remote {
         }
     }
 
+    /// The address for a body, whose unknown fields are refused unless the user wants otherwise.
+    fn strict_url(&self, path: &str) -> String {
+        let url = self.url(path);
+        match (self.lenient, url.contains('?')) {
+            (true, _) => url,
+            (false, false) => format!("{url}?strict=true"),
+            (false, true) => format!("{url}&strict=true"),
+        }
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}/api/v1{path}", self.address.url.trim_end_matches('/'))
     }
@@ -184,6 +198,9 @@ impl Remote {
         match status.as_u16() {
             401 | 403 => bail!("{why}; give the key with --api-key or WINDLASS_API_KEY"),
             404 => bail!("{why}{}", where_to_look(why)),
+            400 if why.starts_with("unknown field") => {
+                bail!("{why}\nnothing was done; correct it, or send it as it is with --lenient")
+            }
             429 | 503 => bail!("{why}; nothing was done, try again in a moment"),
             _ => bail!("{why}"),
         }

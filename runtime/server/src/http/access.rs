@@ -17,6 +17,7 @@ use subtle::ConstantTimeEq;
 use super::error::{Error, Result};
 use super::host::Hosts;
 use super::places::Place;
+use super::warnings::{Watched, watched};
 use crate::limits;
 
 /// The cookie for browsers, whose EventSource cannot send a header of ours.
@@ -77,11 +78,11 @@ impl Door {
 impl Service<Request<Incoming>> for Door {
     type Response = Response;
     type Error = Infallible;
-    type Future = Either<Ready<std::result::Result<Response, Infallible>>, RouteFuture<Infallible>>;
+    type Future = Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         match self.admit(&request) {
-            Ok(()) => Either::Right(tower_service::Service::call(&mut self.router.clone(), request)),
+            Ok(()) => Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request))),
             Err(error) => Either::Left(ready(Ok(refused(error)))),
         }
     }

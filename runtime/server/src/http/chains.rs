@@ -37,21 +37,22 @@ pub struct StepBody<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// A step, or only its queue. Read from the raw text: serde cannot borrow it through an untagged enum.
-#[derive(Debug)]
-struct StepOrQueue<'a>(StepBody<'a>);
+/// A step, or only its queue. Left as it is at first: serde cannot borrow it through an untagged enum.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct StepOrQueue<'a>(#[serde(borrow)] &'a RawValue);
 
-impl<'de: 'a, 'a> Deserialize<'de> for StepOrQueue<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<StepOrQueue<'a>, D::Error> {
-        use serde::de::Error as _;
-        let raw = <&'de RawValue>::deserialize(deserializer)?;
-        let step = if raw.get().starts_with('"') {
-            serde_json::from_str(raw.get()).map(|queue| StepBody { queue, payload: None })
-        } else {
-            serde_json::from_str(raw.get())
-        };
-        step.map(StepOrQueue)
-            .map_err(|_| D::Error::custom("a step {\"queue\": …, \"payload\": …}, or the name of a queue"))
+impl<'a> StepOrQueue<'a> {
+    fn read(&self, body: &Body, place: &str) -> Result<StepBody<'a>> {
+        let wrong = || Error::field(place, "a step {\"queue\": …, \"payload\": …}, or the name of a queue");
+        match self.0.get().as_bytes().first() {
+            Some(b'"') => {
+                let queue = serde_json::from_str(self.0.get()).map_err(|_| wrong())?;
+                Ok(StepBody { queue, payload: None })
+            }
+            Some(b'{') => body.json_part(self.0, place),
+            _ => Err(wrong()),
+        }
     }
 }
 
@@ -67,11 +68,12 @@ impl<'a> ChainBody<'a> {
                 .map_err(|error| Error::invalid(format!("{place}{field}: {error}, not {:?}", step.queue)))?;
             Ok(ChainStep { queue, payload: step.payload.map(|raw| body.part(raw).to_vec()) })
         };
+        let either = |one: StepOrQueue<'_>, field: &str| step(one.read(body, &format!("{place}{field}"))?, field);
         let steps = self.steps.into_iter().enumerate();
         Ok(Chain {
             steps: steps.map(|(index, one)| step(one, &format!("steps[{index}]"))).collect::<Result<_>>()?,
-            on_failure: self.on_failure.map(|one| step(one.0, "on_failure")).transpose()?,
-            on_exit: self.on_exit.map(|one| step(one.0, "on_exit")).transpose()?,
+            on_failure: self.on_failure.map(|one| either(one, "on_failure")).transpose()?,
+            on_exit: self.on_exit.map(|one| either(one, "on_exit")).transpose()?,
             kept_by: 0,
         })
     }

@@ -22,6 +22,7 @@ use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
 use super::read::Body;
 use super::served;
+use super::warnings;
 use super::wire::{BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateWord, UntilWord, WithinWord};
 use crate::limits;
 
@@ -194,10 +195,11 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
 )]
 pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = Once::read(&headers)?;
-    let job: JobBody = body.json()?;
+    let (job, unknown): (JobBody, _) = body.watched()?;
     if job.jobs.is_some() {
         return store_several(&api, &body, body.json()?, &once).await;
     }
+    body.report(unknown)?;
     let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
     store_one(&api, once.mark(job, 0)).await
 }
@@ -214,7 +216,7 @@ pub(super) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let queue = existing.as_ref().map(|job| job.queue.clone()).or(queue);
     let served_by = queue.as_ref().and_then(|queue| served::served_by(api, queue));
     let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
-    let warnings = unserved.map(served::warning).into_iter().collect();
+    let warnings = warnings::take().into_iter().chain(unserved.map(served::warning)).collect();
     let job = match existing {
         Some(job) => JobOrWhole::Whole(Box::new(job_view::whole(&api.store, job).await?)),
         None => JobOrWhole::Short(job_answer(&stored, queue)),
@@ -311,7 +313,8 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
     };
     let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
     let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
-    let warnings = served::warnings(&served_by);
+    let mut warnings = warnings::take();
+    warnings.extend(served::warnings(&served_by));
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())
 }
 

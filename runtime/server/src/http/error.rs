@@ -40,6 +40,9 @@ pub struct ErrorAnswer {
     /// With 409 `UNIQUE_CONFLICT`: the job that has the unique key.
     #[schema(nullable = false)]
     unique_job_id: Option<String>,
+    /// Fields of the request that the server does not know; one of them may be the reason.
+    #[schema(nullable = false)]
+    warnings: Option<Vec<String>>,
 }
 
 /// What some refusals carry besides.

@@ -20,6 +20,7 @@ use super::error::{Error, Result};
 use super::read::Body;
 use super::records::{self, MarkBody, RecordBody};
 use super::settle::word;
+use super::unknown;
 use super::wire::Rfc3339;
 use crate::json::is_deeper;
 use crate::limits;
@@ -97,10 +98,7 @@ struct BeatAnswer {
 )]
 pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
-    if let Some(worker) = worker_id {
-        api.workers.beat(&worker, api.clock.now());
-    }
-    let beats = beats(jobs)?;
+    let beats = beats(&body, jobs)?;
     if beats.len() > limits::WORKER_BATCH {
         return Err(Error::field("jobs", format!("at most {} at once, not {}", limits::WORKER_BATCH, beats.len())));
     }
@@ -119,10 +117,15 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
                 return Err(Error::field("records", "records and marks come with a checkpoint: send one with them"));
             }
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
-            asks.push((id, Command::Beat { word, progress: beat.progress.map(progress), checkpoint, spent, notes }));
+            let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
+            asks.push((id, Command::Beat { word, progress, checkpoint, spent, notes }));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });
+    }
+    // Not before: a request that is refused has done nothing.
+    if let Some(worker) = worker_id {
+        api.workers.beat(&worker, api.clock.now());
     }
     let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
     let mut lease_expires_at = None;
@@ -141,16 +144,15 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
 }
 
 /// Both forms, as (job id, beat).
-fn beats(jobs: &RawValue) -> Result<Vec<(String, Beat<'_>)>> {
-    let wrong = |error: serde_json::Error| Error::field("jobs", error);
+fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, Beat<'a>)>> {
     if jobs.get().starts_with('{') {
-        let map: HashMap<String, Option<Beat<'_>>> = serde_json::from_str(jobs.get()).map_err(wrong)?;
+        let map: HashMap<String, Option<Beat<'_>>> = body.json_part(jobs, "jobs")?;
         return Ok(map.into_iter().map(|(id, beat)| (id, beat.unwrap_or_default())).collect());
     }
     if !jobs.get().starts_with('[') {
         return Err(Error::field("jobs", "an object with job ids as keys, or a list of objects with a `job_id` each"));
     }
-    let list: Vec<Beat<'_>> = serde_json::from_str(jobs.get()).map_err(wrong)?;
+    let list: Vec<Beat<'_>> = body.json_part(jobs, "jobs")?;
     let named = list.into_iter().enumerate().map(|(index, beat)| {
         let id = beat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let id = id.ok_or_else(|| Error::field(&format!("jobs[{index}].job_id"), "the id of a job is needed"))?;
@@ -172,25 +174,15 @@ fn unquoted(raw: &RawValue) -> Bytes {
 }
 
 /// Progress that does not have the known form is kept as a message: it is for people.
-fn progress(raw: &RawValue) -> Progress {
+fn progress(body: &Body, raw: &RawValue, job: &str) -> Result<Progress> {
     let bytes = unquoted(raw);
-    match serde_json::from_slice::<ProgressBody>(&bytes) {
-        Ok(body) => Progress {
-            phase: body.phase,
-            message: body.message,
-            level: body.level,
-            percent: body.percent,
-            current: body.current,
-            total: body.total,
-            unit: body.unit,
-            weight: body.weight,
-            ..Progress::default()
-        },
-        Err(_) => {
-            let text = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
-            Progress { message: Some(text), ..Progress::default() }
-        }
-    }
+    let Ok((known, unknown)) = unknown::read(&mut serde_json::Deserializer::from_slice(&bytes)) else {
+        let text = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+        return Ok(Progress { message: Some(text), ..Progress::default() });
+    };
+    body.report(unknown.under(&format!("jobs.{job}.progress")))?;
+    let ProgressBody { phase, message, level, percent, current, total, unit, weight } = known;
+    Ok(Progress { phase, message, level, percent, current, total, unit, weight, ..Progress::default() })
 }
 
 #[cfg(test)]
@@ -206,10 +198,11 @@ mod tests {
         let map = raw(r#"{"job_a": {"progress": {"current": 1, "total": 2}}, "job_b": null}"#);
         let list = raw(r#"[{"job_id": "job_a", "progress": "{\"current\": 1, \"total\": 2}"}, {"job_id": "job_b"}]"#);
         for form in [map, list] {
-            let mut beats = beats(&form).expect("a good form");
+            let mut beats = beats(&Body::from(""), &form).expect("a good form");
             beats.sort_by(|a, b| a.0.cmp(&b.0));
             assert_eq!(beats.len(), 2);
-            let told = progress(beats[0].1.progress.expect("progress"));
+            let sent = beats[0].1.progress.expect("progress");
+            let told = progress(&Body::from(""), sent, "job_a").expect("progress");
             assert_eq!((told.current, told.total), (Some(1), Some(2)));
             assert!(beats[1].1.progress.is_none());
         }
@@ -222,13 +215,14 @@ mod tests {
         assert_eq!(unquoted(&raw(r#"{"step": 7}"#)), r#"{"step": 7}"#);
         let deep = format!("\"{}{}\"", "[".repeat(1_000), "]".repeat(1_000));
         assert_eq!(unquoted(&raw(&deep)), deep);
-        assert_eq!(progress(&raw(r#""half way""#)).message.as_deref(), Some("half way"));
+        let told = progress(&Body::from(""), &raw(r#""half way""#), "job_a").expect("progress");
+        assert_eq!(told.message.as_deref(), Some("half way"));
     }
 
     #[test]
     fn a_list_without_ids_is_refused() {
         for wrong in ["7", "\"x\"", "[{}]", "[7]"] {
-            assert!(beats(&raw(wrong)).is_err(), "{wrong}");
+            assert!(beats(&Body::from(""), &raw(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -47,6 +47,8 @@ mod served;
 mod settle;
 mod stats;
 mod system;
+mod unknown;
+mod warnings;
 mod webhooks;
 mod workers;
 

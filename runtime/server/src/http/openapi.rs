@@ -44,8 +44,13 @@ const REFUSALS: [(u16, &str); 9] = [
 
 const ABOUT: &str = "Durable background jobs whose handlers are WebAssembly components, run in the server, or external workers that \
      fetch over HTTP. Times are RFC 3339 in UTC. Durations are text such as `1h30m`, or whole numbers of seconds. Fields that a \
-     request has and the server does not know are ignored. Every refusal is `{\"error\": …, \"code\": …}`; 429 and 503 mean that \
-     nothing was done.";
+     request has and the server does not know are ignored, and named in `warnings` of the answer; with `?strict=true` the request is \
+     refused instead. Every refusal is `{\"error\": …, \"code\": …}`; 429 and 503 mean that nothing was done.";
+
+/// What an answer has when its request has fields or query parameters that the server does not know.
+const WARNED: &str = "Warned";
+const ABOUT_WARNINGS: &str = "Fields and query parameters of the request that the server does not know, with the name that was \
+     probably meant. Not there when all is known.";
 
 const TAGS: [(&str, &str); 11] = [
     ("producers", "Handing in jobs."),
@@ -144,8 +149,14 @@ fn finish(document: &mut Value) {
         "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
     });
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
+    let mut warning = BTreeSet::new();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.values_mut().for_each(loosen);
+        let has = |schema: &Value| schema["properties"]["warnings"].is_object() || schema["oneOf"].is_array();
+        let named = schemas.iter().filter(|(_, schema)| has(schema));
+        warning.extend(named.map(|(name, _)| format!("#/components/schemas/{name}")));
+        let warnings = json!({ "type": "array", "items": { "type": "string" }, "description": ABOUT_WARNINGS });
+        schemas.insert(WARNED.to_owned(), json!({ "properties": { "warnings": warnings } }));
     }
     let Some(paths) = document["paths"].as_object_mut() else { return };
     let mut ids = BTreeSet::new();
@@ -154,6 +165,7 @@ fn finish(document: &mut Value) {
         for (method, operation) in item {
             let Some(operation) = operation.as_object_mut() else { continue };
             complete(path, operation);
+            warn(operation, &warning);
             let mut id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned();
             // One handler may take two methods.
             if ids.contains(&id) {
@@ -202,6 +214,34 @@ fn complete(path: &str, operation: &mut Map<String, Value>) {
         let key = status.to_string();
         if !responses.contains_key(&key) {
             responses.insert(key, json!({ "description": about, "content": refusal() }));
+        }
+    }
+}
+
+/// Adds `strict` to an operation that reads fields or query parameters, and `warnings` to its answers. The answers in `warning`
+/// have them already.
+fn warn(operation: &mut Map<String, Value>, warning: &BTreeSet<String>) {
+    let has_body = operation.get("requestBody").is_some_and(|body| body["content"]["application/json"].is_object());
+    let parameters = operation.get("parameters").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if !has_body && !parameters.iter().any(|parameter| parameter["in"] == "query") {
+        return;
+    }
+    let strict = json!({
+        "name": "strict", "in": "query", "required": false, "schema": { "type": "boolean" },
+        "description": "`true` refuses fields and query parameters that the server does not know, instead of answering with `warnings`.",
+    });
+    let parameters: Vec<Value> = parameters.iter().cloned().chain([strict]).collect();
+    operation.insert("parameters".to_owned(), Value::Array(parameters));
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, response) in responses.filter(|(status, _)| status.starts_with('2')) {
+        let schema = response.get("content").map_or(&Value::Null, |content| &content["application/json"]["schema"]);
+        if schema.is_null() || schema["type"] == "array" {
+            let value = json!({ "type": "string" });
+            response["headers"]["Windlass-Warning"] = json!({ "description": ABOUT_WARNINGS, "schema": value });
+        } else if !schema["$ref"].as_str().is_some_and(|name| warning.contains(name)) {
+            let warned = json!({ "$ref": format!("#/components/schemas/{WARNED}") });
+            let both = json!({ "allOf": [schema, warned] });
+            response["content"]["application/json"]["schema"] = both;
         }
     }
 }
@@ -292,6 +332,31 @@ mod tests {
         let mut seen = 0;
         walk(&document, &document["components"]["schemas"], &mut seen);
         assert!(seen > 100, "only {seen} references");
+    }
+
+    #[test]
+    fn every_request_with_fields_can_be_strict_and_its_answer_can_warn() {
+        let (_, document) = super::super::routes().split();
+        let mut seen = 0;
+        for (name, operation) in operations(&document) {
+            if !operation["requestBody"]["content"]["application/json"].is_object() {
+                continue;
+            }
+            let parameters = operation["parameters"].as_array().unwrap_or_else(|| panic!("{name} has no parameters"));
+            assert_eq!(parameters.iter().filter(|one| one["name"] == "strict").count(), 1, "{name}");
+            let responses = operation["responses"].as_object().expect("responses");
+            for (status, response) in responses.iter().filter(|(status, _)| status.starts_with('2')) {
+                let schema = &response["content"]["application/json"]["schema"];
+                let parts = schema["allOf"].as_array().map_or(std::slice::from_ref(schema), Vec::as_slice);
+                let names = parts.iter().filter_map(|part| part["$ref"].as_str()?.rsplit('/').next());
+                let warns = names
+                    .map(|name| &document["components"]["schemas"][name])
+                    .any(|schema| schema["properties"]["warnings"].is_object() || schema["oneOf"].is_array());
+                assert!(warns || response["headers"]["Windlass-Warning"].is_object(), "{name} {status}: {response}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "only {seen} answers");
     }
 
     #[test]

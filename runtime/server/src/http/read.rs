@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Uri, header};
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,42 +16,85 @@ use windlass_core::{JobId, Name};
 
 use super::Api;
 use super::error::{Error, Result};
+use super::unknown::{self, Unknown};
+use super::warnings;
 use crate::json::is_deeper;
 use crate::limits;
 
 /// A whole request body, within `--max-body`.
-pub struct Body(Bytes);
+pub struct Body {
+    bytes: Bytes,
+    /// The client wants unknown fields to be refused.
+    strict: bool,
+}
 
 impl FromRequest<Api> for Body {
     type Rejection = Error;
     async fn from_request(request: Request, api: &Api) -> Result<Body> {
-        read(request, api, api.max_body, "start the server with a larger --max-body").await.map(Body)
+        let strict = is_strict(request.uri());
+        let bytes = read(request, api, api.max_body, "start the server with a larger --max-body").await?;
+        Ok(Body { bytes, strict })
     }
 }
 
 impl Body {
     /// All of it, as it came.
     pub fn bytes(&self) -> Bytes {
-        self.0.clone()
+        self.bytes.clone()
     }
 
+    /// The body as `T`. Fields that `T` does not know become warnings, or a refusal when the client wants that.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
-        parse(&self.0)
+        let (value, unknown) = self.watched()?;
+        self.report(unknown)?;
+        Ok(value)
+    }
+
+    /// The body as `T`, and what `T` does not know.
+    pub fn watched<'a, T: Deserialize<'a>>(&'a self) -> Result<(T, Unknown)> {
+        parse_watched(&self.bytes)
+    }
+
+    /// An object whose fields two types share; empty when there is no body.
+    pub fn json_both<'a, A, B>(&'a self) -> Result<(A, B)>
+    where
+        A: Deserialize<'a> + Default,
+        B: Deserialize<'a> + Default,
+    {
+        if self.bytes.trim_ascii().is_empty() {
+            return Ok(Default::default());
+        }
+        let ((first, unknown), (second, other)) = (self.watched()?, self.watched()?);
+        self.report(unknown.both(other))?;
+        Ok((first, second))
+    }
+
+    /// A part of the body that was left as it is until now; `place` says where it stands.
+    pub fn json_part<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue, place: &str) -> Result<T> {
+        let (value, unknown) = unknown::read(&mut serde_json::Deserializer::from_str(raw.get()))
+            .map_err(|error| Error::field(place, without_place(&error.to_string())))?;
+        self.report(unknown.under(place))?;
+        Ok(value)
+    }
+
+    /// Warns the client of fields that nothing reads, or refuses the request for them.
+    pub fn report(&self, unknown: Unknown) -> Result<()> {
+        report(unknown, "field", self.strict)
     }
 
     /// Refuses JSON that would break those who read it later.
     pub fn check_depth(&self) -> Result<()> {
-        check_depth(&self.0)
+        check_depth(&self.bytes)
     }
 
     /// For requests whose body may be left out.
     pub fn json_or_default<'a, T: Deserialize<'a> + Default>(&'a self) -> Result<T> {
-        if self.0.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
+        if self.bytes.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
     }
 
     /// The bytes of a part of this body, without copying them.
     pub fn part(&self, raw: &RawValue) -> Bytes {
-        self.0.slice_ref(raw.get().as_bytes())
+        self.bytes.slice_ref(raw.get().as_bytes())
     }
 }
 
@@ -128,6 +171,30 @@ pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, &error))
 }
 
+/// The same, with what `T` does not know.
+fn parse_watched<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, Unknown)> {
+    check_depth(bytes)?;
+    let json = &mut serde_json::Deserializer::from_slice(bytes);
+    let read = unknown::read(&mut *json).and_then(|read| json.end().map(|()| read));
+    read.map_err(|error| explain::<T>(bytes, &error))
+}
+
+/// Whether the client wants what is unknown to be refused: `?strict=true`.
+fn is_strict(uri: &Uri) -> bool {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    pairs.any(|pair| matches!(pair, "strict" | "strict=true" | "strict=1"))
+}
+
+/// Warnings in the answer; the same words as a refusal for a client that wants that.
+fn report(unknown: Unknown, what: &str, strict: bool) -> Result<()> {
+    let sentences = unknown.sentences(what);
+    if strict && !sentences.is_empty() {
+        return Err(Error::invalid(sentences.join("; ")));
+    }
+    sentences.into_iter().for_each(warnings::add);
+    Ok(())
+}
+
 fn check_depth(bytes: &[u8]) -> Result<()> {
     let most = limits::JSON_DEPTH;
     if !is_deeper(bytes, most) {
@@ -196,8 +263,43 @@ pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
     type Rejection = Error;
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Query<T>> {
-        let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
-        query.map(|query| Query(query.0)).map_err(|error| Error::invalid(error.body_text()))
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Query<T>> {
+        let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        match unknown::read::<T, _>(serde_urlencoded::Deserializer::new(pairs)) {
+            Ok((query, unknown)) => {
+                report(unknown.without("strict"), "query parameter", is_strict(&parts.uri))?;
+                Ok(Query(query))
+            }
+            // Its words name the parameter.
+            Err(_) => {
+                let query = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+                query.map(|query| Query(query.0)).map_err(|error| Error::invalid(error.body_text()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl From<&str> for Body {
+    fn from(text: &str) -> Body {
+        Body { bytes: Bytes::copy_from_slice(text.as_bytes()), strict: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_is_a_word_of_the_query() {
+        for (uri, expected) in [
+            ("/x", false),
+            ("/x?strict=true", true),
+            ("/x?a=b&strict", true),
+            ("/x?strict=false", false),
+            ("/x?restrict=true", false),
+        ] {
+            assert_eq!(is_strict(&Uri::from_static(uri)), expected, "{uri}");
+        }
     }
 }

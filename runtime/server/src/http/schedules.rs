@@ -38,8 +38,34 @@ struct ScheduleBody<'a> {
     catch_up_most: Option<u32>,
     overlap: Option<OverlapWord>,
     paused: Option<bool>,
+}
+
+/// All that is sent to make or change a schedule.
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "only described: its two halves are read apart, so that unknown fields are noticed")]
+struct ScheduleRequest<'a> {
+    #[serde(flatten, borrow)]
+    schedule: ScheduleBody<'a>,
     #[serde(flatten)]
     policy: PolicyBody,
+}
+
+/// What answers have besides. A client may change an answer and send it back, so these are no mistakes.
+#[derive(Debug, Deserialize)]
+#[allow(dead_code, reason = "names that are known; their values are not used")]
+struct ScheduleAnswerFields<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    updated_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    last_run: Option<&'a RawValue>,
+    #[serde(borrow)]
+    last_job_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    next_run: Option<&'a RawValue>,
 }
 
 /// What to do about instants that passed while the server was down.
@@ -104,11 +130,11 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
     post,
     path = "/schedules",
     tag = "schedules",
-    request_body = ScheduleBody,
+    request_body = ScheduleRequest,
     responses((status = 201, body = ScheduleAnswer), (status = 409, description = "There is one of that name."))
 )]
 pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
-    let wanted: ScheduleBody = body.json()?;
+    let (wanted, policy) = wanted(&body)?;
     let needed = |field: &'static str, value: &Option<String>, example: &str| match value {
         Some(text) => Ok(text.clone()),
         None => Err(Error::field(field, format!("is missing; such as {example:?}"))),
@@ -133,7 +159,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
         last_job: None,
         next_run: None,
     };
-    apply(&mut schedule, &body, wanted)?;
+    apply(&mut schedule, &body, wanted, policy)?;
     Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
 }
 
@@ -142,16 +168,16 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     put,
     path = "/schedules/{name}",
     tag = "schedules",
-    request_body = ScheduleBody,
+    request_body = ScheduleRequest,
     responses((status = 200, body = ScheduleAnswer))
 )]
 pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
-    let wanted: ScheduleBody = body.json()?;
+    let (wanted, policy) = wanted(&body)?;
     if wanted.name.as_ref().is_some_and(|other| **other != *name) {
         return Err(Error::field("name", "a schedule cannot be renamed; make another and delete this one"));
     }
     let mut schedule = find(&api, &name).await?;
-    apply(&mut schedule, &body, wanted)?;
+    apply(&mut schedule, &body, wanted, policy)?;
     put(&api, schedule, true).await
 }
 
@@ -234,7 +260,15 @@ async fn put(api: &Api, schedule: Schedule, replace: bool) -> Result<Json<Schedu
     Ok(Json(find(api, &name).await?.into()))
 }
 
-fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>) -> Result<()> {
+fn wanted(body: &Body) -> Result<(ScheduleBody<'_>, PolicyBody)> {
+    let (wanted, unknown) = body.watched()?;
+    let (policy, other) = body.watched()?;
+    let (_, rest) = body.watched::<ScheduleAnswerFields<'_>>()?;
+    body.report(unknown.both(other).both(rest))?;
+    Ok((wanted, policy))
+}
+
+fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy: PolicyBody) -> Result<()> {
     if let Some(queue) = wanted.queue {
         schedule.queue = Name::parse("queue", &queue)?;
     }
@@ -270,7 +304,7 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>) -> Resu
         };
     }
     schedule.paused = wanted.paused.unwrap_or(schedule.paused);
-    schedule.policy = PolicyChoice::from(wanted.policy).or(&schedule.policy);
+    schedule.policy = PolicyChoice::from(policy).or(&schedule.policy);
     Ok(())
 }
 

@@ -92,8 +92,7 @@ struct FoundJob {
 #[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
 pub async fn search(State(api): State<Api>, body: Body) -> Result<Json<SearchAnswer>> {
     let began = Instant::now();
-    let filter: JobFilter = body.json_or_default()?;
-    let paging: Paging = body.json_or_default()?;
+    let (filter, paging): (JobFilter, Paging) = body.json_both()?;
     find(&api, filter, paging, began).await
 }
 

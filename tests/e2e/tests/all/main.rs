@@ -36,6 +36,7 @@ mod store_gone;
 mod swaps;
 mod trees;
 mod trouble;
+mod unknown;
 mod uploads;
 mod useful;
 mod watching;

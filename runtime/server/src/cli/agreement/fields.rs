@@ -224,7 +224,8 @@ impl Api {
     /// The fields, parameters and headers of a request, with their schemas.
     fn fields<'a>(&'a self, operation: &'a Value) -> BTreeMap<&'a str, &'a Value> {
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice).iter();
-        let said = parameters.filter(|one| one["in"] != "path");
+        // Every command asks the server to be strict, unless it is given --lenient.
+        let said = parameters.filter(|one| one["in"] != "path" && one["name"] != "strict");
         let mut fields: BTreeMap<&str, &Value> =
             said.map(|one| (one["name"].as_str().expect("a name"), &one["schema"])).collect();
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];
