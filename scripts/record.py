@@ -143,8 +143,8 @@ def demonstrate(stage, server, client):
     stage.type(server, "windlass serve &")
     stage.wait(client, r'"attempt":2.*\n\$$')
     stage.play(1)
-    stage.type(client, "windlass job list --output json | jq -c '.jobs[] | {state, attempt, failures, crashes}'")
-    stage.wait(client, r'\{"state":"completed","attempt":2,"failures":0,"crashes":1\}\n\$')
+    stage.type(client, "windlass job list --output json | jq -c '.jobs[] | {state, attempt, last_error}'")
+    stage.wait(client, r'\{"state":"completed","attempt":2,"last_error":"the server stopped while this attempt ran"\}\n\$')
     stage.play(0.5)
 
 

@@ -45,7 +45,7 @@ pub const ERRORS: u32 = 50;
 pub const SPENDING_ATTEMPTS: usize = 50;
 /// How many runs `max_retries` may grant.
 pub const MAX_RETRIES: u32 = 10_000;
-/// How often the process may die under one job before the job is dead.
+/// How often in a row, without a checkpoint between, the process may die under one job before the job is dead.
 pub const MAX_CRASHES: u32 = 5;
 /// The longest span any policy may name: ten years.
 pub const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);

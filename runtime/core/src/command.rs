@@ -165,6 +165,9 @@ pub struct Facts<'a> {
     pub rounds: Option<RoundFacts>,
     /// For a move: those of the queue where it goes.
     pub target_rounds: Option<RoundFacts>,
+    /// The bytes of the job's checkpoint, for a command that brings another to a job that has seen a crash, if they are small
+    /// enough to lie inline.
+    pub checkpoint: Option<Vec<u8>>,
 }
 
 /// What a command comes to: all of it is committed, or nothing.

@@ -94,7 +94,7 @@ pub struct Job {
     pub attempt: u32,
     /// How many attempts failed; at `max_retries` the job is dead.
     pub failures: u32,
-    /// How often the process died while it ran; capped apart.
+    /// How often the process died while it ran, since it last got further; capped apart.
     pub crashes: u32,
     /// Runs granted by hand (requeue) on top of the policy's.
     pub granted: u32,

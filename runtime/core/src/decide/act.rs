@@ -1,6 +1,7 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
-use super::attempt::{stay, wrong_state};
+use super::attempt::wrong_state;
+use super::checkpoint::stay;
 use super::{Case, Draft, Known, bounded, end, held_back, make_ready, rebuild, remove};
 use crate::flow::{Clearing, RoundFacts};
 use crate::{

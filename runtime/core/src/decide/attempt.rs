@@ -1,5 +1,6 @@
 //! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
 
+use super::checkpoint::{hands_over, take_checkpoint};
 use super::clock::next_watch;
 use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying};
 use crate::flow::{OnFailure, Ties};
@@ -100,7 +101,7 @@ pub(super) fn complete(
     let run = live_run(&known.job, word)?;
     let mut draft = Draft::new();
     let round = match closing {
-        Some(closing) => close(&mut draft, &mut known.job, *closing, case.now)?,
+        Some(closing) => close(&mut draft, &mut known, *closing, case.now)?,
         None => Round::Last,
     };
     let job = &mut known.job;
@@ -138,7 +139,8 @@ enum Round {
 }
 
 /// Takes in what came with an ack besides the result.
-fn close(draft: &mut Draft, job: &mut Job, closing: Closing, now: Time) -> Result<Round, Refusal> {
+fn close(draft: &mut Draft, known: &mut Known<'_>, closing: Closing, now: Time) -> Result<Round, Refusal> {
+    let job = &mut known.job;
     if let Some(spent) = &closing.spent {
         spent.check()?;
         job.spend(spent);
@@ -146,9 +148,10 @@ fn close(draft: &mut Draft, job: &mut Job, closing: Closing, now: Time) -> Resul
     job.step_status = closing.step;
     job.exit_reason = closing.exit_reason.map(|text| bounded(text, bounds::REASON_BYTES));
     if let Some(checkpoint) = closing.checkpoint {
-        take_checkpoint(draft, job, checkpoint, now);
+        take_checkpoint(draft, known, checkpoint, now);
     }
     let Some(status) = closing.agent else { return Ok(Round::Last) };
+    let job = &mut known.job;
     let agent = job.agent.get_or_insert_default();
     agent.iteration = agent.iteration.saturating_add(1);
     Ok(match status {
@@ -170,6 +173,8 @@ fn next_round(mut draft: Draft, mut known: Known<'_>, round: Round, token: Token
     let agent = job.agent.get_or_insert_default();
     agent.continued_by = Some(token);
     let iteration = agent.iteration;
+    // A whole iteration is progress, with a checkpoint or without.
+    job.crashes = 0;
     job.end_run();
     match round {
         Round::Held(reason) => {
@@ -196,18 +201,6 @@ fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Re
     draft.changes.extend(notes.records.into_iter().map(|record| Change::Record { job: job.id, record }));
     draft.changes.extend(notes.marks.into_iter().map(Change::Mark));
     Ok(())
-}
-
-fn take_checkpoint(draft: &mut Draft, job: &mut Job, checkpoint: Checkpoint, now: Time) {
-    let Checkpoint { body, schema, usage: _ } = checkpoint;
-    job.checkpoint = BodyRef::from(&body);
-    job.checkpoint_schema = schema;
-    job.checkpoint_by = match job.run.as_ref().map(|run| &run.runner) {
-        Some(Runner::Local { version, .. }) => Some(version.clone()),
-        Some(Runner::External { .. }) | None => None,
-    };
-    draft.event(job, now, EventKind::Checkpoint { attempt: job.attempt, bytes: job.checkpoint.len() });
-    draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
 }
 
 pub(super) fn fail(
@@ -308,16 +301,16 @@ pub(super) fn wait(
     }
     let mut draft = Draft::new();
     draft.ran = ran(&run, usage);
-    let job = &mut known.job;
-    take_notes(&mut draft, job, notes)?;
-    job.children += known.facts.children;
+    take_notes(&mut draft, &mut known.job, notes)?;
+    known.job.children += known.facts.children;
     if let Some(checkpoint) = checkpoint {
-        take_checkpoint(&mut draft, job, checkpoint, case.now);
+        take_checkpoint(&mut draft, &mut known, checkpoint, case.now);
     }
     // To wait is to make room: a version that takes over finds the job when its children have ended.
     if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
         return Ok(after_stop(draft, known, stop.then, case.now));
     }
+    let job = &mut known.job;
     let ties: &mut Ties = job.ties.get_or_insert_default();
     ties.waits_for_children = Some(on_child_failure);
     ties.joined = false;
@@ -373,8 +366,9 @@ pub(super) fn beat(
         job.progress = Some(progress);
     }
     if let Some(checkpoint) = checkpoint {
-        take_checkpoint(&mut draft, job, checkpoint, now);
+        take_checkpoint(&mut draft, &mut known, checkpoint, now);
     }
+    let job = &mut known.job;
     if let Some(spent) = spent {
         spent.check()?;
         job.spend(&spent);
@@ -397,33 +391,6 @@ pub(super) fn beat(
     }
     let reply = Reply::Beat { stop: run.stop.clone().map(|stop| stop.then), lease_expires_at: run.lease_expires_at };
     Ok(draft.done(known.job, reply))
-}
-
-/// Whether the attempt ends with the checkpoint it has just saved, because another version waits for it. One that the other
-/// version cannot read keeps the job where it is.
-fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now: Time) -> bool {
-    if run.stop.as_ref().is_some_and(|stop| stop.then == AfterStop::Swap) {
-        return true;
-    }
-    if run.swap_by.is_none() {
-        return false;
-    }
-    if plugin.is_none_or(|plugin| plugin.pins(job).is_none()) {
-        return true;
-    }
-    stay(job, now);
-    false
-}
-
-/// The new version cannot go on from its checkpoint: the attempt goes on where it is, and the record says so.
-pub(super) fn stay(job: &mut Job, now: Time) {
-    job.pinned.clone_from(&job.checkpoint_by);
-    let schema = job.checkpoint_schema;
-    job.note(now, format!("stays with its version: the new one does not read its checkpoint (schema {schema})"));
-    if let Some(run) = job.run.as_mut() {
-        run.swap_by = None;
-        run.watch_at = None;
-    }
 }
 
 /// Would an attempt at `at` begin after the job's whole time is over?

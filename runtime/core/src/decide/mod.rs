@@ -2,11 +2,12 @@
 //!
 //! [`decide`] takes a command, the facts the store has loaded for it, the time and a seed, and answers with row changes,
 //! effects and a reply, or refuses and changes nothing. Every transition a job can make stands in one of the files
-//! beside this one: `enqueue`, `attempt` (what runners say), `act` (what people ask), `rebuild` (from nothing, with all below
-//! it), `clock` (what time brings), `ties` (what other jobs and rounds bring).
+//! beside this one: `enqueue`, `attempt` (what runners say), `checkpoint` (what they save), `act` (what people ask),
+//! `rebuild` (from nothing, with all below it), `clock` (what time brings), `ties` (what other jobs and rounds bring).
 
 mod act;
 mod attempt;
+mod checkpoint;
 mod clock;
 mod enqueue;
 mod rebuild;

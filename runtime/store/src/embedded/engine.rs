@@ -16,8 +16,8 @@ use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Bulk, BulkId, Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName, Refusal, Reply, Runner,
-    Settings, Time, Token, Webhook, decide, retry,
+    BodyKind, BodyRef, Bulk, BulkId, Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName,
+    Refusal, Reply, Runner, Settings, Time, Token, Webhook, decide, retry,
 };
 
 use super::cache::JobCache;
@@ -260,13 +260,29 @@ impl<D: Disk> Engine<D> {
             Some(Runner::External { .. }) | None => None,
         };
         let rounds = self.round_facts(&job.queue);
+        let checkpoint = self.checkpoint_before(&job, &command)?;
         let (queue, dependencies, job) = (&queue.row, Vec::new(), Some(job));
-        let facts = Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds };
+        let facts =
+            Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
         let decided = decide(command, facts, self.now, seed);
         match decided {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),
         }
+    }
+
+    /// The checkpoint that a command would replace: read only where it matters whether the new one says more.
+    fn checkpoint_before(&self, job: &Job, command: &Command) -> Result<Option<Vec<u8>>, DiskError> {
+        let brings = match command {
+            Command::Beat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.is_some(),
+            Command::Complete { closing, .. } => closing.as_ref().is_some_and(|closing| closing.checkpoint.is_some()),
+            _ => false,
+        };
+        if !brings || job.crashes == 0 || !matches!(job.checkpoint, BodyRef::Inline { .. }) {
+            return Ok(None);
+        }
+        let stored = self.written(Space::Bodies, keys::body(job.id, BodyKind::Checkpoint))?;
+        stored.map(|bytes| record::unwrap(Space::Bodies, &bytes).map(<[u8]>::to_vec)).transpose()
     }
 
     /// Stores one new job. Its input has been checked.
@@ -291,8 +307,9 @@ impl<D: Disk> Engine<D> {
         let seed = self.next_seed();
         let queue = &self.queues[&name].row;
         let plugin = self.served.get(&name).and_then(|plugin| self.plugins.get(plugin));
-        let (target_lock, target_rounds, children) = (None, None, 0);
-        let facts = Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds };
+        let (target_lock, target_rounds, checkpoint, children) = (None, None, None, 0);
+        let facts =
+            Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
         match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
             Ok(decision) => Ok(Ok(self.apply(decision)?)),
             Err(refusal) => Ok(Err(refusal.into())),

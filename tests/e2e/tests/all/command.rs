@@ -306,7 +306,8 @@ fn a_watch_goes_on_when_the_server_is_restarted() {
     let server = start();
     let output = watch.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(server.job(&id)["crashes"], 1);
+    let job = server.job(&id);
+    assert_eq!((&job["attempt"], &job["failures"]), (&json!(2), &json!(0)));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod command;
 mod connections;
 mod counts;
 mod crash;
+mod crash_progress;
 mod damaged;
 mod depth;
 mod dev;

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
-use super::{Desk, complete, fail, hand_back, here, outside, plain, policy, watch};
-use crate::{BackoffKind, Command, NewJob, PolicyChoice, Reply, Retry, State, bounds};
+use super::{Desk, complete, fail, hand_back, here, outside, plain, policy, save, watch};
+use crate::{
+    AgentStatus, BackoffKind, Blob, Body, Closing, Command, NewJob, PolicyChoice, Reply, Retry, State, Usage, bounds,
+};
 
 fn runs(most: u32) -> NewJob {
     let backoff = Some(BackoffKind::None);
@@ -72,6 +74,7 @@ fn a_lapsed_lease_is_a_failure_and_goes_back_in_line_at_once() {
         desk.pass(60);
         desk.ask(watch()).expect("never refused");
         assert_eq!((desk.job().failures, desk.state()), (failures, expected));
+        assert_eq!(desk.job().scheduled_at, None, "it waits for nothing, whatever its backoff");
     }
     assert_eq!(desk.errors, 2);
 }
@@ -92,6 +95,60 @@ fn crashes_have_a_cap_of_their_own() {
         desk.ask(Command::Due).expect("never refused");
     }
     assert_eq!(desk.state(), State::Dead);
+}
+
+/// One crash more; the job is back in line after it.
+fn crash(desk: &mut Desk) {
+    desk.ask(Command::Crash).expect("never refused");
+    if desk.state() == State::Retrying {
+        desk.pass(120);
+        desk.ask(Command::Due).expect("never refused");
+    }
+}
+
+#[test]
+fn a_job_that_gets_further_between_crashes_is_never_charged_with_more_than_one() {
+    let mut desk = Desk::with(runs(1));
+    for step in 0..3 * bounds::MAX_CRASHES {
+        let word = desk.start(here());
+        let body = if step % 2 == 0 {
+            Body::Inline(format!("step {step}").into())
+        } else {
+            Body::Blob(Blob { sha256: [step as u8; 32], len: 100_000 })
+        };
+        desk.ask(save(word, body)).expect("its own word");
+        assert_eq!(desk.job().crashes, 0);
+        crash(&mut desk);
+        assert_eq!((desk.job().crashes, desk.state()), (1, State::Pending), "it does not wait either");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_says_what_the_last_one_said_is_no_progress() {
+    for body in [Body::Inline("the same".into()), Body::Blob(Blob { sha256: [7; 32], len: 100_000 })] {
+        let mut desk = Desk::with(NewJob { checkpoint: Some(body.clone()), ..runs(1) });
+        for crashes in 1..=bounds::MAX_CRASHES {
+            let word = desk.start(here());
+            desk.ask(save(word, body.clone())).expect("its own word");
+            crash(&mut desk);
+            assert_eq!(desk.job().crashes, crashes);
+        }
+        assert_eq!(desk.state(), State::Dead);
+    }
+}
+
+#[test]
+fn an_iteration_that_ends_is_progress() {
+    let mut desk = Desk::with(runs(1));
+    for _ in 0..3 * bounds::MAX_CRASHES {
+        desk.start(here());
+        crash(&mut desk);
+        let word = desk.start(here());
+        let closing = Some(Box::new(Closing { agent: Some(AgentStatus::Continue), ..Closing::default() }));
+        desk.ask(Command::Complete { word, result: None, usage: Usage::default(), closing, notes: None })
+            .expect("taken");
+        assert_eq!((desk.job().crashes, desk.state()), (0, State::Pending));
+    }
 }
 
 #[test]

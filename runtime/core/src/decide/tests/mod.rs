@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use crate::flow::RoundFacts;
 use crate::{
-    Change, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin, PolicyChoice, Priority, Queue,
-    Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+    Body, BodyKind, Change, Checkpoint, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin,
+    PolicyChoice, Priority, Queue, Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
 };
 
 pub struct Desk {
@@ -37,6 +37,7 @@ pub struct Desk {
     /// Keys of records written, and whether all were dropped since.
     pub records: Vec<String>,
     pub marks: usize,
+    checkpoint: Option<Vec<u8>>,
     asked: u64,
 }
 
@@ -57,6 +58,7 @@ impl Desk {
             target_rounds: None,
             records: Vec::new(),
             marks: 0,
+            checkpoint: None,
             asked: 0,
         }
     }
@@ -103,6 +105,7 @@ impl Desk {
             dependencies: self.dependencies.clone(),
             rounds: self.rounds,
             target_rounds: self.target_rounds,
+            checkpoint: self.checkpoint.clone(),
         };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
@@ -116,6 +119,12 @@ impl Desk {
                 Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
                 Change::Error { .. } => self.errors += 1,
                 Change::Event(event) => self.events.push(event.kind),
+                Change::Body { kind: BodyKind::Checkpoint, body, .. } => {
+                    self.checkpoint = body.and_then(|body| match body {
+                        Body::Inline(bytes) => Some(bytes.to_vec()),
+                        Body::Blob(_) => None,
+                    });
+                }
                 Change::Body { .. } | Change::Link { .. } | Change::Chain { .. } => {}
                 Change::Plugin(plugin) => self.plugin = Some(*plugin),
             }
@@ -191,6 +200,12 @@ pub fn hand_back(word: Word) -> Command {
 
 pub fn beat(word: Word) -> Command {
     Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None }
+}
+
+/// A heartbeat with a checkpoint.
+pub fn save(word: Word, body: Body) -> Command {
+    let checkpoint = Some(Checkpoint { body, schema: 0, usage: Usage::default() });
+    Command::Beat { word, progress: None, checkpoint, spent: None, notes: None }
 }
 
 pub fn cancel() -> Command {

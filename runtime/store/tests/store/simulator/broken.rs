@@ -1,17 +1,18 @@
-//! Broken on purpose: engines that write one of their counts wrong. Each must be noticed, and by the check of that count;
-//! otherwise the checks of the simulator look at nothing.
+//! Broken on purpose: engines that write one of their counts wrong, or forget a rule. Each must be noticed, and by the check of
+//! that count or rule; otherwise the checks of the simulator look at nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::flow::{Batch, Chain, Family, Round};
 use windlass_core::limits::Limiter;
-use windlass_core::{Bulk, Job, Queue, State, Webhook};
+use windlass_core::{Bulk, Event, EventKind, Job, Queue, State, Webhook};
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::record;
 
-use super::disk::Fault;
+use super::disk::{Fault, JobFault};
 use super::world::World;
 
 /// Seeds to try: not every run comes to what is counted.
@@ -106,21 +107,63 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     }),
 ];
 
+/// Rules that an engine forgets, as its records show it.
+const RULES: [(&str, &str, JobFault); 1] =
+    [("a checkpoint sets the crashes back", "attempts, failures, crashes of", |before, after| {
+        let forgotten = after.state == State::Active && after.crashes < before.crashes;
+        after.crashes = if forgotten { before.crashes } else { after.crashes };
+        forgotten
+    })];
+
 #[test]
 fn simulator_notices_every_count_that_is_written_wrong() {
     for (what, words, fault) in FAULTS {
-        let noticed = (0..SEEDS).find_map(|seed| {
-            let played = catch_unwind(AssertUnwindSafe(|| {
-                let world = World::new(seed, false);
-                world.disk.set_fault(fault);
-                world.run();
-            }));
-            played.err().map(|panic| match panic.downcast::<String>() {
-                Ok(message) => *message,
-                Err(_) => String::new(),
-            })
-        });
-        let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed that {what} was wrong"));
-        assert!(noticed.contains(words), "{what} was wrong, and what was noticed is: {noticed}");
+        must_notice(what, words, SEEDS, |world| world.disk.set_fault(fault));
     }
+}
+
+#[test]
+fn simulator_notices_every_rule_that_is_forgotten() {
+    for (what, words, fault) in RULES {
+        must_notice(what, words, 10 * SEEDS, |world| world.disk.set_job_fault(fault));
+    }
+    must_notice("a lapsed lease is retried at once", "a lapsed lease is retried at once", SEEDS, |world| {
+        world.disk.set_fault(lapsed_leases_wait);
+    });
+}
+
+/// An engine that lets the job of a lapsed lease wait as after any failure.
+fn lapsed_leases_wait(space: Space, _: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    if space != Space::Events {
+        return None;
+    }
+    row(space, value, |(_, events): &mut (u64, Vec<Event>)| {
+        let mut waits = false;
+        for event in events {
+            if let EventKind::Failed { error, next_attempt_at, .. } = &mut event.kind
+                && error.starts_with("lease lapsed")
+            {
+                *next_attempt_at = *next_attempt_at + Duration::from_secs(5);
+                waits = true;
+            }
+        }
+        waits
+    })
+}
+
+/// Plays seeds with a broken engine until a check fails, which must be the one with these words.
+fn must_notice(what: &str, words: &str, seeds: u64, break_it: impl Fn(&World)) {
+    let noticed = (0..seeds).find_map(|seed| {
+        let played = catch_unwind(AssertUnwindSafe(|| {
+            let world = World::new(seed, false);
+            break_it(&world);
+            world.run();
+        }));
+        played.err().map(|panic| match panic.downcast::<String>() {
+            Ok(message) => *message,
+            Err(_) => String::new(),
+        })
+    });
+    let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed what is wrong: {what}"));
+    assert!(noticed.contains(words), "wrong is: {what}; and what was noticed is: {noticed}");
 }

@@ -21,6 +21,8 @@ pub enum Fate {
 
 /// Makes another row of one that is written; none when it leaves it alone.
 pub type Fault = fn(Space, &[u8], &[u8]) -> Option<Vec<u8>>;
+/// The same for a job's record, of which it also sees what was stored before.
+pub type JobFault = fn(before: &Job, after: &mut Job) -> bool;
 
 #[derive(Clone)]
 pub struct SimDisk(Rc<RefCell<Inner>>);
@@ -34,7 +36,21 @@ struct Inner {
     reads_left: Option<u64>,
     /// Writes a row other than it was given: to show that the checks notice.
     fault: Option<Fault>,
+    job_fault: Option<JobFault>,
     commits: u64,
+}
+
+impl Inner {
+    /// What is written in place of a row.
+    fn changed(&self, space: Space, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        if let Some(fault) = self.fault {
+            return fault(space, key, value);
+        }
+        let fault = self.job_fault.filter(|_| space == Space::Jobs)?;
+        let mut after: Job = record::decode(space, value).expect("a job reads back");
+        let before = self.jobs.get(&after.id)?;
+        fault(before, &mut after).then(|| record::encode(&after))
+    }
 }
 
 impl SimDisk {
@@ -46,6 +62,7 @@ impl SimDisk {
             fate: Fate::Holds,
             reads_left: None,
             fault: None,
+            job_fault: None,
             commits: 0,
         })))
     }
@@ -58,6 +75,10 @@ impl SimDisk {
 
     pub fn set_fault(&self, fault: Fault) {
         self.0.borrow_mut().fault = Some(fault);
+    }
+
+    pub fn set_job_fault(&self, fault: JobFault) {
+        self.0.borrow_mut().job_fault = Some(fault);
     }
 
     /// Everything in one space, in key order.
@@ -111,7 +132,7 @@ impl Disk for SimDisk {
             inner.commits = number;
             for ((space, key), value) in batch.writes {
                 assert!(!key.is_empty() && key.len() < 65_536, "a key fjall would not take in {space:?}");
-                let changed = value.as_ref().and_then(|value| inner.fault.and_then(|fault| fault(space, &key, value)));
+                let changed = value.as_ref().and_then(|value| inner.changed(space, &key, value));
                 let value = changed.or(value);
                 if space == Space::Jobs {
                     let id = JobId::from_bytes(key.as_slice().try_into().expect("a job's key is its id"));

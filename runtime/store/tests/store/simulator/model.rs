@@ -45,6 +45,8 @@ pub struct Model {
     pub blurred: u64,
     pub records: BTreeMap<(u32, String), Record>,
     pub past: Past,
+    /// What each job had saved after the last commit.
+    pub saved: BTreeMap<JobId, windlass_core::Body>,
     pub hands: Hands,
 }
 
@@ -293,6 +295,8 @@ impl Model {
                 must(!crashed || causes.rebuilt == Some(true), "the process lives");
                 let said = self.failed(id, &job, causes);
                 must(crashed || said || !job.local, "nobody with a right to said so");
+                let lapsed = error.starts_with("lease lapsed");
+                must(!lapsed || *next_attempt_at == at, "a lapsed lease is retried at once");
                 self.move_to(id, State::Retrying, at);
                 self.jobs.get_mut(&id).expect("it is there").due = Some(*next_attempt_at);
             }

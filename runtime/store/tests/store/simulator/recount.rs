@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use windlass_core::flow::Round;
 use windlass_core::limits::Limiter;
-use windlass_core::{Command, Counts, Event, EventKind, Histogram, Job, JobId, Runner, State, Time};
+use windlass_core::{
+    Body, BodyKind, BodyRef, Command, Counts, Event, EventKind, Histogram, Job, JobId, Runner, State, Time,
+};
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::engine::Running;
-use windlass_store::embedded::record;
+use windlass_store::embedded::{keys, record};
 
 use super::causes::Causes;
 use super::check::Stored;
@@ -87,7 +89,12 @@ impl Model {
         // What ends an attempt of this process when that has died is its death.
         let crashed = left && was.local && causes.rebuilt == Some(true);
         match &event.kind {
-            EventKind::Checkpoint { .. } | EventKind::Cancelling => {}
+            EventKind::Cancelling => {}
+            EventKind::Checkpoint { .. } => match progress(self.saved.get(&event.job), event.job, causes) {
+                Some(true) => tries.crashes = Some(0),
+                Some(false) => {}
+                None => tries.crashes = None,
+            },
             _ if crashed => tries.crash(),
             EventKind::Started { attempt } => {
                 assert!(tries.attempt.is_none_or(|before| before + 1 == *attempt), "{event:?} after {tries:?}");
@@ -96,6 +103,9 @@ impl Model {
                 tries.canary = run.map(|run| run.canary);
                 job.started = Some(event.at);
             }
+            // A whole iteration is progress.
+            EventKind::Continued { .. } => tries.crashes = Some(0),
+            EventKind::Held { .. } if was.state == State::Active && !was.stopping => tries.crashes = Some(0),
             EventKind::Failed { .. } => tries.fail(),
             EventKind::Dead { reason, .. } if CHARGED.contains(&&**reason) => tries.fail(),
             EventKind::Pending { reason } if was.state.is_ended() => {
@@ -171,7 +181,8 @@ impl Model {
     }
 
     /// What nobody could tell is read from the records.
-    pub fn adopt_counts(&mut self, stored: &Stored) {
+    pub fn adopt_counts(&mut self, disk: &SimDisk, stored: &Stored) {
+        self.saved = checkpoints(disk, stored);
         for (id, job) in &mut self.jobs {
             let Some(stored) = stored.jobs.get(id) else { continue };
             let tries = &mut job.tries;
@@ -245,6 +256,34 @@ impl Model {
             assert_eq!(*row, expected, "the numbers of round {place:?}, of which {past:?} are gone");
         }
         assert!(recount.is_empty(), "rounds that nobody counts: {recount:?}");
+    }
+}
+
+/// What each job has saved.
+fn checkpoints(disk: &SimDisk, stored: &Stored) -> BTreeMap<JobId, Body> {
+    let inline: BTreeMap<Vec<u8>, _> = disk.all(Space::Bodies).into_iter().collect();
+    let saved = stored.jobs.values().filter_map(|job| match job.checkpoint {
+        BodyRef::None => None,
+        BodyRef::Blob(blob) => Some((job.id, Body::Blob(blob))),
+        BodyRef::Inline { .. } => {
+            let value = inline.get(&keys::body(job.id, BodyKind::Checkpoint))?;
+            Some((job.id, Body::Inline(value[1..].to_vec().into())))
+        }
+    });
+    saved.collect()
+}
+
+/// Whether the checkpoint that was saved says more than the one before; none when nobody can tell which it was.
+fn progress(before: Option<&Body>, id: JobId, causes: &Causes) -> Option<bool> {
+    let of_job = causes.commands.iter().filter(|(job, _)| *job == id);
+    let mut saved = of_job.filter_map(|(_, command)| match command {
+        Command::Beat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.as_ref(),
+        Command::Complete { closing, .. } => closing.as_ref().and_then(|closing| closing.checkpoint.as_ref()),
+        _ => None,
+    });
+    match (saved.next(), saved.next()) {
+        (Some(saved), None) => Some(before != Some(&saved.body)),
+        _ => None,
     }
 }
 

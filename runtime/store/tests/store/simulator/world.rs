@@ -288,7 +288,7 @@ impl World {
         }
         self.model.adopt_silent(&stored, causes);
         self.model.flows.settle(&stored, causes);
-        self.model.adopt_counts(&stored);
+        self.model.adopt_counts(&self.disk, &stored);
         self.model.adopt_hands(&stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
         self.model.records = rounds::records(&self.disk, &stored);
