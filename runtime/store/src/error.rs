@@ -22,8 +22,11 @@ pub enum Error {
     /// The search cannot be carried out by this machine now: nothing is wrong with what was asked.
     #[error("the search cannot be run now: {why}; try again in a moment")]
     NoSearch { why: String },
-    /// A stored record cannot be read.
-    #[error("a stored record is damaged: {what}")]
+    /// Something that was stored cannot be read; the rest can.
+    #[error(
+        "this cannot be read: {what}. Everything else goes on. To get it back, stop the server and restore the whole data folder from a \
+         backup"
+    )]
     Damaged { what: String },
     #[error("the store is shutting down")]
     Closed,

@@ -16,6 +16,7 @@ pub mod thread;
 pub use error::{Error, OpenError};
 pub use request::{
     Assignment, BatchMade, By, Claim, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, WebhookChange,
+    QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
+    WebhookChange,
 };
 pub use store::{Clock, Durability, Options, Store};

@@ -68,6 +68,8 @@ pub const SEARCH_RETRY: Duration = Duration::from_secs(1);
 pub const SEARCH_THREADS: usize = 2;
 /// How long a search may take. It also bounds the age of the view it reads.
 pub const SEARCH_TIME: Duration = Duration::from_secs(30);
+/// Jobs that could not be read whose ids an answer lists; the others are only counted.
+pub const UNREADABLE: usize = 100;
 /// Payloads handed to a sieve at once.
 pub const SIEVE_ROWS: usize = 512;
 pub const SIEVE_BYTES: usize = 1024 * 1024;

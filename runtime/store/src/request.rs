@@ -7,6 +7,8 @@ use windlass_core::flow::{Course, Round};
 use windlass_core::schedule::Schedule;
 use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
 
+use crate::limits;
+
 /// A wish for work.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -129,6 +131,31 @@ pub struct LogRecord {
     /// The number of the first line; the others follow without a gap.
     pub first: u64,
     pub lines: Vec<LogLine>,
+}
+
+/// Jobs that belong to an answer and could not be read, because a file of the store is damaged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    pub count: u64,
+    /// The first of them.
+    pub ids: Vec<JobId>,
+    /// What is damaged and what can be done about it, as the first of them shows it.
+    pub why: Option<String>,
+}
+
+impl Unreadable {
+    pub fn add(&mut self, id: JobId, why: impl std::fmt::Display) {
+        self.merge(Unreadable { count: 1, ids: vec![id], why: Some(why.to_string()) });
+    }
+
+    pub fn merge(&mut self, other: Unreadable) {
+        self.count += other.count;
+        self.ids.extend(other.ids);
+        self.ids.truncate(limits::UNREADABLE);
+        if self.why.is_none() {
+            self.why = other.why;
+        }
+    }
 }
 
 /// A plain list of jobs.

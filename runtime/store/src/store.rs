@@ -19,7 +19,8 @@ use crate::embedded::{Embedded, Tally};
 use crate::search::{Page, Search};
 use crate::{
     Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    OpenError, QueueView, RoundRow, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, WebhookChange,
+    OpenError, QueueView, RoundRow, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
+    WebhookChange,
 };
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -225,7 +226,13 @@ impl Store {
         }
     }
 
+    /// Jobs that cannot be read are left out; `list` has them.
     pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
+        self.list(list).await.map(|(jobs, _)| jobs)
+    }
+
+    /// A plain list, and the jobs that belong on it and cannot be read.
+    pub async fn list(&self, list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
         match self {
             Store::Embedded(embedded) => embedded.jobs(list).await,
         }

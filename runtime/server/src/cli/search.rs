@@ -56,7 +56,9 @@ impl Search {
                 let ids = |page: Vec<Value>| {
                     page.iter().try_for_each(|job| show::print(job["id"].as_str().unwrap_or_default()))
                 };
-                find(&remote, &self.filters, &self.sorting, self.limit.unwrap_or(usize::MAX), ids).map(drop)
+                let last = find(&remote, &self.filters, &self.sorting, self.limit.unwrap_or(usize::MAX), ids)?;
+                note_unreadable(&last);
+                Ok(())
             }
             Output::Json => show::json(&found(&remote, &self.filters, &self.sorting, self.limit)?),
             Output::Text => table(&found(&remote, &self.filters, &self.sorting, self.limit)?, &self.sorting),
@@ -87,6 +89,7 @@ fn find(
     request.insert("sort".to_owned(), json!(sorting.sort));
     request.insert("order".to_owned(), json!(sorting.order));
     let mut left = limit;
+    let mut unreadable = Value::Null;
     loop {
         // At least one, so that a limit of nothing still answers with the total.
         request.insert("limit".to_owned(), json!(left.clamp(1, limits::PAGE_MOST)));
@@ -95,6 +98,10 @@ fn find(
         page.truncate(left);
         left -= page.len();
         take(page)?;
+        if answer["unreadable"].is_null() && !unreadable.is_null() {
+            answer["unreadable"] = unreadable.clone();
+        }
+        unreadable = answer["unreadable"].clone();
         match answer["cursor"].as_str().filter(|_| left > 0) {
             Some(cursor) => request.insert("cursor".to_owned(), json!(cursor)),
             None => return Ok(answer),
@@ -123,5 +130,16 @@ pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
     if found["total"].as_u64() > Some(jobs.len() as u64) {
         show::note(&format!("{} of {}; --limit shows more", jobs.len(), found["total"]));
     }
+    note_unreadable(found);
     Ok(())
+}
+
+/// Says which jobs are missing because they cannot be read.
+fn note_unreadable(found: &Value) {
+    let Some(unreadable) = found["unreadable"].as_object() else { return };
+    let ids = unreadable["ids"].as_array().map_or(&[][..], Vec::as_slice);
+    let shown: Vec<&str> = ids.iter().filter_map(Value::as_str).take(5).collect();
+    let more = if unreadable["count"].as_u64() > Some(shown.len() as u64) { ", …" } else { "" };
+    let (count, error) = (&unreadable["count"], unreadable["error"].as_str().unwrap_or_default());
+    show::note(&format!("{count} more cannot be read ({}{more}): {error}", shown.join(", ")));
 }

@@ -122,6 +122,11 @@ impl Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", message)
     }
 
+    /// The message, if this is about something damaged; any other error is returned as it is.
+    pub fn into_damage(self) -> Result<String> {
+        if self.code == DAMAGED { Ok(self.message) } else { Err(self) }
+    }
+
     /// Ours, not the client's: the details go to the log.
     pub fn internal(details: impl std::fmt::Display) -> Error {
         error!("a request failed inside the server: {details}");
@@ -199,6 +204,8 @@ fn wrong_state_code(action: &str) -> &'static str {
     }
 }
 
+const DAMAGED: &str = "STORE_DAMAGED";
+
 impl From<windlass_store::Error> for Error {
     fn from(error: windlass_store::Error) -> Error {
         use windlass_store::Error as Store;
@@ -213,7 +220,10 @@ impl From<windlass_store::Error> for Error {
             }
             // It may have been stored, so this cannot be a 503, after which clients send it again.
             Store::Unknown { .. } => Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_FAILED", error.to_string()),
-            Store::Damaged { .. } => Error::internal(error),
+            Store::Damaged { .. } => {
+                error!("{error}");
+                Error::new(StatusCode::INTERNAL_SERVER_ERROR, DAMAGED, error.to_string())
+            }
             Store::Closed => Error::stopping(),
         }
     }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 use utoipa::ToSchema;
-use windlass_core::{BodyKind, Command, JobId, Name, QueueName, Token, Usage, Word, bounds};
+use windlass_core::{BodyKind, Command, Failure, JobId, Name, QueueName, Retry, Token, Usage, Word, bounds};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use super::Api;
@@ -128,10 +128,26 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     unsent.claimed.extend(claimed.iter().map(|assignment| (assignment.job.id, assignment.token)));
     let mut fetched = Vec::with_capacity(claimed.len());
     for assignment in claimed {
-        fetched.push(fetched_job(api, assignment).await?);
+        let (id, token) = (assignment.job.id, assignment.token);
+        match fetched_job(api, assignment).await {
+            Ok(job) => fetched.push(job),
+            Err(error) => {
+                fail(api, id, token, error.into_damage()?).await?;
+                unsent.claimed.retain(|(claimed, _)| *claimed != id);
+            }
+        }
     }
     unsent.claimed.clear();
     Ok(fetched)
+}
+
+/// Fails an attempt that cannot begin, because the job's data is damaged: handed back, it would block the queue.
+async fn fail(api: &Api, id: JobId, token: Token, why: String) -> Result<()> {
+    let failure =
+        Failure { error: format!("the job's data cannot be read: {why}"), backtrace: None, retry: Retry::Backoff };
+    let command = Command::Fail { word: Word::Of(token), failure, usage: Usage::default() };
+    api.store.ask(id, command, Vec::new()).await?;
+    Ok(())
 }
 
 fn too_many(queue: &QueueName) -> Error {

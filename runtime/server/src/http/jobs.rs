@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::{Command, JobId, Name, Refusal, Reply};
-use windlass_store::JobList;
+use windlass_store::{JobList, Store, Unreadable};
 
 use super::Api;
 use super::error::{Error, Result};
@@ -45,9 +45,31 @@ pub struct ListQuery {
     offset: usize,
 }
 
+/// Jobs that belong to the answer and cannot be read, because a file of the store is damaged.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UnreadableJobs {
+    count: u64,
+    /// The first 100 of them.
+    ids: Vec<String>,
+    /// What is damaged, and what can be done about it.
+    error: String,
+}
+
+impl UnreadableJobs {
+    /// None if everything could be read.
+    pub fn of(unreadable: Unreadable) -> Option<UnreadableJobs> {
+        let error = unreadable.why?;
+        let ids = unreadable.ids.iter().map(JobId::to_string).collect();
+        Some(UnreadableJobs { count: unreadable.count, ids, error })
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
     jobs: Vec<JobView>,
+    /// Only if there are such jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
 }
 
 /// A plain list of jobs
@@ -64,8 +86,8 @@ pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Res
         None => None,
     };
     let limit = query.limit.unwrap_or(limits::PAGE).min(limits::PAGE_MOST);
-    let jobs = api.store.jobs(JobList { queue, state, limit, offset: query.offset }).await?;
-    Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect() }))
+    let (jobs, unreadable) = api.store.list(JobList { queue, state, limit, offset: query.offset }).await?;
+    Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect(), unreadable: UnreadableJobs::of(unreadable) }))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -76,11 +98,14 @@ struct BulkGet {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WholeJobs {
     jobs: Vec<WholeJob>,
+    /// Only if there are such jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
 }
 
 /// The records of many jobs
 ///
-/// The records of many jobs; those that do not exist are left out.
+/// The records of many jobs. Those that do not exist are left out; those that cannot be read are listed in `unreadable`.
 #[utoipa::path(
     post,
     path = "/jobs/bulk-get",
@@ -94,13 +119,21 @@ pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJo
         return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
     }
     let store = api.store.frozen()?;
-    let mut jobs = Vec::with_capacity(job_ids.len());
+    let (mut jobs, mut unreadable) = (Vec::with_capacity(job_ids.len()), Unreadable::default());
     for id in job_ids.iter().filter_map(|id| id.parse().ok()) {
-        if let Some(job) = store.job(id).await? {
-            jobs.push(job_view::whole(&store, job).await?);
+        match whole(&store, id).await {
+            Ok(job) => jobs.extend(job),
+            Err(error) => unreadable.add(id, error.into_damage()?),
         }
     }
-    Ok(Json(WholeJobs { jobs }))
+    Ok(Json(WholeJobs { jobs, unreadable: UnreadableJobs::of(unreadable) }))
+}
+
+async fn whole(store: &Store, id: JobId) -> Result<Option<WholeJob>> {
+    match store.job(id).await? {
+        Some(job) => Ok(Some(job_view::whole(store, job).await?)),
+        None => Ok(None),
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

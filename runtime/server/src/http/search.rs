@@ -13,6 +13,7 @@ use super::Api;
 use super::error::{Error, Result};
 use super::filter::JobFilter;
 use super::job_view::JobView;
+use super::jobs::UnreadableJobs;
 use super::read::{Body, Query};
 use super::wire::{Shown, words};
 use crate::limits;
@@ -73,6 +74,9 @@ pub struct SearchAnswer {
     cursor: Option<String>,
     has_more: bool,
     duration_ms: u64,
+    /// Only if there are such jobs. Whether they pass the filter is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -145,6 +149,7 @@ fn answer(page: Page, began: Instant) -> SearchAnswer {
     };
     SearchAnswer {
         jobs: page.jobs.into_iter().map(shown).collect(),
+        unreadable: UnreadableJobs::of(page.unreadable),
         total: page.total,
         has_more: page.next.is_some(),
         cursor: page.next.map(|cursor| cursor.to_text()),

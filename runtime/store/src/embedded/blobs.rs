@@ -9,6 +9,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use windlass_core::Blob;
 
+use super::disk::DiskError;
+
 #[derive(Debug)]
 pub struct Blobs {
     dir: PathBuf,
@@ -71,6 +73,17 @@ impl Blobs {
             }
         }
         Ok(removed)
+    }
+
+    /// Why a file could not be read: it is damaged, or the system refused and may not do so a little later.
+    pub fn unread(&self, blob: &Blob, error: &io::Error) -> DiskError {
+        let file = self.path(blob);
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "it is missing".to_owned(),
+            io::ErrorKind::InvalidData => error.to_string(),
+            _ => return DiskError::Io(format!("{}: {}", file.display(), super::folder::explain(error))),
+        };
+        DiskError::Damaged { file, holds: "a component or a large payload, checkpoint or result", why }
     }
 
     pub fn path(&self, blob: &Blob) -> PathBuf {

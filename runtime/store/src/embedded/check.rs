@@ -9,7 +9,7 @@ use super::disk::{Disk, DiskError, Space};
 use super::engine::{META_KEY, Meta};
 use super::fjall_disk::{self, FjallDisk};
 use super::folder::{self, marker};
-use super::{blobs, record, store_dir};
+use super::{blobs, damage, record, store_dir};
 use crate::OpenError;
 
 /// The layout of the data folder as a whole.
@@ -198,14 +198,23 @@ pub fn commits_missing(found: u64, acknowledged: u64) -> String {
 /// A database that cannot be opened.
 pub fn not_opened(dir: &Path, error: &fjall::Error) -> OpenError {
     if let fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) = error
-        && !matches!(io.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::NotFound)
+        && !damage::is_damage_io(io)
     {
         return refused(dir, io);
     }
-    OpenError::Damaged {
-        file: journals(dir).pop().unwrap_or_else(|| store_dir(dir)),
-        what: format!("the database cannot be opened: {}", fjall_disk::explain(error)),
-        advice: DAMAGED.into(),
+    let (file, why) = match error {
+        fjall::Error::JournalRecovery(_) => (only_journal(dir), fjall_disk::explain(error)),
+        fjall::Error::InvalidVersion(_) => (marker(dir), fjall_disk::explain(error)),
+        _ => damage::file_that_prevents_opening(dir).unwrap_or_else(|| (store_dir(dir), fjall_disk::explain(error))),
+    };
+    OpenError::Damaged { file, what: format!("the database cannot be opened: {why}"), advice: DAMAGED.into() }
+}
+
+/// The journal, where there is only one: fjall does not say which of several it could not read.
+fn only_journal(dir: &Path) -> PathBuf {
+    match <[PathBuf; 1]>::try_from(journals(dir)) {
+        Ok([journal]) => journal,
+        Err(_) => store_dir(dir),
     }
 }
 
@@ -215,7 +224,12 @@ pub fn unreadable(dir: &Path, error: &DiskError) -> OpenError {
         DiskError::Io(why) | DiskError::Commit(why) | DiskError::Gone(why) => {
             OpenError::Folder { dir: dir.to_owned(), why: why.clone() }
         }
-        DiskError::Damaged { .. } | DiskError::Record { .. } => {
+        DiskError::Damaged { file, holds, why } => OpenError::Damaged {
+            file: file.clone(),
+            what: format!("it holds {holds} and is damaged: {why}"),
+            advice: DAMAGED.into(),
+        },
+        DiskError::Record { .. } => {
             OpenError::Damaged { file: store_dir(dir), what: error.to_string(), advice: DAMAGED.into() }
         }
     }

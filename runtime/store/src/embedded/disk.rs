@@ -1,5 +1,7 @@
 //! The seam below the engine: a disk that can get, scan and commit. The real one is fjall; the simulator's crashes.
 
+use std::path::PathBuf;
+
 pub use fjall::Slice as Value;
 use rustc_hash::FxHashMap;
 
@@ -115,6 +117,38 @@ impl Space {
             Space::Records => "records",
         }
     }
+
+    /// What it holds, as a user would call it.
+    pub fn holds(self) -> &'static str {
+        match self {
+            Space::Meta => "the counters of the store",
+            Space::Jobs => "jobs",
+            Space::Bodies => "payloads, checkpoints and results",
+            Space::Ready
+            | Space::Lanes
+            | Space::States
+            | Space::Locals
+            | Space::Timers
+            | Space::Blobs
+            | Space::Born
+            | Space::Marks => "an index of jobs",
+            Space::Queues => "queues",
+            Space::Limiters => "rate limits",
+            Space::Locks => "unique keys",
+            Space::Errors => "errors of attempts",
+            Space::Logs => "logs of jobs",
+            Space::Events => "events",
+            Space::Plugins => "plugins",
+            Space::Schedules => "schedules",
+            Space::Webhooks => "webhooks",
+            Space::Bulks => "bulk operations",
+            Space::Grants => "grants",
+            Space::Secrets => "secrets",
+            Space::Links | Space::Flows => "dependencies and batches",
+            Space::Rounds => "rounds",
+            Space::Records => "records of handlers",
+        }
+    }
 }
 
 /// Writes that become durable together or not at all. One key is written once: the last word counts.
@@ -174,6 +208,13 @@ pub trait Disk {
     }
 }
 
+impl DiskError {
+    /// Whether something that was stored cannot be read, while the rest can: trying again does not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, DiskError::Damaged { .. } | DiskError::Record { .. })
+    }
+}
+
 /// The first key after all that start with `prefix`.
 pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
@@ -198,9 +239,9 @@ pub enum DiskError {
     /// The data folder is no longer the one that was opened: nothing was written.
     #[error("{0}")]
     Gone(String),
-    /// A file of the database does not hold what was written to it.
-    #[error("{what}")]
-    Damaged { what: String },
+    /// A file does not hold what was written to it, or is missing.
+    #[error("{file}, which holds {holds}, is damaged: {why}", file = file.display())]
+    Damaged { file: PathBuf, holds: &'static str, why: String },
     #[error("a record in `{space}` cannot be read: {why}", space = space.name())]
     Record { space: Space, why: String },
 }

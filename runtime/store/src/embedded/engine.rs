@@ -97,6 +97,8 @@ pub struct Engine<D> {
     /// Jobs changed since the last commit, with what the disk holds of them.
     pub(super) dirty: FxHashMap<JobId, Before>,
     pub(super) removed: FxHashSet<JobId>,
+    /// Jobs that could not be read, and have been logged: the first of them.
+    pub(super) damaged: FxHashSet<JobId>,
     /// Errors added since the last commit, by their claim.
     pub(super) new_errors: FxHashMap<JobId, Vec<u32>>,
     /// Records written since the last commit, by their job: queue and key.
@@ -230,7 +232,7 @@ impl<D: Disk> Engine<D> {
         children: u32,
     ) -> Result<Result<Reply, Error>, DiskError> {
         let Some(job) = self.load(id)?.cloned() else {
-            return Ok(Err(Refusal::not_found("job", id).into()));
+            return Ok(Err(self.damage_of(id).unwrap_or_else(|| Refusal::not_found("job", id).into())));
         };
         let lock = match job.lock_key() {
             Some(key) => self.load_lock(&keys::lock(&key))?,
@@ -298,6 +300,10 @@ impl<D: Disk> Engine<D> {
             Some(id) => self.load(id)?.cloned(),
             None => None,
         };
+        // A stored job that cannot be read is not overwritten.
+        if let Some(damaged) = new.id.filter(|_| job.is_none()).and_then(|id| self.damage_of(id)) {
+            return Ok(Err(damaged));
+        }
         let lock = match &new.unique {
             Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
             None => None,
@@ -324,15 +330,42 @@ impl<D: Disk> Engine<D> {
         }
     }
 
+    /// The job; none if it does not exist or its record is damaged: that must not stop the work on all other jobs. A command that
+    /// names the job is refused with the reason, see `damage_of`.
     pub(super) fn load(&mut self, id: JobId) -> Result<Option<&Job>, DiskError> {
         if self.removed.contains(&id) {
             return Ok(None);
         }
         if self.jobs.get(id).is_none() {
-            let Some(bytes) = self.disk.get(Space::Jobs, &keys::job(id))? else { return Ok(None) };
-            self.jobs.insert(Box::new(record::decode(Space::Jobs, &bytes)?));
+            let read = match self.disk.get(Space::Jobs, &keys::job(id)) {
+                Ok(Some(bytes)) => record::decode(Space::Jobs, &bytes),
+                Ok(None) => return Ok(None),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(job) => self.jobs.insert(Box::new(job)),
+                Err(error) if error.is_damage() => {
+                    if self.damaged.len() < limits::UNREADABLE && self.damaged.insert(id) {
+                        tracing::error!("job {id} cannot be read and is skipped: {error}");
+                    }
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(self.jobs.get(id))
+    }
+
+    /// Why a job that `load` did not return cannot be read; none if it does not exist.
+    pub(super) fn damage_of(&self, id: JobId) -> Option<Error> {
+        if self.removed.contains(&id) {
+            return None;
+        }
+        let read = self
+            .disk
+            .get(Space::Jobs, &keys::job(id))
+            .and_then(|bytes| bytes.map_or(Ok(()), |bytes| record::decode::<Job>(Space::Jobs, &bytes).map(drop)));
+        read.err().filter(DiskError::is_damage).map(Error::from)
     }
 
     pub(super) fn load_lock(&mut self, key: &[u8]) -> Result<Option<Lock>, DiskError> {

@@ -1,5 +1,6 @@
 //! The real disk: fjall, with its memory fixed on the day a keyspace is made.
 
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 use rustix::process::{Resource, getrlimit};
 
 use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
-use super::folder;
+use super::{damage, folder};
 use crate::{Durability, limits};
 
 const MIB: u64 = 1024 * 1024;
@@ -63,7 +64,7 @@ impl FjallDisk {
 
     /// Whether it takes writes. After one that failed, also in the background, fjall takes none until it is reopened.
     pub fn takes_writes(&self) -> Result<(), DiskError> {
-        self.db.persist(PersistMode::Buffer).map_err(io)
+        self.db.persist(PersistMode::Buffer).map_err(|error| DiskError::Io(explain(&error)))
     }
 
     /// Whether anybody else holds it, or a view of it.
@@ -106,14 +107,22 @@ pub struct View {
 
 impl View {
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
-        self.snapshot.get(&self.spaces[space as usize], key).map_err(io)
+        let keyspace = &self.spaces[space as usize];
+        self.snapshot.get(keyspace, key).map_err(|error| at(keyspace, space, key, error))
     }
 
     /// Pairs from `from` (inclusive) to `until` (exclusive); can be gone through from either end.
     pub fn range(&self, space: Space, from: &[u8], until: &[u8]) -> Range {
         // An empty range the wrong way round would be a panic inside fjall.
         let until = until.max(from);
-        Range(self.snapshot.range(&self.spaces[space as usize], from..until))
+        let keyspace = &self.spaces[space as usize];
+        Range {
+            rows: self.snapshot.range(keyspace, from..until),
+            space,
+            keyspace: keyspace.clone(),
+            from: Bound::Included(from.into()),
+            until: Bound::Excluded(until.into()),
+        }
     }
 
     pub fn under(&self, space: Space, prefix: &[u8]) -> Range {
@@ -122,18 +131,43 @@ impl View {
 }
 
 /// A run of pairs of a view.
-pub struct Range(fjall::Iter);
+pub struct Range {
+    rows: fjall::Iter,
+    space: Space,
+    keyspace: Keyspace,
+    /// What has not been read yet lies between these.
+    from: Bound<Value>,
+    until: Bound<Value>,
+}
+
+impl Range {
+    fn failed(&self, error: fjall::Error, back: bool) -> DiskError {
+        unread(&self.keyspace, self.space, self.from.clone(), self.until.clone(), back, error)
+    }
+}
 
 impl Iterator for Range {
     type Item = Result<(Value, Value), DiskError>;
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|guard| guard.into_inner().map_err(io))
+        match self.rows.next()?.into_inner() {
+            Ok((key, value)) => {
+                self.from = Bound::Excluded(key.clone());
+                Some(Ok((key, value)))
+            }
+            Err(error) => Some(Err(self.failed(error, false))),
+        }
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(|guard| guard.into_inner().map_err(io))
+        match self.rows.next_back()?.into_inner() {
+            Ok((key, value)) => {
+                self.until = Bound::Excluded(key.clone());
+                Some(Ok((key, value)))
+            }
+            Err(error) => Some(Err(self.failed(error, true))),
+        }
     }
 }
 
@@ -148,14 +182,23 @@ fn options(space: Space) -> KeyspaceCreateOptions {
 
 impl Disk for FjallDisk {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
-        self.space(space).get(key).map_err(io)
+        let keyspace = self.space(space);
+        keyspace.get(key).map_err(|error| at(keyspace, space, key, error))
     }
 
     fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
         if from >= until {
             return Ok(Vec::new());
         }
-        self.space(space).range(from..until).take(limit).map(|guard| guard.into_inner().map_err(io)).collect()
+        let keyspace = self.space(space);
+        let mut pairs = Pairs::new();
+        for guard in keyspace.range(from..until).take(limit) {
+            pairs.push(guard.into_inner().map_err(|error| {
+                let from = pairs.last().map_or(Bound::Included(from.into()), |(key, _)| Bound::Excluded(key.clone()));
+                unread(keyspace, space, from, Bound::Excluded(until.into()), false, error)
+            })?);
+        }
+        Ok(pairs)
     }
 
     fn commit(&mut self, batch: Batch, _number: u64) -> Result<(), DiskError> {
@@ -168,37 +211,44 @@ impl Disk for FjallDisk {
         }
         writes.commit().map_err(|error| match error {
             // Refused before anything was written.
-            fjall::Error::Poisoned => io(error),
+            fjall::Error::Poisoned => DiskError::Io(explain(&error)),
             _ => DiskError::Commit(explain(&error)),
         })
     }
 }
 
-fn io(error: fjall::Error) -> DiskError {
-    let why = explain(&error);
-    if is_damage(&error) { DiskError::Damaged { what: why } } else { DiskError::Io(why) }
+/// A row that could not be read.
+fn at(keyspace: &Keyspace, space: Space, key: &[u8], error: fjall::Error) -> DiskError {
+    unread(keyspace, space, Bound::Included(key.into()), Bound::Included(key.into()), false, error)
 }
 
-/// Whether a file is there and does not hold what was written to it; or is not there.
-fn is_damage(error: &fjall::Error) -> bool {
-    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
-    match error {
-        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
-            matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
-        }
-        fjall::Error::Poisoned | fjall::Error::Locked | fjall::Error::KeyspaceDeleted => false,
-        _ => true,
+/// Rows that could not be read: a damaged file is named.
+fn unread(
+    keyspace: &Keyspace,
+    space: Space,
+    from: Bound<Value>,
+    until: Bound<Value>,
+    back: bool,
+    error: fjall::Error,
+) -> DiskError {
+    let why = explain(&error);
+    if !damage::is_damage(&error) {
+        return DiskError::Io(why);
     }
+    let file = damage::table(keyspace, from, until, back).unwrap_or_else(|| keyspace.path().to_owned());
+    DiskError::Damaged { file, holds: space.holds(), why }
 }
 
 /// What went wrong, in words.
 pub fn explain(error: &fjall::Error) -> String {
     match error {
-        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => folder::explain(error),
+        fjall::Error::Io(error) => folder::explain(error),
+        fjall::Error::Storage(error) => damage::explain(error),
         fjall::Error::Locked => "another process has it open".into(),
         fjall::Error::Poisoned => "an earlier write failed, and no more are taken until it is reopened".into(),
         fjall::Error::JournalRecovery(error) => format!("the journal cannot be read: {error:?}"),
-        fjall::Error::InvalidVersion(_) => "it is of another storage format".into(),
+        fjall::Error::InvalidVersion(_) => "it has an unknown storage format".into(),
+        fjall::Error::Unrecoverable => "a part of it is missing or cannot be read".into(),
         other => format!("{other:?}"),
     }
 }

@@ -341,8 +341,7 @@ impl<D: Disk> Engine<D> {
         }
         if let Some(parent) = job.parent {
             let Some((round, clearing)) = self.load(parent)?.map(|job| (job.round, job.clearing())) else {
-                let why = format!("there is no job {parent}; it may have been removed since it ended");
-                return Ok(Err(Refusal::invalid("parent_id", why)));
+                return Ok(Err(Refusal::invalid("parent_id", self.why_not_there(parent))));
             };
             if clearing.is_some() {
                 let why = format!("job {parent} is being rebuilt, and all below it is removed first");
@@ -358,10 +357,16 @@ impl<D: Disk> Engine<D> {
             if let Dependency::Job(id) = dependency
                 && self.load(*id)?.is_none()
             {
-                let why = format!("there is no job {id}; it may have been removed since it ended");
-                return Ok(Err(Refusal::invalid("depends_on", why)));
+                return Ok(Err(Refusal::invalid("depends_on", self.why_not_there(*id))));
             }
         }
         Ok(Ok(()))
+    }
+
+    fn why_not_there(&self, id: JobId) -> String {
+        match self.damage_of(id) {
+            Some(damage) => format!("job {id} cannot be read: {damage}"),
+            None => format!("there is no job {id}; it may have been removed since it ended"),
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod bulk;
 mod cache;
 mod check;
 mod commit;
+mod damage;
 pub mod disk;
 pub mod engine;
 mod fjall_disk;
@@ -46,7 +47,6 @@ mod waiting;
 mod witness;
 mod worker;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -163,18 +163,7 @@ impl Embedded {
 
     pub async fn read_blob(&self, blob: Blob) -> Result<Bytes, Error> {
         let blobs = self.inner.blobs.clone();
-        on_a_thread_of_its_own(move || {
-            blobs.get(&blob).map_err(|error| {
-                let what = format!("{}: {error}", blobs.path(&blob).display());
-                match error.kind() {
-                    // It is not what was stored, and will not be.
-                    ErrorKind::NotFound | ErrorKind::InvalidData => Error::Damaged { what },
-                    // No descriptors, say: a little later it can be read.
-                    _ => Error::Unavailable { why: what },
-                }
-            })
-        })
-        .await
+        on_a_thread_of_its_own(move || Ok(blobs.get(&blob).map_err(|error| blobs.unread(&blob, &error))?)).await
     }
 
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {

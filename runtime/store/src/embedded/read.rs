@@ -16,7 +16,7 @@ use super::engine::{META_KEY, Meta};
 use super::fjall_disk::View;
 use super::ready::Place;
 use super::{Embedded, keys, on_a_thread_of_its_own, read_flow, record, stream};
-use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow};
+use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow, Unreadable};
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
@@ -114,32 +114,24 @@ impl Embedded {
         .await
     }
 
-    /// Those that came into their state latest come first.
-    pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
+    /// Those that came into their state latest come first. Those that cannot be read are returned beside them.
+    pub async fn jobs(&self, list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
         self.read(move |view| {
-            let most = list.offset.saturating_add(list.limit);
-            let mut found: Vec<(Time, JobId)> = Vec::new();
-            for queue in rows::<Queue>(view, Space::Queues)? {
-                if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
-                    continue;
-                }
-                for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
-                    match state {
-                        State::Pending => latest_pending(view, queue.id, most, &mut found)?,
-                        _ => {
-                            for pair in view.under(Space::States, &keys::states(queue.id, state)).rev().take(most) {
-                                found.extend(keys::read_state(&pair?.0));
-                            }
-                        }
-                    }
-                }
-            }
+            let mut found = match latest(view, &list) {
+                // The index is damaged; the jobs say the same.
+                Err(error) if error.is_damage() => among_all(view, &list)?,
+                found => found?,
+            };
             found.sort_unstable_by(|a, b| b.cmp(a));
-            let mut jobs = Vec::new();
+            let (mut jobs, mut unreadable) = (Vec::new(), Unreadable::default());
             for (_, id) in found.into_iter().skip(list.offset).take(list.limit) {
-                jobs.extend(row::<Job>(view, Space::Jobs, &keys::job(id))?);
+                match row::<Job>(view, Space::Jobs, &keys::job(id)) {
+                    Ok(job) => jobs.extend(job),
+                    Err(error) if error.is_damage() => unreadable.add(id, Error::from(error)),
+                    Err(error) => return Err(error),
+                }
             }
-            Ok(jobs)
+            Ok((jobs, unreadable))
         })
         .await
     }
@@ -182,7 +174,12 @@ impl Embedded {
             let mut running = Vec::new();
             for pair in view.under(Space::Locals, &[]) {
                 let Some(id) = keys::last_job(&pair?.0) else { continue };
-                let Some(job) = row::<Job>(view, Space::Jobs, &keys::job(id))? else { continue };
+                let job = match row::<Job>(view, Space::Jobs, &keys::job(id)) {
+                    Ok(Some(job)) => job,
+                    Ok(None) => continue,
+                    Err(error) if error.is_damage() => continue,
+                    Err(error) => return Err(error),
+                };
                 if let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) {
                     running.push(Running { job: id, plugin, version });
                 }
@@ -215,12 +212,16 @@ impl Embedded {
         .await
     }
 
-    /// The latest stored events of one job, oldest first. `since` is when the job was made: the search goes no further back.
+    /// The latest stored events of one job, oldest first. `since` is when the job was made: the search goes no further back, and
+    /// not beyond events that cannot be read.
     pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |view| {
             let mut found = Vec::new();
             for pair in view.under(Space::Events, &[]).rev() {
-                let chunk = stream::read_chunk(&pair?.1, 0)?;
+                let chunk = match pair.and_then(|(_, value)| stream::read_chunk(&value, 0)) {
+                    Err(error) if error.is_damage() => break,
+                    chunk => chunk?,
+                };
                 let older = chunk.first().is_some_and(|first| first.event.at < since);
                 found.extend(chunk.into_iter().rev().filter(|record| record.event.job == id));
                 if older || found.len() >= limit {
@@ -253,6 +254,42 @@ pub(super) fn row<T: serde::de::DeserializeOwned>(
 
 pub(super) fn rows<T: serde::de::DeserializeOwned>(view: &View, space: Space) -> Result<Vec<T>, DiskError> {
     view.under(space, &[]).map(|pair| record::decode(space, &pair?.1)).collect()
+}
+
+/// The latest jobs of a list, as the indexes have them: enough of each queue and state.
+fn latest(view: &View, list: &JobList) -> Result<Vec<(Time, JobId)>, DiskError> {
+    let most = list.offset.saturating_add(list.limit);
+    let mut found = Vec::new();
+    for queue in rows::<Queue>(view, Space::Queues)? {
+        if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
+            continue;
+        }
+        for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
+            match state {
+                State::Pending => latest_pending(view, queue.id, most, &mut found)?,
+                _ => {
+                    for pair in view.under(Space::States, &keys::states(queue.id, state)).rev().take(most) {
+                        found.extend(keys::read_state(&pair?.0));
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The same without an index: every job is read.
+fn among_all(view: &View, list: &JobList) -> Result<Vec<(Time, JobId)>, DiskError> {
+    let mut found = Vec::new();
+    for pair in view.under(Space::Jobs, &[]) {
+        let job: Job = record::decode(Space::Jobs, &pair?.1)?;
+        let wanted = list.queue.as_ref().is_none_or(|name| *name == job.queue)
+            && list.state.is_none_or(|state| state == job.state);
+        if wanted {
+            found.push((job.since, job.id));
+        }
+    }
+    Ok(found)
 }
 
 /// The jobs that joined each lane of a queue last.

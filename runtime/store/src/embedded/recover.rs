@@ -81,6 +81,7 @@ impl<D: Disk> Engine<D> {
             jobs: JobCache::default(),
             dirty: Default::default(),
             removed: Default::default(),
+            damaged: Default::default(),
             new_errors: Default::default(),
             new_records: Default::default(),
             locks: HashMap::new(),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::Job;
 
+use crate::Unreadable;
+
 pub use filter::{Filter, Span};
 pub use order::{Cursor, Order, Place, Sort};
 
@@ -40,6 +42,8 @@ pub struct Page {
     pub total: u64,
     /// Where the next page begins; none when this was the last.
     pub next: Option<Cursor>,
+    /// Jobs that could not be read: whether they pass the filter is not known.
+    pub unreadable: Unreadable,
 }
 
 #[derive(Clone, Debug)]

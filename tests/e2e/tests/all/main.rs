@@ -10,6 +10,7 @@ mod counts;
 mod crash;
 mod crash_progress;
 mod damaged;
+mod damaged_store;
 mod depth;
 mod dev;
 mod docs;

@@ -14,8 +14,8 @@ use crate::embedded::disk::{DiskError, Space, Value};
 use crate::embedded::fjall_disk::View;
 use crate::embedded::read::row;
 use crate::embedded::{keys, record};
-use crate::limits;
 use crate::search::{Payloads, Place, Search, Sift};
+use crate::{Error, Unreadable, limits};
 
 /// What is kept of what passes.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,14 @@ pub struct Top {
     heap: BinaryHeap<Place>,
     pub ids: Vec<JobId>,
     pub count: u64,
+    /// Jobs that could not be read.
+    pub unreadable: Unreadable,
 }
 
 impl Top {
     pub fn new(wanted: Wanted, search: &Search) -> Top {
         let after = search.after.map(|cursor| cursor.place);
-        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0 }
+        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0, unreadable: Unreadable::default() }
     }
 
     pub fn add(&mut self, place: Place, id: JobId) -> Result<(), Failed> {
@@ -78,6 +80,7 @@ impl Top {
     /// Takes in what another thread found.
     pub fn merge(&mut self, other: Top) -> Result<(), Failed> {
         self.count += other.count;
+        self.unreadable.merge(other.unreadable);
         match self.wanted {
             Wanted::Page { most } => other.heap.into_iter().for_each(|place| self.keep(place, most)),
             Wanted::Ids { most } => {
@@ -171,11 +174,19 @@ impl<'a> Judge<'a> {
         Ok(true)
     }
 
-    /// Reads a job and judges it.
+    /// Reads a job and judges it. One that cannot be read is counted as such, and the search goes on.
     pub fn look_at(&mut self, id: JobId) -> Result<(), Failed> {
-        match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
-            Some(job) => self.judge(&job, None),
-            None => Ok(()),
+        let judged = match row::<Job>(self.view, Space::Jobs, &keys::job(id)) {
+            Ok(Some(job)) => self.judge(&job, None),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        match judged {
+            Err(Failed::Disk(error)) if error.is_damage() => {
+                self.top.unreadable.add(id, Error::from(error));
+                Ok(())
+            }
+            other => other,
         }
     }
 
@@ -300,7 +311,7 @@ impl<'a> Judge<'a> {
             BodyRef::Inline { .. } => Ok(inline_payload(self.view, job)?),
             BodyRef::Blob(blob) => {
                 let bytes = self.task.blobs.get(&blob);
-                bytes.map(Some).map_err(|error| Failed::Disk(DiskError::Io(error.to_string())))
+                Ok(Some(bytes.map_err(|error| self.task.blobs.unread(&blob, &error))?))
             }
         }
     }

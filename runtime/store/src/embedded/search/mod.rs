@@ -18,11 +18,13 @@ use windlass_core::{Job, JobId, Refusal};
 
 use self::judge::{Judge, Top, Wanted};
 use self::plan::{Pace, Plan, Rows};
+use self::source::Source;
 use super::acknowledged::Pulse;
 use super::blobs::Blobs;
 use super::disk::{DiskError, Space};
 use super::fjall_disk::View;
-use super::{Embedded, keys, on_a_thread_of_its_own, record};
+use super::read::row;
+use super::{Embedded, keys, on_a_thread_of_its_own};
 use crate::search::{Cursor, Found, Page, Search, SieveError};
 use crate::{Error, limits};
 
@@ -148,6 +150,9 @@ impl Embedded {
     pub async fn search_ids(&self, search: Search) -> Result<Vec<JobId>, Error> {
         let (task, _leaving) = self.task(search);
         let (_, top) = self.find(&Arc::new(task), Wanted::Ids { most: limits::BULK_JOBS }, None).await?;
+        if let Some(why) = &top.unreadable.why {
+            tracing::warn!("{} jobs cannot be read and are left out of an action on many: {why}", top.unreadable.count);
+        }
         let mut ids = top.ids;
         ids.sort_unstable();
         Ok(ids)
@@ -205,8 +210,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The answer, if it can be had by looking at a few thousand rows.
+/// The answer, if it can be had by looking at a few thousand rows. A damaged index is left to the long way, which can do without.
 fn quickly(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Option<Top>, Failed> {
+    match quickly_by_index(view, task, wanted, known) {
+        Err(Failed::Disk(error)) if error.is_damage() => Ok(None),
+        found => found,
+    }
+}
+
+fn quickly_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Option<Top>, Failed> {
     let plan = Plan::make(view, &task.search, wanted, known, Pace::Quick(task.few))?;
     if let Some(top) = attempt(view, task, wanted, &plan)? {
         return Ok(Some(top));
@@ -216,15 +228,20 @@ fn quickly(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Resu
     }
     let mut top = match &plan.rows {
         Rows::None => Top::new(wanted, &task.search),
-        Rows::Stored(range) => scan::everything(view, task, *range, wanted, 1)?,
-        Rows::Named(source) => {
-            let mut judge = Judge::new(view, task, wanted)?;
-            judge.go_through(source, None)?;
-            judge.finish()?
-        }
+        Rows::Stored(range, named) => match scan::everything(view, task, *range, wanted, 1) {
+            Err(Failed::Disk(error)) if error.is_damage() => one_by_one(view, task, named, wanted)?,
+            found => found?,
+        },
+        Rows::Named(source) => one_by_one(view, task, source, wanted)?,
     };
     top.count = plan.total.unwrap_or(top.count);
     Ok(Some(top))
+}
+
+fn one_by_one(view: &View, task: &Task, source: &Source, wanted: Wanted) -> Result<Top, Failed> {
+    let mut judge = Judge::new(view, task, wanted)?;
+    judge.go_through(source, None)?;
+    judge.finish()
 }
 
 /// The short ways, in turn. None where a sieve decides: it would be made anew for each.
@@ -245,13 +262,31 @@ fn attempt(view: &View, task: &Task, wanted: Wanted, plan: &Plan) -> Result<Opti
 
 /// The answer, however many rows it takes.
 fn at_length(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Top, Failed> {
+    match at_length_by_index(view, task, wanted, known) {
+        Err(Failed::Disk(error)) if error.is_damage() => {
+            tracing::error!("a search reads all jobs, because it cannot use an index: {error}");
+            let ids = task.search.filter.ids.unwrap_or((JobId(0), JobId(u128::MAX)));
+            let mut top = scan::everything(view, task, ids, wanted, limits::SEARCH_THREADS)?;
+            top.count = known.unwrap_or(top.count);
+            Ok(top)
+        }
+        found => found,
+    }
+}
+
+fn at_length_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Top, Failed> {
     let plan = Plan::make(view, &task.search, wanted, known, Pace::Long(task.few))?;
     if let Some(top) = attempt(view, task, wanted, &plan)? {
         return Ok(top);
     }
     let mut top = match &plan.rows {
         Rows::None => Top::new(wanted, &task.search),
-        Rows::Stored(range) => scan::everything(view, task, *range, wanted, limits::SEARCH_THREADS)?,
+        Rows::Stored(range, named) => match scan::everything(view, task, *range, wanted, limits::SEARCH_THREADS) {
+            Err(Failed::Disk(error)) if error.is_damage() => {
+                scan::named(view, task, named, wanted, limits::SEARCH_THREADS)?
+            }
+            found => found?,
+        },
         Rows::Named(source) => scan::named(view, task, source, wanted, limits::SEARCH_THREADS)?,
     };
     top.count = plan.total.unwrap_or(top.count);
@@ -259,19 +294,27 @@ fn at_length(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Re
 }
 
 /// The records of the best, read from the view they were found in.
-fn page(view: &View, search: &Search, top: Top) -> Result<Page, DiskError> {
+fn page(view: &View, search: &Search, mut top: Top) -> Result<Page, DiskError> {
     let total = top.count;
+    let mut unreadable = std::mem::take(&mut top.unreadable);
     let places = top.into_sorted();
     let more = places.len() > search.limit;
     let mut jobs = Vec::with_capacity(places.len().min(search.limit));
     for place in places.iter().take(search.limit) {
         let id = place.job(search.order);
-        let Some(bytes) = view.get(Space::Jobs, &keys::job(id))? else { continue };
-        let job: Job = record::decode(Space::Jobs, &bytes)?;
-        let payload = judge::inline_payload(view, &job)?;
-        jobs.push(Found { job, payload });
+        match found(view, id) {
+            Ok(found) => jobs.extend(found),
+            Err(error) if error.is_damage() => unreadable.add(id, Error::from(error)),
+            Err(error) => return Err(error),
+        }
     }
     let last = places.get(search.limit.wrapping_sub(1)).filter(|_| more);
     let next = last.map(|place| Cursor { sort: search.sort, order: search.order, place: *place, total });
-    Ok(Page { jobs, total, next })
+    Ok(Page { jobs, total, next, unreadable })
+}
+
+fn found(view: &View, id: JobId) -> Result<Option<Found>, DiskError> {
+    let Some(job) = row::<Job>(view, Space::Jobs, &keys::job(id))? else { return Ok(None) };
+    let payload = judge::inline_payload(view, &job)?;
+    Ok(Some(Found { job, payload }))
 }

@@ -25,8 +25,9 @@ pub struct Plan {
 
 pub enum Rows {
     None,
-    /// All jobs with ids from the first to the last.
-    Stored((JobId, JobId)),
+    /// All jobs with ids from the first to the last; and the index that names the same jobs, to read them one by one where a
+    /// damaged block ends a run of rows.
+    Stored((JobId, JobId), Source),
     /// The jobs that an index names.
     Named(Source),
 }
@@ -245,7 +246,7 @@ fn whole(search: &Search, choice: Choice, stored: u64, few: u64) -> Plan {
         // A job's id holds a time that is never after its creation.
         let made = search.filter.made_before().map(|at| JobId::from_bytes(keys::births_from(at)));
         let (first, last) = search.filter.ids.unwrap_or((JobId(0), JobId(u128::MAX)));
-        Rows::Stored((first, made.map_or(last, |made| made.min(last))))
+        Rows::Stored((first, made.map_or(last, |made| made.min(last))), choice.source)
     } else {
         Rows::Named(choice.source)
     };
