@@ -161,4 +161,84 @@ mod tests {
         limiter.end();
         assert_eq!(limiter.admit(Some(1), None, Time(2)), Admission::Go);
     }
+
+    #[test]
+    fn a_rate_is_refused_outside_its_bounds_and_taken_at_them() {
+        let rate = |count, per| Rate { count, per };
+        let second = Duration::from_secs(1);
+        for (count, per) in
+            [(1, second), (bounds::MAX_RATE, second), (1, Duration::from_millis(1)), (1, bounds::LONGEST_RATE_WINDOW)]
+        {
+            assert_eq!(rate(count, per).check("rate"), Ok(()), "{count} in {per:?}");
+        }
+        for (count, per) in [
+            (0, second),
+            (bounds::MAX_RATE + 1, second),
+            (1, Duration::from_micros(999)),
+            (1, bounds::LONGEST_RATE_WINDOW + Duration::from_millis(1)),
+        ] {
+            let refused = rate(count, per).check("key_rate").expect_err("out of bounds");
+            assert!(matches!(refused, Refusal::Invalid { field, .. } if field == "key_rate"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn when_to_ask_again_is_when_enough_starts_have_left_the_window() {
+        let mut limiter = Limiter::default();
+        for at in [100, 200, 300] {
+            limiter.start(Some(PER_SECOND), Time(at));
+        }
+        // Three are in the window and two may be: the first two must leave it.
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(400)), Admission::Until(Time(1_200)));
+        // A start leaves the window at the very moment it is one window old.
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(1_199)), Admission::Until(Time(1_200)));
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(1_200)), Admission::Go);
+    }
+
+    #[test]
+    fn up_to_a_thousand_each_start_counts_by_itself_and_above_that_by_slices() {
+        let exact = Rate { count: EXACT, per: Duration::from_secs(60) };
+        let sliced = Rate { count: EXACT + 1, per: Duration::from_secs(60) };
+        let (mut one, mut other) = (Limiter::default(), Limiter::default());
+        for at in [1_000, 1_001, 1_002] {
+            one.start(Some(exact), Time(at));
+            other.start(Some(sliced), Time(at));
+        }
+        assert_eq!(one.starts, [(Time(1_000), 1), (Time(1_001), 1), (Time(1_002), 1)]);
+        // 60,000 ms in 256 slices of 234 ms: 936 to 1,169 is the fifth, and counts until its last moment has passed.
+        assert_eq!(other.starts, [(Time(1_169), 3)]);
+        other.start(Some(sliced), Time(1_169));
+        other.start(Some(sliced), Time(1_170));
+        assert_eq!(other.starts, [(Time(1_169), 4), (Time(1_403), 1)]);
+        assert_eq!((one.running, other.running), (3, 5));
+        // A window shorter than its slices is cut into milliseconds.
+        let short = Rate { count: EXACT + 1, per: Duration::from_millis(100) };
+        let mut limiter = Limiter::default();
+        limiter.start(Some(short), Time(7));
+        assert_eq!(limiter.starts, [(Time(7), 1)]);
+    }
+
+    #[test]
+    fn a_limiter_without_a_rate_remembers_no_starts() {
+        let mut limiter = Limiter::default();
+        limiter.start(Some(PER_SECOND), Time(1));
+        limiter.start(None, Time(2));
+        assert!(limiter.starts.is_empty());
+        assert_eq!(limiter.running, 2);
+        assert_eq!(limiter.admit(None, Some(PER_SECOND), Time(3)), Admission::Go);
+    }
+
+    #[test]
+    fn a_limiter_is_idle_when_nothing_runs_and_no_start_is_in_the_window() {
+        let mut limiter = Limiter::default();
+        assert!(limiter.is_idle(None, Time(1)));
+        limiter.start(Some(PER_SECOND), Time(1));
+        assert!(!limiter.clone().is_idle(None, Time(5_000)), "it runs");
+        limiter.end();
+        assert!(!limiter.is_idle(Some(PER_SECOND), Time(1_000)), "its start still counts");
+        assert!(limiter.is_idle(Some(PER_SECOND), Time(1_001)));
+        limiter.start(Some(PER_SECOND), Time(2_000));
+        limiter.end();
+        assert!(limiter.is_idle(None, Time(2_000)), "without a rate no start counts");
+    }
 }

@@ -56,4 +56,41 @@ mod tests {
         check(BackoffKind::Exponential, 4, 40_000);
         check(BackoffKind::Exponential, 200, 600_000);
     }
+
+    fn exponential(base_ms: u64, cap_ms: u64) -> Backoff {
+        let (base, cap) = (Duration::from_millis(base_ms), Duration::from_millis(cap_ms));
+        Backoff { kind: BackoffKind::Exponential, base, cap }
+    }
+
+    #[test]
+    fn the_jitter_reaches_a_tenth_to_both_sides_and_no_further() {
+        let backoff =
+            Backoff { kind: BackoffKind::Fixed, base: Duration::from_secs(100), cap: Duration::from_secs(600) };
+        let delays: Vec<u64> = (0..5_000).map(|seed| delay(backoff, 1, seed).as_millis() as u64).collect();
+        assert_eq!((delays.iter().min(), delays.iter().max()), (Some(&90_000), Some(&110_000)));
+    }
+
+    #[test]
+    fn the_cap_bounds_the_jitter_too() {
+        let delays: Vec<u64> =
+            (0..500).map(|seed| delay(exponential(1_000, 4_000), 9, seed).as_millis() as u64).collect();
+        assert_eq!(delays.iter().max(), Some(&4_000));
+        assert!(delays.iter().min() >= Some(&3_600));
+    }
+
+    #[test]
+    fn the_first_failure_waits_once_the_base_and_so_does_none() {
+        for failures in [0, 1] {
+            let got = delay(exponential(1_000, 1_000_000), failures, 3).as_millis() as u64;
+            assert!((900..=1_100).contains(&got), "{got}");
+        }
+    }
+
+    #[test]
+    fn a_seed_is_spread_over_all_bits() {
+        // The values of the reference implementation of splitmix64 for the seeds 0, 1 and its own increment.
+        assert_eq!(mix(0), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(mix(0x9E37_79B9_7F4A_7C15), 0x6E78_9E6A_A1B9_65F4);
+        assert_eq!(mix(1), 0x910A_2DEC_8902_5CC1);
+    }
 }

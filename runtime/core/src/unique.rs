@@ -85,3 +85,52 @@ impl Job {
         self.unique.as_ref().map(|unique| unique.lock_key(&self.queue, self.scope.as_deref()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unique(key: &str, within: Within, period: Duration) -> Unique {
+        Unique { key: key.into(), within, until: Until::End, period }
+    }
+
+    #[test]
+    fn a_key_has_at_least_one_byte_and_at_most_its_bound() {
+        let check = |len: usize| unique(&"k".repeat(len), Within::Queue, DEFAULT_PERIOD).check(None);
+        assert!(check(1).is_ok() && check(bounds::UNIQUE_KEY_BYTES).is_ok());
+        assert!(check(0).is_err() && check(bounds::UNIQUE_KEY_BYTES + 1).is_err());
+    }
+
+    #[test]
+    fn a_period_is_more_than_nothing_and_at_most_the_longest() {
+        let check = |period| unique("k", Within::Queue, period).check(None);
+        assert!(check(Duration::from_millis(1)).is_ok() && check(bounds::LONGEST).is_ok());
+        assert!(check(Duration::ZERO).is_err() && check(bounds::LONGEST + Duration::from_millis(1)).is_err());
+    }
+
+    #[test]
+    fn a_key_within_a_scope_needs_one() {
+        let within_scope = unique("k", Within::Scope, DEFAULT_PERIOD);
+        assert!(within_scope.check(Some("user:1")).is_ok());
+        assert!(within_scope.check(None).is_err());
+        assert!(unique("k", Within::Queue, DEFAULT_PERIOD).check(Some("user:1")).is_ok());
+    }
+
+    #[test]
+    fn a_lock_is_named_by_where_its_key_must_be_the_only_one() {
+        let queue: QueueName = "mail".parse().expect("a name");
+        let of = |within, scope| unique("k", within, DEFAULT_PERIOD).lock_key(&queue, scope);
+        let by_queue = LockKey::Queue(queue.clone(), "k".into());
+        assert_eq!(of(Within::Queue, None), by_queue);
+        assert_eq!(of(Within::Queue, Some("user:1")), by_queue);
+        assert_eq!(of(Within::Scope, None), by_queue);
+        assert_eq!(of(Within::Scope, Some("user:1")), LockKey::Scope("user:1".into(), "k".into()));
+    }
+
+    #[test]
+    fn a_lock_holds_until_the_moment_it_expires() {
+        let lock = Lock { job: JobId::new(Time(1), 1), until: Until::Period, expires_at: Time(10) };
+        assert!(lock.holds(Time(9)));
+        assert!(!lock.holds(Time(10)));
+    }
+}
