@@ -26,15 +26,19 @@ import tempfile
 from pathlib import Path
 from typing import Iterator
 
+import reproducible
+
 SDK = Path(__file__).resolve().parent
 
 APP = """\
-import sys
+import collections.abc, random, sys, weakref
+import windlass._still
 import windlass._wasm
 {http}
 import {module}
 from windlass._wasm import Run
 windlass._wasm.ready(sys.modules["{module}"].__file__.rpartition("/")[0])
+windlass._still.finish("/0/{library}")
 """
 RUNTIME = """\
 import windlass._wasm
@@ -86,27 +90,49 @@ def main() -> None:
     send = "import windlass._wasi_http" if http else ""
     installed = packages(folder)
     with tempfile.TemporaryDirectory(prefix="windlass-python-") as work:
+        # Copies, so that whatever else lies in the folders is neither seen nor written to.
+        app, sdk, plugin = Path(work, "app"), Path(work, "sdk"), Path(work, "plugin")
+        app.mkdir()
+        shutil.copytree(SDK / "windlass", sdk / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
         if kind == "--runtime":
-            # Folders are known by their number: 0 is this one, 1 the SDK, the packages come after.
+            # Folders are known by their number: 0 is that of the app, 1 the SDK, the packages come after.
             before, after = ["/python", "/world"], ["/1", *(f"/{number + 2}" for number in range(len(installed)))]
-            app, paths = RUNTIME.format(http=send, before=before, after=after), [work, str(module_folder(work)), *installed]
-            what, world = "the runtime for `windlass dev`", "runtime"
-        else:
-            app, paths = APP.format(module=entry.stem, http=send), [work, str(entry.parent), str(folder), str(SDK), *installed]
-            what, world = entry.name, "handler"
-        Path(work, "windlass_app.py").write_text(app)
-        write(out, componentize(what, f"{world}-http" if http else world, paths))
+            (app / "windlass_app.py").write_text(RUNTIME.format(http=send, before=before, after=after))
+            world = "runtime-http" if http else "runtime"
+            return write(out, componentize("the runtime for `windlass dev`", world, work, [app, sdk, *installed]))
+        copy(folder, plugin, out)
+        library, world = reproducible.LIBRARY, "handler-http" if http else "handler"
+        (app / "windlass_app.py").write_text(APP.format(module=entry.stem, http=send, library=library))
+        source = reproducible.digest([app, plugin, sdk], world)
+        (app / library).write_bytes(reproducible.library(source))
+        found = plugin / entry.relative_to(folder).parent
+        made = componentize(entry.name, world, work, [app, found, plugin, sdk, *installed])
+        settled = reproducible.settle(made, source)
+        if settled is None:
+            print("warning: this version of componentize-py is not known; the same source may give another component each time", file=sys.stderr)
+        write(out, settled or made)
 
 
-def componentize(what: str, world: str, paths: list[str]) -> bytes:
+def copy(folder: Path, to: Path, out: Path) -> None:
+    def left_out(place: str, inner: list[str]) -> list[str]:
+        paths = {name: Path(place, name).resolve() for name in inner}
+        return [name for name, path in paths.items() if name.startswith(".") or name in LEFT_OUT or path in (SDK, out)]
+
+    shutil.copytree(folder, to, ignore=left_out, ignore_dangling_symlinks=True)
+
+
+def componentize(what: str, world: str, work: str, paths: list[Path]) -> bytes:
     tool = Path(sys.executable).parent / "componentize-py"
     if not tool.exists():
         fail("componentize-py is missing: it makes a component of Python.", f"Install it: {sys.executable} -m pip install -r {SDK / 'requirements.txt'}")
-    part = Path(paths[0]) / "out.wasm"
+    part, environment = Path(work) / "out.wasm", Path(work) / "environment"
+    # componentize-py would show the component the packages of its own environment.
+    (environment / "lib" / "site-packages").mkdir(parents=True)
     command = [str(tool), "-d", str(wit()), "-w", world, "componentize"]
-    for path in dict.fromkeys(paths):
+    for path in dict.fromkeys(map(str, paths)):
         command += ["-p", path]
-    made = subprocess.run([*command, "windlass_app", "-o", str(part)], capture_output=True, text=True)
+    variables = {**os.environ, "VIRTUAL_ENV": str(environment)}
+    made = subprocess.run([*command, "windlass_app", "-o", str(part)], capture_output=True, text=True, env=variables)
     if made.returncode != 0:
         fail(f"{what} does not become a component:", *told(made.stdout + made.stderr))
     return part.read_bytes()
@@ -122,7 +148,7 @@ def write(out: Path, data: bytes) -> None:
 
 def check(folder: Path, entry: Path) -> None:
     """Imports the plugin with this Python: what is wrong with it is said before it takes the place of what works."""
-    places = dict.fromkeys([str(entry.parent), str(folder), str(SDK), *packages(folder)])
+    places = dict.fromkeys(map(str, [entry.parent, folder, SDK, *packages(folder)]))
     command = [sys.executable, "-B", "-c", CHECK, *places, entry.stem]
     found = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if found.returncode != 0:
@@ -159,13 +185,6 @@ def walk(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def module_folder(work: str) -> Path:
-    """The SDK's package, and nothing of what lies beside it."""
-    place = Path(work) / "sdk"
-    shutil.copytree(SDK / "windlass", place / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
-    return place
-
-
 def wit() -> Path:
     """Beside the SDK in the repository, within it in a copy."""
     for found in (SDK / "wit", SDK.parent / "wit"):
@@ -175,7 +194,7 @@ def wit() -> Path:
     raise AssertionError
 
 
-def packages(folder: Path) -> list[str]:
+def packages(folder: Path) -> list[Path]:
     """Installs what the plugin's own requirements.txt names, once for each content."""
     wanted = folder / "requirements.txt"
     if not wanted.is_file() or not wanted.read_text().strip():
@@ -192,7 +211,7 @@ def packages(folder: Path) -> list[str]:
             part.rename(target)
         except OSError:
             pass  # somebody else was quicker
-    return [str(target)]
+    return [target]
 
 
 def told(output: str) -> list[str]:

@@ -10,6 +10,7 @@ import gc
 import linecache
 import re
 import sys
+import time
 import traceback
 from typing import Any, Callable, Optional
 
@@ -47,6 +48,8 @@ class Run(exports.Run):
         # The snapshot holds a state of the generator, and every instance would draw the same numbers.
         if "random" in sys.modules:
             sys.modules["random"].seed()
+        if "logging" in sys.modules:
+            sys.modules["logging"]._startTime = time.time_ns()  # type: ignore[attr-defined]
         saved = job.checkpoint and (job.checkpoint.schema, job.checkpoint.state)
         ours = Job(
             id=job.id,

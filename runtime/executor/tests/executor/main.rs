@@ -13,6 +13,7 @@ mod good;
 mod http;
 mod limits;
 mod origin;
+mod python;
 mod records;
 mod rejects;
 mod reuse;
