@@ -15,7 +15,7 @@ pub mod thread;
 
 pub use error::{Error, OpenError};
 pub use request::{
-    Assignment, BatchMade, By, Claim, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
+    Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
     QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
     WebhookChange,
 };

@@ -57,6 +57,25 @@ pub const READERS_LEAVE: Duration = Duration::from_secs(1);
 /// How long a read waits for a database that is being reopened.
 pub const READ_WAITS: Duration = Duration::from_secs(10);
 
+/// How often the store looks whether disk space can be given back.
+pub const RECLAIM_EVERY: Duration = Duration::from_secs(3);
+/// It waits while there are more commits in a second than this or they take more than this share of the time, but not longer than this.
+pub const RECLAIM_COMMITS: f64 = 100.0;
+pub const RECLAIM_BUSY: f64 = 0.25;
+pub const RECLAIM_LATEST: Duration = Duration::from_secs(300);
+/// Tables of one kind of record are merged from this size, where one in so many rows is a removal; and up to a size, beyond which it
+/// would take too long at a stretch.
+pub const RECLAIM_TABLES: u64 = 8 * 1024 * 1024;
+pub const RECLAIM_PART: u64 = 6;
+pub const RECLAIM_MOST: u64 = 16 * 1024 * 1024 * 1024;
+/// How much room the disk must have besides that for the new tables.
+pub const RECLAIM_ROOM: u64 = 64 * 1024 * 1024;
+/// The pause after a try that left something, and what it grows to.
+pub const RECLAIM_PAUSE: Duration = Duration::from_secs(5);
+pub const RECLAIM_PAUSE_MOST: Duration = Duration::from_secs(3600);
+/// How long to wait for a table to be written, or for other merges.
+pub const RECLAIM_WAIT: Duration = Duration::from_secs(60);
+
 /// A search that looks at no more jobs than this is answered on the spot.
 pub const QUICK_ROWS: u64 = 5_000;
 /// Searches at once: those that are soon over, and those that are not. The others wait.

@@ -133,6 +133,19 @@ pub struct LogRecord {
     pub lines: Vec<LogLine>,
 }
 
+/// What the database takes on disk, in bytes. Large bodies and components are files beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    pub tables: u64,
+    pub journals: u64,
+}
+
+impl DiskUse {
+    pub fn total(self) -> u64 {
+        self.tables + self.journals
+    }
+}
+
 /// Jobs that belong to an answer and could not be read, because a file of the store is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {

@@ -18,8 +18,8 @@ use windlass_core::{
 use crate::embedded::{Embedded, Tally};
 use crate::search::{Page, Search};
 use crate::{
-    Assignment, BatchMade, Claim, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    OpenError, QueueView, RoundRow, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
+    Assignment, BatchMade, Claim, DiskUse, Enqueued, Error, EventBounds, EventRecord, JobList, Linked, LogLine,
+    LogRecord, OpenError, QueueView, RoundRow, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
     WebhookChange,
 };
 
@@ -417,6 +417,13 @@ impl Store {
     pub fn commits(&self) -> &Tally {
         match self {
             Store::Embedded(embedded) => embedded.commits(),
+        }
+    }
+
+    /// What the database takes on disk; none while it is not open.
+    pub fn disk_use(&self) -> Option<DiskUse> {
+        match self {
+            Store::Embedded(embedded) => embedded.disk_use(),
         }
     }
 

@@ -13,6 +13,15 @@ pub fn leave_to_all_others() {
     }
 }
 
+/// Lowers the priority of the calling thread, for work that is not urgent and holds locks that others wait for: with
+/// `leave_to_all_others` they might wait long for it.
+pub fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, 10) {
+        tracing::debug!(%error, "the priority of a thread cannot be lowered");
+    }
+}
+
 /// No crate that we have offers this call.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]

@@ -27,6 +27,11 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     page.sample("windlass_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     queues(&mut page, &api.store.queues().await?);
     commits(&mut page, api.store.commits());
+    if let Some(disk) = api.store.disk_use() {
+        page.family("windlass_store_bytes", "gauge", "What the database takes on disk.");
+        page.sample("windlass_store_bytes", &[("part", "tables")], disk.tables as f64);
+        page.sample("windlass_store_bytes", &[("part", "journals")], disk.journals as f64);
+    }
     let name = "windlass_compile_seconds";
     page.family(name, "histogram", "How long components took to compile, or to be taken from the cache.");
     page.histogram(name, &[], &bounds(), &COMPILES.counts(), COMPILES.seconds());

@@ -1,6 +1,7 @@
 //! The real disk: fjall, with its memory fixed on the day a keyspace is made.
 
 use std::ops::Bound;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +11,15 @@ use rustix::process::{Resource, getrlimit};
 
 use super::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
 use super::{damage, folder};
-use crate::{Durability, limits};
+use crate::{DiskUse, Durability, limits};
 
 const MIB: u64 = 1024 * 1024;
 /// Memory for blocks that were read.
 const CACHE: u64 = 64 * MIB;
 /// The journal is cut down when it passes this: it bounds how long a reopen takes.
 const JOURNAL: u64 = 128 * MIB;
+/// The size that fjall gives a new journal.
+const JOURNAL_FULL: u64 = 64 * MIB;
 const WORKERS: usize = 2;
 
 #[derive(Clone)]
@@ -25,6 +28,8 @@ pub struct FjallDisk {
     /// In the order of `Space::ALL`.
     spaces: Arc<[Keyspace]>,
     persist: PersistMode,
+    /// Where the database lies.
+    dir: Arc<Path>,
 }
 
 impl FjallDisk {
@@ -41,16 +46,16 @@ impl FjallDisk {
             if !Space::ALL.into_iter().all(|space| db.keyspace_exists(space.name())) {
                 return Err(fjall::Error::Unrecoverable);
             }
-            FjallDisk::of(db, durability)
+            FjallDisk::of(db, dir, durability)
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
 
     fn open_unguarded(dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
-        FjallDisk::of(Database::open(config(dir))?, durability)
+        FjallDisk::of(Database::open(config(dir))?, dir, durability)
     }
 
-    fn of(db: Database, durability: Durability) -> Result<FjallDisk, fjall::Error> {
+    fn of(db: Database, dir: &Path, durability: Durability) -> Result<FjallDisk, fjall::Error> {
         let mut spaces = Vec::with_capacity(Space::ALL.len());
         for space in Space::ALL {
             spaces.push(db.keyspace(space.name(), || options(space))?);
@@ -59,7 +64,7 @@ impl FjallDisk {
             Durability::Fsync => PersistMode::SyncData,
             Durability::Os => PersistMode::Buffer,
         };
-        Ok(FjallDisk { db, spaces: spaces.into(), persist })
+        Ok(FjallDisk { db, spaces: spaces.into(), persist, dir: dir.into() })
     }
 
     /// Whether it takes writes. After one that failed, also in the background, fjall takes none until it is reopened.
@@ -78,8 +83,37 @@ impl FjallDisk {
         View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces) }
     }
 
-    fn space(&self, space: Space) -> &Keyspace {
+    pub(super) fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Rises with every write.
+    pub(super) fn seqno(&self) -> u64 {
+        self.db.seqno()
+    }
+
+    /// Whether there are journals besides the one that is written to, or that one has the size at which fjall begins another with
+    /// the next table it writes.
+    pub(super) fn has_spare_journal(&self) -> bool {
+        self.db.journal_count() > 1 || self.db.journal_disk_space().is_ok_and(|bytes| bytes > JOURNAL_FULL)
+    }
+
+    /// How many merges of tables run.
+    pub(super) fn merges(&self) -> usize {
+        self.db.active_compactions()
+    }
+
+    /// What the database takes on disk now.
+    pub fn disk_use(&self) -> DiskUse {
+        let files = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let journals = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "jnl"));
+        // A journal is made with the size that it may come to: only its blocks are taken.
+        let journals = journals.filter_map(|file| file.metadata().ok()).map(|found| found.blocks() * 512).sum();
+        DiskUse { tables: self.spaces.iter().map(Keyspace::disk_space).sum(), journals }
     }
 }
 

@@ -30,6 +30,7 @@ mod read;
 mod read_flow;
 #[doc(hidden)]
 pub mod ready;
+mod reclaim;
 pub mod record;
 mod records;
 pub mod recover;
@@ -65,7 +66,7 @@ pub use self::fjall_disk::FjallDisk;
 use self::message::{Answer, Request, SettingsChange};
 use self::shared::Shared;
 use crate::{
-    Assignment, BatchMade, Claim, Clock, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
+    Assignment, BatchMade, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
     SecretChange, WebhookChange, limits,
 };
 
@@ -111,6 +112,10 @@ impl Embedded {
     /// What has been committed so far, and how quickly.
     pub fn commits(&self) -> &Tally {
         &self.inner.pulse.commits
+    }
+
+    pub fn disk_use(&self) -> Option<DiskUse> {
+        self.inner.shared.now().ok().map(|disk| disk.disk_use())
     }
 
     /// Returns claims nobody waits for any more. Unlike other wishes this one cannot be refused: the job would stay active.

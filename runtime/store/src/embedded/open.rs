@@ -1,4 +1,4 @@
-//! Opening a data folder, and starting what works on it: the engine's thread, the keeper, the driver of bulk operations.
+//! Opening a data folder, and starting what works on it: the engine's thread, the keeper, the reclaimer, the driver of bulk operations.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::AtomicU64;
@@ -13,6 +13,7 @@ use super::engine::Engine;
 use super::fjall_disk::FjallDisk;
 use super::folder::Folder;
 use super::keeper::Keeper;
+use super::reclaim::Reclaimer;
 use super::recover::Alive;
 use super::shared::Shared;
 use super::witness::Witness;
@@ -69,6 +70,13 @@ impl Embedded {
             alive: Arc::downgrade(&life),
         };
         spawn("windlass-keeper", move || keeper.run()).map_err(refused)?;
+        let reclaimer = Reclaimer {
+            pulse: pulse.clone(),
+            folder: folder.clone(),
+            shared: shared.clone(),
+            alive: Arc::downgrade(&life),
+        };
+        spawn("windlass-reclaim", move || reclaimer.run()).map_err(refused)?;
         let worker = Worker {
             options,
             clock: clock.clone(),

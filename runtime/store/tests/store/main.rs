@@ -8,6 +8,7 @@ mod disk_full;
 mod folder;
 mod formats;
 mod pack;
+mod reclaim;
 mod rng;
 mod simulator;
 mod vanish;

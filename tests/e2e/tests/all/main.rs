@@ -25,6 +25,7 @@ mod operating;
 mod patience;
 mod plugins;
 mod raw;
+mod reclaim;
 mod rounds;
 mod run;
 mod running;
