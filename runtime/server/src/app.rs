@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 use windlass_executor::{self as executor, CacheConfig, Executor};
-use windlass_store::{OpenError, Options, Store};
+use windlass_store::{OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
@@ -70,7 +70,8 @@ impl App {
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
-        let store = Store::open_without(options, time, config.accept_missing_commits)?;
+        let opening = Opening { lost: config.accept_missing_commits, paused: config.paused };
+        let store = Store::open_with(options, time, opening)?;
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor::Config {
             max_component_bytes: limits::COMPONENT,
@@ -100,6 +101,11 @@ impl App {
             listen: config.listen.clone(),
             allowed_hosts: config.allowed_host.clone(),
         })
+    }
+
+    /// Whether nothing starts until somebody resumes.
+    pub fn is_paused(&self) -> bool {
+        self.store.paused().is_some()
     }
 
     /// Serves until `shutdown` is requested, and returns when everything has stopped.

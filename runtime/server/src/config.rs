@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::http::AllowedHost;
@@ -29,6 +30,7 @@ pub struct Config {
     pub insecure: bool,
     pub max_fetches: usize,
     pub webhooks_private: bool,
+    pub paused: bool,
     pub accept_missing_commits: u64,
 }
 
@@ -93,6 +95,10 @@ pub struct Layer {
     #[arg(long)]
     pub insecure: bool,
 
+    /// Start nothing until `windlass resume`: no jobs, timers, schedules, retention or webhooks; for a restored copy
+    #[arg(long, env = "WINDLASS_PAUSED", value_parser = BoolishValueParser::new())]
+    pub paused: bool,
+
     /// Open a damaged store that lacks exactly N acknowledged commits, and lose them for good; read docs/operating.md first
     #[arg(long, value_name = "N")]
     #[serde(skip)]
@@ -152,6 +158,7 @@ impl Config {
             insecure: flags.insecure || file.insecure,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
+            paused: flags.paused || file.paused,
             // Never from a file: it is said once, for the damage that was looked at.
             accept_missing_commits: flags.accept_missing_commits.unwrap_or(0),
         };

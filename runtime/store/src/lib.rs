@@ -19,4 +19,4 @@ pub use request::{
     QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
     WebhookChange,
 };
-pub use store::{Clock, Durability, Options, Store};
+pub use store::{Clock, Durability, Opening, Options, Store};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::flow::{Batch, Chain, Family, NewBatch};
 use windlass_core::grant::Grant;
 use windlass_core::schedule::Schedule;
@@ -44,6 +44,15 @@ pub struct Options {
     pub durability: Durability,
 }
 
+/// What an operator says about one start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// How many acknowledged commits are known to be missing, and given up.
+    pub lost: u64,
+    /// Nothing starts, and nothing happens by itself, until `resume`: also after further starts.
+    pub paused: bool,
+}
+
 /// The memory of one Windlass. Cheap to clone.
 #[derive(Clone)]
 pub enum Store {
@@ -53,12 +62,12 @@ pub enum Store {
 impl Store {
     /// Opens or makes the data folder, recovers what is in it, and starts the engine.
     pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
-        Store::open_without(options, clock, 0)
+        Store::open_with(options, clock, Opening::default())
     }
 
-    /// The same, for a folder that lacks exactly so many acknowledged commits, when the operator has given them up.
-    pub fn open_without(options: Options, clock: Arc<dyn Clock>, lost: u64) -> Result<Store, OpenError> {
-        Embedded::open(options, clock, lost).map(Store::Embedded)
+    /// The same, with what the operator says about this one start.
+    pub fn open_with(options: Options, clock: Arc<dyn Clock>, opening: Opening) -> Result<Store, OpenError> {
+        Embedded::open(options, clock, opening).map(Store::Embedded)
     }
 
     /// Stops the engine after what it has been given, and waits for it.
@@ -80,6 +89,32 @@ impl Store {
     pub fn frozen(&self) -> Result<Store, Error> {
         match self {
             Store::Embedded(embedded) => Ok(Store::Embedded(embedded.frozen())),
+        }
+    }
+
+    /// Since when everything is paused: no claim gets a job, no timer fires, and nothing is removed by its age. None when nothing is.
+    pub fn paused(&self) -> Option<Time> {
+        *self.watch_paused().borrow()
+    }
+
+    /// The same, to be waited for.
+    pub fn watch_paused(&self) -> watch::Receiver<Option<Time>> {
+        match self {
+            Store::Embedded(embedded) => embedded.watch_paused(),
+        }
+    }
+
+    /// Pauses everything, until `resume`. What runs goes on to its end.
+    pub async fn pause(&self) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.set_paused(true).await,
+        }
+    }
+
+    /// Ends a pause. External attempts have a whole lease from now.
+    pub async fn resume(&self) -> Result<(), Error> {
+        match self {
+            Store::Embedded(embedded) => embedded.set_paused(false).await,
         }
     }
 

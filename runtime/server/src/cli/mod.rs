@@ -20,6 +20,7 @@ mod interrupt;
 mod job;
 mod job_flags;
 mod job_record;
+mod pause;
 mod plugin;
 mod queue;
 mod run;
@@ -64,6 +65,8 @@ enum Command {
     Worker(status::Worker),
     Webhook(webhook::Webhook),
     Status(status::Status),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
     Top(top::Top),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
@@ -100,6 +103,8 @@ impl Cli {
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),
             Command::Status(status) => done(status.run()),
+            Command::Pause(pause) => done(pause.run()),
+            Command::Resume(resume) => done(resume.run()),
             Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => done(bench.run()),

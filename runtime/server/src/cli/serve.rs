@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Layer;
-use crate::http::AllowedHost;
+use crate::http::{AllowedHost, PAUSED};
 use crate::shutdown::{Shutdown, signalled};
 use crate::{App, Config};
 
@@ -63,6 +63,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     }
     let app = App::start(&config).await?;
     info!("windlass {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
+    if app.is_paused() {
+        warn!("{PAUSED}");
+    }
     if open {
         warn!("{address} can be reached from other machines, and the API asks nobody who they are");
     }

@@ -7,6 +7,7 @@ use super::client::{Remote, part};
 use super::job::told;
 use super::plugin;
 use super::show::{self, Column};
+use crate::http::PAUSED;
 
 /// Show the server at a glance
 #[derive(Debug, Args)]
@@ -28,6 +29,8 @@ impl Status {
             waiting.map(|plugin| json!({"plugin": plugin["name"], "problem": plugin["problem"]})).collect();
         let mut status = json!({
             "server_version": info["server_version"],
+            "paused": info["paused"],
+            "paused_since": info["paused_since"],
             "queues": count(remote.get("/queues")?),
             "plugins": plugins.len(),
             "plugins_not_ready": not_ready,
@@ -41,12 +44,16 @@ impl Status {
         let totals = &status["jobs"]["totals"];
         let so_far = ["enqueued", "completed", "dead", "cancelled"].map(|name| format!("{} {name}", totals[name]));
         let success = status["jobs"]["success_rate"].as_f64().map(|share| format!("{:.1} %", share * 100.0));
+        if status["paused"] == true {
+            show::print(PAUSED)?;
+        }
         status["so_far"] = json!(so_far);
         status["success"] = json!(success);
         show::fields(
             &status,
             &[
                 ("version", "server_version"),
+                ("paused since", "paused_since"),
                 ("queues", "queues"),
                 ("plugins", "plugins"),
                 ("schedules", "schedules"),

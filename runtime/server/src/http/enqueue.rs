@@ -20,6 +20,7 @@ use super::batches::{BatchBody, new_batch};
 use super::chains::ChainBody;
 use super::error::{Error, Result};
 use super::job_view::{self, WholeJob};
+use super::pause;
 use super::read::Body;
 use super::served;
 use super::warnings;
@@ -216,6 +217,7 @@ pub(super) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let queue = existing.as_ref().map(|job| job.queue.clone()).or(queue);
     let served_by = queue.as_ref().and_then(|queue| served::served_by(api, queue));
     let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
+    pause::warn(api);
     let warnings = warnings::take().into_iter().chain(unserved.map(served::warning)).collect();
     let job = match existing {
         Some(job) => JobOrWhole::Whole(Box::new(job_view::whole(&api.store, job).await?)),
@@ -313,6 +315,7 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once
     };
     let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
     let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
+    pause::warn(api);
     let mut warnings = warnings::take();
     warnings.extend(served::warnings(&served_by));
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())

@@ -16,6 +16,7 @@ use windlass_store::{Assignment, By, Claim, Clock};
 use super::Api;
 use super::children::{self, ChildCounts};
 use super::error::{Error, Result};
+use super::pause;
 use super::read::Body;
 use super::wire::{NameText, Shown, Span};
 use crate::limits;
@@ -71,7 +72,10 @@ struct FetchedMany {
     request_body = Fetch,
     responses(
         (status = 200, body = Fetched),
-        (status = 204, description = "No job came in time."),
+        (
+            status = 204,
+            description = "No job came in time. While the whole server is paused the header `Windlass-Warning` says so."
+        ),
         (status = 422, description = "A plugin serves the queue.")
     )
 )]
@@ -124,6 +128,9 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
         claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
     };
     place.end(api.clock.now());
+    if claimed.is_empty() {
+        pause::warn(api);
+    }
     let mut unsent = Unsent { api: api.clone(), claimed: Vec::with_capacity(claimed.len()) };
     unsent.claimed.extend(claimed.iter().map(|assignment| (assignment.job.id, assignment.token)));
     let mut fetched = Vec::with_capacity(claimed.len());

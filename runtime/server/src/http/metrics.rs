@@ -25,6 +25,8 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     let mut page = Page::default();
     page.family("windlass_build_info", "gauge", "The version that runs.");
     page.sample("windlass_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.family("windlass_paused", "gauge", "1 while the whole server is paused.");
+    page.sample("windlass_paused", &[], if api.store.paused().is_some() { 1.0 } else { 0.0 });
     queues(&mut page, &api.store.queues().await?);
     commits(&mut page, api.store.commits());
     if let Some(disk) = api.store.disk_use() {

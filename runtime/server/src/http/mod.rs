@@ -35,6 +35,7 @@ mod jobs;
 mod metrics;
 mod openapi;
 mod patient;
+mod pause;
 mod plugins;
 mod policy;
 mod queue_settings;
@@ -71,6 +72,7 @@ use error::Error;
 pub use events::{Hub, event_json};
 pub use host::{AllowedHost, Hosts};
 use openapi::Routes;
+pub use pause::PAUSED;
 pub use search::{OrderWord, SortWord};
 pub use serve::{Bounds, serve};
 pub use workers::Workers;
@@ -135,6 +137,8 @@ fn v1() -> Routes {
     Routes::under("/api/v1")
         .with(routes!(system::info))
         .with(routes!(system::cluster))
+        .with(routes!(pause::pause))
+        .with(routes!(pause::resume))
         .with(routes!(plugins::list))
         .with(routes!(plugins::show, plugins::upload, plugins::remove))
         .with(routes!(plugins::activate))

@@ -151,6 +151,7 @@ async fn insist(
     let mut pause = limits::DELIVERY_RETRY;
     let mut tries = 0;
     loop {
+        resumed(store).await;
         let headers = [
             ("content-type", "application/json".to_owned()),
             ("user-agent", concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned()),
@@ -174,6 +175,12 @@ async fn insist(
         sleep(pause).await;
         pause = (pause * 2).min(limits::DELIVERY_RETRY_MOST).max(Duration::from_millis(1));
     }
+}
+
+/// Waits while the whole server is paused: nobody hears of a copy that has not been let go.
+async fn resumed(store: &Store) {
+    // An error is the end of the store, and of this task soon.
+    let _ = store.watch_paused().wait_for(Option::is_none).await;
 }
 
 /// `sha256=` and the HMAC of the body under the secret, in hexadecimal.

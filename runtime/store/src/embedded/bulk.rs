@@ -211,17 +211,23 @@ impl Driver {
         self.store.upgrade().map(|inner| Embedded { inner, moment: None }).ok_or(Error::Closed)
     }
 
-    /// The oldest operation that is not over. A store that cannot be read now is asked again.
+    /// The oldest operation that is not over and need not wait. A store that cannot be read now is asked again.
     fn next(&self) -> Option<Bulk> {
         loop {
             let disk = self.store().ok()?.inner.shared.now();
             let rows = disk.and_then(|disk| Ok(super::read::rows::<Bulk>(&disk.view(), Space::Bulks)?));
             match rows {
-                Ok(bulks) => return bulks.into_iter().find(|bulk| !bulk.status.is_over()),
+                Ok(bulks) => return bulks.into_iter().find(|bulk| !bulk.status.is_over() && !self.waits(bulk)),
                 Err(Error::Closed) => return None,
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
+    }
+
+    /// Everything is paused, and was not yet when the operation began. What somebody asks for in a pause is done.
+    fn waits(&self, bulk: &Bulk) -> bool {
+        let paused = self.store().ok().and_then(|store| *store.inner.paused.borrow());
+        paused.is_some_and(|since| bulk.created_at < since)
     }
 
     fn carry_out(&self, mut bulk: Bulk) -> Result<(), Error> {
@@ -233,7 +239,7 @@ impl Driver {
                 return Ok(());
             }
         };
-        while !bulk.status.is_over() {
+        while !bulk.status.is_over() && !self.waits(&bulk) {
             let from = usize::try_from(bulk.processed).unwrap_or(usize::MAX).saturating_mul(16).min(list.len());
             let until = (from + limits::BULK_STEP * 16).min(list.len());
             let ids = || list[from..until].chunks_exact(16).filter_map(|id| id.try_into().ok()).map(JobId::from_bytes);

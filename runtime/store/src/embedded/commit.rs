@@ -133,6 +133,7 @@ impl<D: Disk> Engine<D> {
 
     /// Lets everybody know. Only ever called with nothing undecided or uncommitted that they would hear of.
     pub(super) fn release(&mut self) {
+        self.paused_hub.send_if_modified(|told| std::mem::replace(told, self.paused) != self.paused);
         self.show_soft_events();
         for event in std::mem::take(&mut self.to_show) {
             // Nobody listening is no reason to stop.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
@@ -156,7 +156,10 @@ pub struct Engine<D> {
     pub(super) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
     pub(super) log_hub: broadcast::Sender<std::sync::Arc<LogRecord>>,
     pub(super) orders: mpsc::UnboundedSender<Effect>,
-    /// When this engine began: silence of workers counts from here.
+    /// Since when everything is paused, and where that is told once it is committed.
+    pub(super) paused: Option<Time>,
+    pub(super) paused_hub: watch::Sender<Option<Time>>,
+    /// When this engine began, or was resumed: silence of workers counts from here.
     pub(super) started_at: Time,
     pub now: Time,
 }
@@ -200,11 +203,11 @@ impl<D: Disk> Engine<D> {
         if busy || given_back || !self.awake.is_empty() {
             return Ok(Some(self.now));
         }
-        let timer = self.timers.next(&self.disk)?;
+        let timer = if self.paused.is_some() { None } else { self.timers.next(&self.disk)? };
         let parked = self.parked.first().map(|(at, ..)| *at);
         let closed = self.queues.values().filter_map(|queue| queue.closed_until).min();
         let soft = self.soft_since.map(|since| since + limits::SOFT_DELAY);
-        let sweep = self.sweeps.next();
+        let sweep = self.sweeps.next().filter(|_| self.paused.is_none());
         let waiting = self.waiting.next_deadline();
         Ok([timer, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
     }

@@ -70,6 +70,14 @@ impl<D: Disk> Engine<D> {
                 let value = self.change_webhook(change);
                 self.outbox.push(Outgoing::Done(answer, value));
             }
+            Request::Pause { paused, answer } => {
+                if paused {
+                    self.pause()
+                } else {
+                    self.resume()
+                }
+                self.outbox.push(Outgoing::Done(answer, Ok(())));
+            }
             // The engine's thread has done it.
             Request::Check => {}
             Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),

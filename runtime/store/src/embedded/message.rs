@@ -91,6 +91,11 @@ pub enum Request {
         change: WebhookChange,
         answer: Answer<()>,
     },
+    /// Pause everything, or resume it.
+    Pause {
+        paused: bool,
+        answer: Answer<()>,
+    },
     /// Look whether the folder is still there and the database takes writes.
     Check,
     /// Commit what there is, then stop.
@@ -147,9 +152,10 @@ impl Request {
             Request::Configure { answer, .. } => drop(answer.send(Err(error))),
             Request::Clear { answer, .. } | Request::RemoveQueue { answer, .. } => drop(answer.send(Err(error))),
             Request::Plugin { answer, .. } => drop(answer.send(Err(error))),
-            Request::Secret { answer, .. } | Request::Schedule { answer, .. } | Request::Webhook { answer, .. } => {
-                drop(answer.send(Err(error)))
-            }
+            Request::Secret { answer, .. }
+            | Request::Schedule { answer, .. }
+            | Request::Webhook { answer, .. }
+            | Request::Pause { answer, .. } => drop(answer.send(Err(error))),
             Request::Bulk { answer, .. } => drop(answer.send(Err(error))),
             Request::Close { answer } => drop(answer.send(())),
             Request::Forget { .. } | Request::GiveBack { .. } | Request::Log { .. } | Request::Check => {}

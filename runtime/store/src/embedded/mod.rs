@@ -24,6 +24,8 @@ mod keeper;
 pub mod keys;
 pub mod message;
 mod open;
+#[doc(hidden)]
+pub mod pause;
 mod plugins;
 mod private;
 mod read;
@@ -54,10 +56,10 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tokio::sync::{OnceCell, broadcast, mpsc, oneshot};
+use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
-    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings,
+    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time,
 };
 
 pub use self::acknowledged::Tally;
@@ -84,6 +86,8 @@ struct Inner {
     hub: broadcast::Sender<Arc<EventRecord>>,
     log_hub: broadcast::Sender<Arc<LogRecord>>,
     orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
+    /// Since when everything is paused.
+    paused: watch::Sender<Option<Time>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pulse: Arc<acknowledged::Pulse>,
@@ -234,6 +238,22 @@ impl Embedded {
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
         self.call(|answer| Request::Schedule { change, answer }).await
+    }
+
+    /// Pauses everything, or resumes it.
+    pub async fn set_paused(&self, paused: bool) -> Result<(), Error> {
+        self.call(|answer| Request::Pause { paused, answer }).await?;
+        tracing::info!(
+            "{}",
+            if paused { "paused: nothing starts until it is resumed" } else { "resumed: jobs start again" }
+        );
+        // Bulk operations that have waited go on. Nobody listens only when the store is closing.
+        let _ = self.inner.bell.send(());
+        Ok(())
+    }
+
+    pub fn watch_paused(&self) -> watch::Receiver<Option<Time>> {
+        self.inner.paused.subscribe()
     }
 
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {

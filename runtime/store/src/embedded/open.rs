@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 
 use super::acknowledged::{Acknowledged, Pulse};
 use super::blobs::Blobs;
@@ -19,11 +19,10 @@ use super::shared::Shared;
 use super::witness::Witness;
 use super::worker::Worker;
 use super::{Embedded, Inner, bulk, check, private, store_dir};
-use crate::{Clock, OpenError, Options, limits};
+use crate::{Clock, OpenError, Opening, Options, limits};
 
 impl Embedded {
-    /// `lost` is how many acknowledged commits are known to be missing, and given up.
-    pub fn open(options: Options, clock: Arc<dyn Clock>, lost: u64) -> Result<Embedded, OpenError> {
+    pub fn open(options: Options, clock: Arc<dyn Clock>, opening: Opening) -> Result<Embedded, OpenError> {
         let dir = options.dir.clone();
         let refused = |error: std::io::Error| check::refused(&dir, &error);
         private::prepare(&dir)?;
@@ -35,7 +34,7 @@ impl Embedded {
         check::check_there(&dir, acknowledged)?;
         let disk =
             FjallDisk::open(&store_dir(&dir), options.durability).map_err(|error| check::not_opened(&dir, &error))?;
-        check::check_complete(&dir, &disk, acknowledged, lost)?;
+        check::check_complete(&dir, &disk, acknowledged, opening.lost)?;
         check::list_parts(&dir).map_err(refused)?;
         let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(refused)?);
         let folder = Arc::new(Folder::of(&dir).map_err(refused)?);
@@ -48,8 +47,16 @@ impl Embedded {
         let pulse = Arc::new(Pulse::default());
         let witness = Arc::new(witness);
         let shared = Arc::new(Shared::new(disk.clone()));
-        let alive =
-            Alive { hub: hub.clone(), log_hub: log_hub.clone(), orders, local: Default::default(), new_process: true };
+        let paused = watch::Sender::new(None);
+        let alive = Alive {
+            hub: hub.clone(),
+            log_hub: log_hub.clone(),
+            orders,
+            paused: paused.clone(),
+            pause: opening.paused,
+            local: Default::default(),
+            new_process: true,
+        };
         let seed = RandomState::new().build_hasher().finish();
         let acknowledged =
             Acknowledged { disk: disk.clone(), folder: folder.clone(), witness: witness.clone(), pulse: pulse.clone() };
@@ -103,6 +110,7 @@ impl Embedded {
             hub,
             log_hub,
             orders: Mutex::new(Some(orders_receiver)),
+            paused,
             tickets: AtomicU64::new(0),
             clock,
             pulse,

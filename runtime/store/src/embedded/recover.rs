@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::grant::Grant;
 use windlass_core::limits::Limiter;
 use windlass_core::schedule::Schedule;
@@ -18,7 +18,7 @@ use super::rounds::Rounds;
 use super::sweep::Sweeps;
 use super::timers::Timers;
 use super::waiting::Waiting;
-use super::{keys, record};
+use super::{keys, pause, record};
 use crate::limits::Tuning;
 use crate::{EventRecord, LogRecord};
 
@@ -27,6 +27,10 @@ pub struct Alive {
     pub hub: broadcast::Sender<Arc<EventRecord>>,
     pub log_hub: broadcast::Sender<Arc<LogRecord>>,
     pub orders: mpsc::UnboundedSender<Effect>,
+    /// Where it is told since when everything is paused.
+    pub paused: watch::Sender<Option<Time>>,
+    /// Whether this start pauses everything.
+    pub pause: bool,
     /// Attempts this process is running. Empty when the process is new.
     pub local: HashSet<(JobId, Token)>,
     /// Whether the process that wrote the disk has died: then what it ran has died with it.
@@ -67,6 +71,7 @@ impl<D: Disk> Engine<D> {
         let webhooks: BTreeMap<String, Webhook> =
             read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
         let rounds = Rounds::read(&disk, &queues)?;
+        let paused = pause::read(&disk)?;
         let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
         let mut engine = Engine {
             queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
@@ -119,9 +124,14 @@ impl<D: Disk> Engine<D> {
             hub: alive.hub,
             log_hub: alive.log_hub,
             orders: alive.orders,
+            paused,
+            paused_hub: alive.paused,
             started_at: now,
             now,
         };
+        if alive.pause {
+            engine.pause();
+        }
         engine.route();
         engine.settle_local(&alive.local, alive.new_process)?;
         for queue in engine.queues.values() {

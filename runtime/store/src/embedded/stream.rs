@@ -27,7 +27,7 @@ impl<D: Disk> Engine<D> {
         }
         while let Some((last, count, at)) = self.event_chunks.front().copied() {
             let too_many = self.events_stored - u64::from(count) >= self.tuning.events;
-            let too_old = self.now.since(at) > limits::EVENT_AGE;
+            let too_old = self.now.since(at) > limits::EVENT_AGE && self.paused.is_none();
             if !too_many && !too_old {
                 break;
             }

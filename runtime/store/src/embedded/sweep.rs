@@ -70,14 +70,22 @@ impl<D: Disk> Engine<D> {
             return Ok(());
         }
         self.step_clear()?;
+        if self.paused.is_none() {
+            self.prune_all()?;
+        }
+        // After the look for ended jobs: those that end here are not on disk yet.
+        self.step_flows()
+    }
+
+    /// One step of every retention that is due.
+    fn prune_all(&mut self) -> Result<(), DiskError> {
         let due: Vec<(u32, State)> =
             self.sweeps.due.iter().filter(|(_, at)| **at <= self.now).map(|(what, _)| *what).collect();
         for (queue, state) in due {
             self.sweeps.due.remove(&(queue, state));
             self.prune(queue, state)?;
         }
-        // After the look for ended jobs: those that end here are not on disk yet.
-        self.step_flows()
+        Ok(())
     }
 
     /// Removes ended jobs of one state that are too old or too many, oldest first.

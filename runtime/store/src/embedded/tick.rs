@@ -10,7 +10,9 @@ use super::record;
 
 impl<D: Disk> Engine<D> {
     pub(super) fn tick(&mut self) -> Result<(), DiskError> {
-        self.fire_timers()?;
+        if self.paused.is_none() {
+            self.fire_timers()?;
+        }
         self.open_limits();
         Ok(())
     }

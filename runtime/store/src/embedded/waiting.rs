@@ -163,6 +163,9 @@ impl<D: Disk> Engine<D> {
     /// Takes up to as many jobs as the claim wants.
     fn take(&mut self, claim: &Claim) -> Result<Vec<Assignment>, DiskError> {
         let mut got = Vec::new();
+        if self.paused.is_some() {
+            return Ok(got);
+        }
         while got.len() < claim.count.max(1) {
             match self.take_one(claim)? {
                 Some((job, token)) => got.push(Assignment { job, token }),

@@ -53,6 +53,7 @@ impl Worker {
     /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
         let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
+        let paused = engine.paused_hub.clone();
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -65,6 +66,8 @@ impl Worker {
                         hub: hub.clone(),
                         log_hub: log_hub.clone(),
                         orders: orders.clone(),
+                        paused: paused.clone(),
+                        pause: false,
                         local: local.clone(),
                         new_process: false,
                     };

@@ -20,13 +20,15 @@ enum How {
     InForm,
 }
 
-const DOCUMENTS: [(&str, How); 15] = [
+const DOCUMENTS: [(&str, How); 16] = [
     ("README.md", How::OnAServer),
     ("CONTRIBUTING.md", How::InForm),
     ("docs/http-api.md", How::OnAServer),
     ("docs/flows.md", How::OnAServer),
     ("docs/plugins.md", How::OnAServer),
     ("docs/sandbox.md", How::InAFolder),
+    // A server of one's own is started by hand.
+    ("docs/operating.md", How::InForm),
     ("docs/performance.md", How::InForm),
     ("docs/plugin-guide.md", How::Building),
     ("examples/README.md", How::InForm),

@@ -23,6 +23,7 @@ mod languages;
 mod live;
 mod operating;
 mod patience;
+mod paused;
 mod plugins;
 mod raw;
 mod reclaim;

@@ -183,6 +183,8 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /ack/batch", Not(WORKER)),
     ("post /fail/{id}", Not(WORKER)),
     ("get /info", By("status", &[])),
+    ("post /pause", By("pause", &[])),
+    ("post /resume", By("resume", &[])),
     ("get /cluster/status", Not(MACHINE)),
     ("get /", Not("a page for browsers")),
     ("get /healthz", Not(MACHINE)),

@@ -8,6 +8,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
 use serde_json::Value;
 
 use super::view::{SORTS, View};
+use crate::http::PAUSED;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 const SOFT: Style = Style::new().fg(Color::DarkGray);
@@ -41,12 +42,14 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
 fn summary(view: &View) -> Line<'static> {
     let stats = &view.now.stats;
     let rate: f64 = view.now.queues.iter().filter_map(|queue| queue["completed_per_second"].as_f64()).sum();
+    let paused = if view.now.paused { format!("  {PAUSED}") } else { String::new() };
     let success = match stats["success_rate"].as_f64() {
         Some(share) => format!("  success {:.1} %", share * 100.0),
         None => String::new(),
     };
     Line::from(vec![
         Span::styled(format!("windlass {}", view.now.version), HEAD),
+        Span::styled(paused, Style::new().fg(Color::Yellow)),
         Span::raw(format!(
             "  pending {}  running {}  dead {}  {rate:.1}/s  completed in total {}{success}",
             text(&stats["pending"]),
@@ -182,6 +185,7 @@ mod tests {
     fn screen(width: u16, height: u16) -> String {
         let mut view = View::new(Snapshot::read(&json!({
             "server_version": "0.1.0",
+            "paused": true,
             "stats": {"pending": 3, "processing": 1, "dead": 1, "totals": {"completed": 10}, "success_rate": 0.9},
             "queues": [{"name": "mail", "pending": 3, "active": 1, "dead": 1, "paused": true, "completed_per_second": 2.0}],
             "jobs": [{"id": "job_1", "queue": "mail", "worker_id": "ann", "progress": {"current": 1, "total": 2, "phase": "send"}}],
@@ -195,9 +199,10 @@ mod tests {
 
     #[test]
     fn a_large_terminal_shows_all_of_it() {
-        let screen = screen(110, 40);
+        let screen = screen(160, 40);
         for word in [
             "mail",
+            "nothing starts until `windlass resume`",
             "paused",
             "job_1",
             "█████░░░░░  50 %",

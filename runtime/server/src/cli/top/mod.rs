@@ -125,8 +125,10 @@ fn ask(remote: &Remote, every: Duration, wanted: &Receiver<Wish>, snapshots: &Se
 
 /// All that is shown, as the server gives it.
 fn snapshot(remote: &Remote) -> anyhow::Result<Value> {
+    let info = remote.get("/info")?;
     Ok(json!({
-        "server_version": remote.get("/info")?["server_version"],
+        "server_version": info["server_version"],
+        "paused": info["paused"],
         "stats": remote.get("/jobs/stats")?,
         "queues": remote.get("/queues")?,
         "jobs": remote.get(&format!("/jobs?state=active&limit={JOBS}"))?["jobs"],

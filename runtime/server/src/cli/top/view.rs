@@ -6,6 +6,8 @@ use serde_json::Value;
 #[derive(Default)]
 pub struct Snapshot {
     pub version: String,
+    /// The whole server is.
+    pub paused: bool,
     pub stats: Value,
     pub queues: Vec<Value>,
     pub jobs: Vec<Value>,
@@ -46,6 +48,7 @@ impl Snapshot {
         let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
         Snapshot {
             version: value["server_version"].as_str().unwrap_or_default().to_owned(),
+            paused: value["paused"] == true,
             stats: value["stats"].clone(),
             queues: list("queues"),
             jobs: list("jobs"),

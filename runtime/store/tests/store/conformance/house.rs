@@ -10,7 +10,7 @@ use windlass_core::{
     Blob, Body, Command, Failure, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply, Retry,
     Settings, State, Swap, Time, Usage, Word,
 };
-use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Options, Store};
+use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Opening, Options, Store};
 
 use crate::folder::HandClock;
 
@@ -27,14 +27,18 @@ impl House {
     pub fn new() -> House {
         let dir = tempfile::tempdir().expect("a folder");
         let clock = HandClock::at(START);
-        let store = open(&dir, clock.clone());
+        let store = open(&dir, clock.clone(), Opening::default());
         House { dir, clock, store }
     }
 
     /// Stops the store, and starts it again on what it left.
     pub async fn reopen(&mut self) {
+        self.reopen_with(Opening::default()).await;
+    }
+
+    pub async fn reopen_with(&mut self, opening: Opening) {
         self.store.close().await;
-        self.store = open(&self.dir, self.clock.clone());
+        self.store = open(&self.dir, self.clock.clone(), opening);
     }
 
     pub fn now(&self) -> Time {
@@ -111,9 +115,9 @@ impl House {
     }
 }
 
-fn open(dir: &TempDir, clock: Arc<HandClock>) -> Store {
+fn open(dir: &TempDir, clock: Arc<HandClock>, opening: Opening) -> Store {
     let options = Options { dir: dir.path().join("data"), durability: Durability::Fsync };
-    Store::open(options, clock).expect("the folder opens")
+    Store::open_with(options, clock, opening).expect("the folder opens")
 }
 
 /// A version that is made active at once.

@@ -9,6 +9,7 @@ mod input;
 mod jobs;
 mod limits;
 mod overload;
+mod pause;
 mod plugins;
 mod retention;
 mod rounds;

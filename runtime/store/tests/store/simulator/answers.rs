@@ -96,6 +96,11 @@ impl World {
                     Ok(()) | Err(Error::Refused(Refusal::NotFound { .. })) => {}
                     Err(error) => panic!("{error}"),
                 },
+                Asked::Pause { paused, mut answer } => {
+                    answer.try_recv().expect("an answer").expect("never refused");
+                    assert_eq!(self.model.paused.is_some(), paused, "an acknowledged pause or resume is stored");
+                    assert_eq!(*self.paused.borrow(), self.model.paused, "and told");
+                }
                 Asked::Log => {}
             }
         }
@@ -259,6 +264,9 @@ impl World {
     /// Once the engine rests, nobody waits for something that could start.
     pub fn check_waiting(&self) {
         assert!(self.sweeping.is_empty(), "a queue is being cleared for ever");
+        if self.model.paused.is_some() {
+            return;
+        }
         for (claim, ..) in &self.waiting {
             let startable = self.model.startable(claim, self.now);
             assert!(
@@ -285,7 +293,7 @@ pub fn assert_unheard(asked: Asked) {
         Asked::Configure { answer, .. } => check(answer),
         Asked::Clear { answer, .. } | Asked::RemoveQueue { answer, .. } => check(answer),
         Asked::Plugin { answer, .. } => check(answer),
-        Asked::Schedule { answer, .. } | Asked::Webhook { answer, .. } => check(answer),
+        Asked::Schedule { answer, .. } | Asked::Webhook { answer, .. } | Asked::Pause { answer, .. } => check(answer),
         Asked::Bulk { answer, .. } => check(answer),
         Asked::Log => {}
     }

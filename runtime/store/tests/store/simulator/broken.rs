@@ -10,7 +10,7 @@ use windlass_core::flow::{Batch, Chain, Family, Round};
 use windlass_core::limits::Limiter;
 use windlass_core::{Bulk, Event, EventKind, Job, Queue, State, Webhook};
 use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::record;
+use windlass_store::embedded::{pause, record};
 
 use super::disk::{Fault, JobFault};
 use super::world::World;
@@ -108,12 +108,20 @@ const FAULTS: [(&str, &str, Fault); 33] = [
 ];
 
 /// Rules that an engine forgets, as its records show it.
-const RULES: [(&str, &str, JobFault); 1] =
-    [("a checkpoint sets the crashes back", "attempts, failures, crashes of", |before, after| {
+const RULES: [(&str, &str, JobFault); 2] = [
+    ("a checkpoint sets the crashes back", "attempts, failures, crashes of", |before, after| {
         let forgotten = after.state == State::Active && after.crashes < before.crashes;
         after.crashes = if forgotten { before.crashes } else { after.crashes };
         forgotten
-    })];
+    }),
+    ("a lease runs for its time, from the start or the resume on", "it had a lease from", |_, after| {
+        let external = after.run.as_ref().is_some_and(|run| !run.runner.is_local());
+        if external {
+            after.policy.lease = Duration::from_secs(3_600);
+        }
+        external
+    }),
+];
 
 #[test]
 fn simulator_notices_every_count_that_is_written_wrong() {
@@ -151,19 +159,47 @@ fn lapsed_leases_wait(space: Space, _: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
+/// What must not happen while all is paused, in the words of the checks.
+const STILL: [&str; 6] = [
+    "nothing starts while all is paused",
+    "no delay ends while all is paused",
+    "no lease is looked at while all is paused",
+    "nothing expires while all is paused",
+    "no schedule runs while all is paused",
+    "nothing is removed by its age while all is paused",
+];
+
+/// An engine that forgets at a restart that all is paused. What it does then depends on the run; each of the checks must notice
+/// in some.
+#[test]
+fn simulator_notices_an_engine_that_forgets_a_pause() {
+    let mut missing: Vec<&str> = STILL.to_vec();
+    for seed in 0..100 * SEEDS {
+        let noticed = play(seed, |world| world.disk.hide(Space::Meta, pause::KEY)).unwrap_or_default();
+        missing.retain(|words| !noticed.contains(words));
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("nobody ever noticed: {missing:?}");
+}
+
+/// What the checks say of a run with a broken engine; none when they say nothing.
+fn play(seed: u64, break_it: impl Fn(&World)) -> Option<String> {
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let world = World::new(seed, false);
+        break_it(&world);
+        world.run();
+    }));
+    played.err().map(|panic| match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(_) => String::new(),
+    })
+}
+
 /// Plays seeds with a broken engine until a check fails, which must be the one with these words.
 fn must_notice(what: &str, words: &str, seeds: u64, break_it: impl Fn(&World)) {
-    let noticed = (0..seeds).find_map(|seed| {
-        let played = catch_unwind(AssertUnwindSafe(|| {
-            let world = World::new(seed, false);
-            break_it(&world);
-            world.run();
-        }));
-        played.err().map(|panic| match panic.downcast::<String>() {
-            Ok(message) => *message,
-            Err(_) => String::new(),
-        })
-    });
+    let noticed = (0..seeds).find_map(|seed| play(seed, &break_it));
     let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed what is wrong: {what}"));
     assert!(noticed.contains(words), "wrong is: {what}; and what was noticed is: {noticed}");
 }

@@ -18,6 +18,8 @@ pub struct Causes {
     pub configured: Option<(QueueName, Settings)>,
     pub bulk: Option<BulkAsk>,
     pub webhook: Option<WebhookChange>,
+    /// Everything was paused (true) or resumed.
+    pub paused: Option<bool>,
     /// The engine was rebuilt; true when the process was, too.
     pub rebuilt: Option<bool>,
 }

@@ -12,7 +12,7 @@ use windlass_core::{
 use windlass_store::embedded::disk::Space;
 use windlass_store::embedded::engine::{META_KEY, Meta};
 use windlass_store::embedded::keys::{self, TimerFor};
-use windlass_store::embedded::{index, record};
+use windlass_store::embedded::{index, pause, record};
 
 use super::disk::SimDisk;
 use super::flows::StoredFlows;
@@ -29,6 +29,8 @@ pub struct Stored {
     pub bulks: BTreeMap<BulkId, Bulk>,
     pub webhooks: Vec<Webhook>,
     pub meta: Meta,
+    /// Since when everything is paused.
+    pub paused: Option<Time>,
     pub flows: StoredFlows,
 }
 
@@ -45,16 +47,20 @@ impl Stored {
             bulks: rows::<Bulk>(disk, Space::Bulks).into_iter().map(|(_, bulk)| (bulk.id, bulk)).collect(),
             webhooks: rows(disk, Space::Webhooks).into_iter().map(|(_, hook)| hook).collect(),
             flows: StoredFlows::read(disk),
-            meta: rows(disk, Space::Meta)
-                .into_iter()
-                .find_map(|(key, meta)| (key == META_KEY).then_some(meta))
-                .unwrap_or_default(),
+            meta: meta(disk, META_KEY).unwrap_or_default(),
+            paused: meta(disk, pause::KEY),
         }
     }
 
     fn queue_of(&self, job: &Job) -> u32 {
         self.queues.get(job.queue.as_str()).unwrap_or_else(|| panic!("{} is in no queue", job.id)).id
     }
+}
+
+/// One of the engine's own records.
+fn meta<T: serde::de::DeserializeOwned>(disk: &SimDisk, name: &[u8]) -> Option<T> {
+    let found = disk.all(Space::Meta).into_iter().find(|(key, _)| key == name);
+    found.map(|(_, value)| record::decode(Space::Meta, &value).expect("a record of the engine"))
 }
 
 fn rows<T: serde::de::DeserializeOwned>(disk: &SimDisk, space: Space) -> Vec<(Vec<u8>, T)> {

@@ -35,6 +35,7 @@ pub enum Asked {
     Schedule { change: ScheduleChange, answer: Receiver<()> },
     Bulk { ask: BulkAsk, answer: Receiver<Bulk> },
     Webhook { change: WebhookChange, answer: Receiver<()> },
+    Pause { paused: bool, answer: Receiver<()> },
 }
 
 impl Asked {
@@ -66,6 +67,12 @@ pub fn seconds(rng: &mut Rng, most: u64) -> Duration {
 impl World {
     /// A few wishes for one group.
     pub fn wishes(&mut self) -> Vec<(Request, Asked)> {
+        let paused = self.model.paused.is_some();
+        if self.rng.chance(if paused { 20 } else { 2 }) {
+            // Also twice over, now and then.
+            let wanted = if self.rng.chance(10) { paused } else { !paused };
+            return vec![self.pause(wanted)];
+        }
         if self.rng.chance(8) {
             // Settings change what everything after them means: they come alone, so that the model knows the order.
             return vec![self.setting()];
@@ -75,6 +82,11 @@ impl World {
         }
         let count = self.rng.below(5);
         (0..count).map(|_| self.wish()).collect()
+    }
+
+    pub fn pause(&mut self, paused: bool) -> (Request, Asked) {
+        let (sender, answer) = oneshot::channel();
+        (Request::Pause { paused, answer: sender }, Asked::Pause { paused, answer })
     }
 
     fn wish(&mut self) -> (Request, Asked) {
@@ -246,6 +258,14 @@ impl World {
 
     /// Something the runner of an attempt says, or one that was.
     fn word(&mut self) -> (Request, Asked) {
+        if self.rng.chance(30)
+            && let Some((job, token)) = self.crashed_before()
+        {
+            let checkpoint = Checkpoint { body: body(&mut self.rng), schema: 0, usage: Usage::default() };
+            let word = Word::Of(token);
+            let saved = Command::Beat { word, progress: None, checkpoint: Some(checkpoint), spent: None, notes: None };
+            return self.ask(job, saved, Vec::new());
+        }
         let (job, word) = self.speaker();
         let notes = if self.rng.chance(25) { self.notes() } else { None };
         let walks = self.walks && self.rng.chance(50);
@@ -305,6 +325,13 @@ impl World {
             }
         }
         self.ask(job, command, children)
+    }
+
+    /// The attempt of a job that an earlier process died under: what it saves means more than what others do.
+    fn crashed_before(&mut self) -> Option<(JobId, Token)> {
+        let crashed = |job: &super::model::ModelJob| job.token.filter(|_| job.tries.crashes > Some(0));
+        let found: Vec<_> = self.model.jobs.iter().filter_map(|(id, job)| Some((*id, crashed(job)?))).collect();
+        self.rng.pick(&found).copied()
     }
 
     /// A job and a word for it: the right one mostly, sometimes a stale one, a wrong one, or none.

@@ -37,6 +37,8 @@ struct Inner {
     /// Writes a row other than it was given: to show that the checks notice.
     fault: Option<Fault>,
     job_fault: Option<JobFault>,
+    /// A row that the engine does not find, though it is there.
+    hidden: Option<(Space, &'static [u8])>,
     commits: u64,
 }
 
@@ -63,6 +65,7 @@ impl SimDisk {
             reads_left: None,
             fault: None,
             job_fault: None,
+            hidden: None,
             commits: 0,
         })))
     }
@@ -79,6 +82,10 @@ impl SimDisk {
 
     pub fn set_job_fault(&self, fault: JobFault) {
         self.0.borrow_mut().job_fault = Some(fault);
+    }
+
+    pub fn hide(&self, space: Space, key: &'static [u8]) {
+        self.0.borrow_mut().hidden = Some((space, key));
     }
 
     /// Everything in one space, in key order.
@@ -111,7 +118,9 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
         self.read()?;
-        Ok(self.0.borrow().spaces[&space].get(key).cloned())
+        let inner = self.0.borrow();
+        let hidden = inner.hidden == Some((space, key));
+        Ok(inner.spaces[&space].get(key).filter(|_| !hidden).cloned())
     }
 
     fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {

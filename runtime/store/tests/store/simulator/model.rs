@@ -13,7 +13,7 @@ use windlass_store::EventRecord;
 use super::bulks::Hands;
 use super::causes::Causes;
 use super::flows::ModelFlows;
-use super::recount::{Past, Totals, Tries};
+use super::recount::{CHARGED, Past, Totals, Tries};
 use super::silent::local_plugin;
 
 #[derive(Default)]
@@ -48,6 +48,11 @@ pub struct Model {
     /// What each job had saved after the last commit.
     pub saved: BTreeMap<JobId, windlass_core::Body>,
     pub hands: Hands,
+    /// Since when everything is paused, and whether it was throughout this group.
+    pub paused: Option<Time>,
+    pub still: bool,
+    /// Since when workers could be heard: the last start, or the end of the last pause.
+    pub alive_from: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -257,6 +262,7 @@ impl Model {
                 self.jobs.get_mut(&id).expect("it is there").due = Some(*due);
             }
             EventKind::Started { attempt } => {
+                must(!self.still, "nothing starts while all is paused");
                 must(state == State::Pending, "only pending jobs start");
                 must(*attempt >= 1 && *attempt <= job.starts + 1, "attempts rise by one");
                 must(job.in_turn, "its round could not run when it came into line");
@@ -295,8 +301,11 @@ impl Model {
                 must(!crashed || causes.rebuilt == Some(true), "the process lives");
                 let said = self.failed(id, &job, causes);
                 must(crashed || said || !job.local, "nobody with a right to said so");
+                must(crashed || said || !self.still, "no lease is looked at while all is paused");
                 let lapsed = error.starts_with("lease lapsed");
                 must(!lapsed || *next_attempt_at == at, "a lapsed lease is retried at once");
+                let lease = stored.map(|stored| self.alive_from + stored.policy.lease);
+                must(!lapsed || lease.is_none_or(|lease| at >= lease), "it had a lease from the start or the resume");
                 self.move_to(id, State::Retrying, at);
                 self.jobs.get_mut(&id).expect("it is there").due = Some(*next_attempt_at);
             }
@@ -309,6 +318,12 @@ impl Model {
             EventKind::Approved | EventKind::Rejected => must(state == State::Held, "it was not held"),
             EventKind::Dead { reason, .. } => {
                 must(!state.is_ended(), "it had ended");
+                must(
+                    reason != "expired" || state == State::Active || !self.still,
+                    "nothing expires while all is paused",
+                );
+                let charged = CHARGED.contains(&&**reason) && !self.failed(id, &job, causes);
+                must(!charged || !self.still, "no lease is looked at while all is paused");
                 must(reason != "expired" || job.expire_at.is_some_and(|due| due <= at), "it had time left");
                 self.move_to(id, State::Dead, at);
             }
@@ -352,6 +367,7 @@ impl Model {
         assert!(stored.is_none() || spec.is_some() || scheduled || called, "{event:?}: nobody asked for it");
         if scheduled {
             let on_the_hour = id.time().millis() % 300_000 == 0;
+            assert!(!self.still || causes.runs_now, "{event:?}: no schedule runs while all is paused");
             assert!(on_the_hour || causes.runs_now, "{event:?}: it is not its time");
             assert!(self.instants.insert(id), "{event:?}: one instant, one run");
         }
@@ -446,7 +462,12 @@ impl Model {
     fn pending(&mut self, job: &ModelJob, event: &Event, reason: &str, causes: &Causes) {
         let (id, at) = (event.job, event.at);
         let fine = match job.state {
-            State::Scheduled | State::Retrying => job.due.is_some_and(|due| due <= at),
+            State::Scheduled | State::Retrying => {
+                // One that failed just now may be retried at once.
+                let at_once = job.group == self.group;
+                assert!(at_once || !self.still, "{event:?}: no delay ends while all is paused");
+                job.due.is_some_and(|due| due <= at)
+            }
             State::Held => true,
             State::Active => {
                 let handed = |command: &Command| match command {
@@ -528,6 +549,7 @@ impl Model {
         if wanted || job.vague {
             return;
         }
+        assert!(!self.still, "{event:?}: nothing is removed by its age while all is paused");
         assert!(job.state.is_ended(), "{event:?}: nobody asked for it, and it had not ended: {job:?}");
         // Retention: never before the queue's age or count, the job's own ttl or its lock allow.
         let allows = |settings: &Settings| {

@@ -36,7 +36,7 @@ pub struct Totals {
 pub struct Tries {
     attempt: Option<u32>,
     failures: Option<u32>,
-    crashes: Option<u32>,
+    pub crashes: Option<u32>,
     /// Its attempt runs on a version that is on trial: then its failure is not charged.
     canary: Option<bool>,
 }
@@ -70,7 +70,7 @@ impl Tries {
 pub type Past = BTreeMap<(u32, u32), Option<[u64; 3]>>;
 
 /// Why a job is dead by a failure of its own.
-const CHARGED: [&str; 3] = ["retries used up", "failed for good", "max_duration"];
+pub const CHARGED: [&str; 3] = ["retries used up", "failed for good", "max_duration"];
 
 const ENDS: [State; 3] = [State::Completed, State::Dead, State::Cancelled];
 

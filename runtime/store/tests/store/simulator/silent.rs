@@ -1,13 +1,27 @@
 //! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
 
 use windlass_core::grant::effective;
-use windlass_core::{AfterStop, Plugin, Run, Runner};
+use windlass_core::{AfterStop, Plugin, Run, Runner, Time};
 
 use super::causes::Causes;
 use super::check::Stored;
 use super::model::{Model, ModelQueue};
 
 impl Model {
+    /// A pause begins and ends when somebody asks for it, and outlasts everything else.
+    pub fn adopt_pause(&mut self, stored: &Stored, causes: &Causes, now: Time) {
+        let was = std::mem::replace(&mut self.paused, stored.paused);
+        if was.is_some() != self.paused.is_some() {
+            let asked = causes.paused == Some(self.paused.is_some());
+            assert!(asked, "nobody asked for it: paused since {was:?}, and then {:?}", self.paused);
+        }
+        if was.is_some() && self.paused.is_none() {
+            self.alive_from = now;
+        }
+        assert!(was.is_none() || self.paused.is_none_or(|since| Some(since) == was), "a pause goes on as it began");
+        self.still = was.is_some() && self.paused.is_some();
+    }
+
     /// Settings leave no event: what is on disk must be what was, or what was asked for.
     pub fn adopt_settings(&mut self, stored: &Stored, causes: &Causes) {
         for row in stored.queues.values() {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::{Command, Effect, JobId, QueueName, Settings, State, Time, Token, Usage, Word};
 use windlass_store::embedded::disk::{Disk, Space};
 use windlass_store::embedded::engine::Engine;
@@ -38,6 +38,7 @@ pub struct World {
     hub: broadcast::Sender<std::sync::Arc<windlass_store::EventRecord>>,
     log_hub: broadcast::Sender<std::sync::Arc<windlass_store::LogRecord>>,
     orders: mpsc::UnboundedSender<Effect>,
+    pub paused: watch::Sender<Option<Time>>,
     /// Claims that wait for a job.
     pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
     /// Queues being cleared or removed.
@@ -71,7 +72,16 @@ impl World {
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
         let (log_hub, _) = broadcast::channel(16);
         let (local, new_process) = (HashSet::new(), true);
-        let alive = Alive { hub: hub.clone(), log_hub: log_hub.clone(), orders: orders.clone(), local, new_process };
+        let paused = watch::Sender::new(None);
+        let alive = Alive {
+            hub: hub.clone(),
+            log_hub: log_hub.clone(),
+            orders: orders.clone(),
+            paused: paused.clone(),
+            pause: false,
+            local,
+            new_process,
+        };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
@@ -86,6 +96,7 @@ impl World {
             hub,
             log_hub,
             orders,
+            paused,
             waiting: Vec::new(),
             sweeping: Vec::new(),
             idle_rounds: 0,
@@ -190,12 +201,16 @@ impl World {
         self.model.clearing.clear();
         let new_process = alive.is_none();
         let local = alive.unwrap_or_default();
+        // Sometimes the operator starts it paused.
+        let pause = new_process && self.rng.chance(10);
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
             let alive = Alive {
                 hub: self.hub.clone(),
                 log_hub: self.log_hub.clone(),
                 orders: self.orders.clone(),
+                paused: self.paused.clone(),
+                pause,
                 local: local.clone(),
                 new_process,
             };
@@ -206,7 +221,8 @@ impl World {
             let done = self.engine.group(Vec::new(), self.now);
             self.disk.set_fate(Fate::Holds, None);
             self.model.begin();
-            self.sync(&Causes { rebuilt: Some(new_process), ..Causes::default() });
+            self.model.alive_from = self.now;
+            self.sync(&Causes { rebuilt: Some(new_process), paused: pause.then_some(true), ..Causes::default() });
             if done.is_ok() {
                 return;
             }
@@ -251,6 +267,7 @@ impl World {
                     causes.bulk = Some(ask.clone());
                 }
                 Asked::Webhook { change, .. } => causes.webhook = Some(change.clone()),
+                Asked::Pause { paused, .. } => causes.paused = Some(*paused),
                 Asked::Log | Asked::Configure { .. } | Asked::Plugin { .. } => {}
             }
         }
@@ -272,6 +289,7 @@ impl World {
             return;
         }
         let stored = Stored::read(&self.disk);
+        self.model.adopt_pause(&stored, causes, self.now);
         self.model.adopt_settings(&stored, causes);
         self.model.adopt_plugins(&stored);
         self.model.flows.adopt(&stored.flows, causes);
@@ -300,7 +318,9 @@ impl World {
             let wake = self.engine.next_wake().expect("the disk reads");
             if wake.is_none_or(|at| at > self.now) {
                 let stored = Stored::read(&self.disk);
-                check::at_rest(&stored, self.now);
+                if stored.paused.is_none() {
+                    check::at_rest(&stored, self.now);
+                }
                 self.model.flows.at_rest(&stored);
                 self.model.rounds_at_rest(&stored);
                 self.check_waiting();
@@ -320,6 +340,8 @@ impl World {
     /// Nothing is stranded: with every door open, claims get all that waits.
     fn drain(&mut self) {
         self.say(|_| "drain".into());
+        let resume = self.pause(false);
+        self.calm(vec![resume]);
         self.settle();
         self.waiting.clear();
         for name in QUEUES {
@@ -424,5 +446,6 @@ fn tell(asked: &Asked) -> String {
         Asked::Schedule { change, .. } => format!("{change:?}"),
         Asked::Bulk { ask, .. } => format!("{ask:?}"),
         Asked::Webhook { change, .. } => format!("{change:?}"),
+        Asked::Pause { paused, .. } => (if *paused { "pause" } else { "resume" }).into(),
     }
 }
