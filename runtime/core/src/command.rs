@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::flow::{Chain, OnFailure, RoundFacts};
+use crate::flow::{Chain, FailedChild, OnFailure, RoundFacts};
 use crate::{
     AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, NewMark, NewRecord,
     Notes, Plugin, Priority, Progress, Queue, Runner, Spent, State, Time, Token, Usage,
@@ -105,8 +105,11 @@ pub enum Command {
     Cleared,
     /// All its children have ended.
     Joined,
-    /// A child has failed, and its policy is to fail with it.
-    ChildFailed,
+    /// A child has failed, and its policy is to fail with it: this one, if it is known which, and so many more.
+    ChildFailed {
+        child: Option<Box<FailedChild>>,
+        more: u64,
+    },
     /// The process died while the attempt ran in it.
     Crash,
 }

@@ -31,6 +31,8 @@ pub const TIMERS: usize = 4_096;
 pub const TIMERS_PER_GROUP: usize = 512;
 /// Jobs one step of the background work (retention, clear) touches.
 pub const SWEEP: usize = 256;
+/// Children that are looked at for one whose failure a parent's error names.
+pub const FAILED_CHILD_LOOK: usize = 1_024;
 /// Events kept on disk, and for how long.
 pub const EVENTS: u64 = 100_000;
 pub const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);

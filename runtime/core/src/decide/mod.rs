@@ -61,7 +61,7 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         }
         Command::RoundStarted => ties::round_started(case, known(facts)?),
         Command::Joined => ties::joined(case, known(facts)?),
-        Command::ChildFailed => ties::child_failed(case, known(facts)?),
+        Command::ChildFailed { child, more } => ties::child_failed(case, known(facts)?, child.as_deref(), more),
         Command::DependencyEnded { dependency, state } => {
             ties::dependency_ended(case, known(facts)?, dependency, state)
         }
@@ -295,7 +295,7 @@ fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time
 const SWAPPED: &str = "a new version of the plugin takes over";
 
 /// Keeps text within bounds without cutting a character in two.
-fn bounded(mut text: String, bytes: usize) -> String {
+pub(crate) fn bounded(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         let mut cut = bytes;
         while !text.is_char_boundary(cut) {

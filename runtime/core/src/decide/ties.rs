@@ -1,7 +1,7 @@
 //! What other jobs bring: a dependency or the children have ended, or the rounds before its own.
 
 use super::{Case, Draft, Known, end, held_back, make_pending, make_ready};
-use crate::flow::{Clearing, OnFailure, RoundFacts, Ties};
+use crate::flow::{Clearing, FailedChild, OnFailure, RoundFacts, Ties, blame};
 use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
 
 /// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
@@ -91,13 +91,19 @@ pub(super) fn joined(case: Case, mut known: Known<'_>) -> Result<Decision, Refus
 }
 
 /// The job waited for its children, and fails with the first of them that does.
-pub(super) fn child_failed(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn child_failed(
+    case: Case,
+    mut known: Known<'_>,
+    child: Option<&FailedChild>,
+    more: u64,
+) -> Result<Decision, Refusal> {
     if known.job.ties.as_ref().is_none_or(|ties| ties.waits_for_children.is_none()) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let mut draft = Draft::new();
-    known.job.last_error = Some("a child failed".to_owned());
-    end(&mut draft, &mut known, State::Dead, case.now, "a child failed");
+    let error = blame(child, more);
+    known.job.last_error = Some(error.clone());
+    end(&mut draft, &mut known, State::Dead, case.now, error);
     Ok(draft.now(known.job))
 }
 

@@ -80,10 +80,15 @@ impl Family {
         self.dead + self.cancelled
     }
 
+    /// Failures that the parent has not seen yet.
+    pub fn new_failures(&self) -> u64 {
+        self.failures().saturating_sub(self.seen)
+    }
+
     /// Called once all that a commit changes is known.
     pub fn verdict(&mut self) -> Verdict {
         let Some(policy) = self.waiting else { return Verdict::Wait };
-        let failed = self.failures() > self.seen;
+        let failed = self.new_failures() > 0;
         match policy {
             OnFailure::Fail if failed => Verdict::Fail,
             _ if self.open == 0 => {

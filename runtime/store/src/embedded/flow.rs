@@ -6,10 +6,10 @@
 mod batch;
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
-use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, Family, Ties, Verdict, Work};
+use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, Ties, Verdict, Work};
 use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State, bounds};
 
 use super::disk::{self, Disk, DiskError, Space};
@@ -17,6 +17,7 @@ use super::engine::Engine;
 use super::message::Answer;
 use super::table::Table;
 use super::{keys, record};
+use crate::limits;
 pub(super) use work::{child_id, read_end};
 
 pub struct Flows {
@@ -27,6 +28,8 @@ pub struct Flows {
     moved: BTreeSet<String>,
     /// Parents that wait, and whose children's numbers have.
     waiting: BTreeSet<JobId>,
+    /// The first child of each parent that has failed since the last commit.
+    failed: BTreeMap<JobId, JobId>,
     /// Jobs of chains that have ended.
     stepped: Vec<JobId>,
     /// Links made since the last commit, by the job that waits: not yet to be found on disk.
@@ -46,6 +49,7 @@ impl Default for Flows {
             chains: Table::new(Space::Flows),
             moved: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            failed: BTreeMap::new(),
             stepped: Vec::new(),
             new_links: FxHashMap::default(),
             sealing: Vec::new(),
@@ -66,6 +70,7 @@ impl Flows {
         self.families.gather(batch);
         self.chains.gather(batch);
         self.new_links.clear();
+        self.failed.clear();
     }
 
     /// Where the first work has come to among keys.
@@ -128,6 +133,9 @@ impl<D: Disk> Engine<D> {
             family.moved(states[0], states[1]);
             if family.waiting.is_some() {
                 self.flows.waiting.insert(parent);
+            }
+            if states[1].is_none_or(|state| matches!(state, State::Dead | State::Cancelled)) {
+                self.flows.failed.entry(parent).or_insert(job.id);
             }
         }
         if states[1].is_none() {
@@ -243,7 +251,11 @@ impl<D: Disk> Engine<D> {
         match family.verdict() {
             Verdict::Wait => {}
             Verdict::Join => drop(self.ask(parent, Command::Joined)?),
-            Verdict::Fail => drop(self.ask(parent, Command::ChildFailed)?),
+            Verdict::Fail => {
+                let more = family.new_failures().saturating_sub(1);
+                let child = self.failed_child(parent)?.map(Box::new);
+                self.ask(parent, Command::ChildFailed { child, more })?.ok();
+            }
             Verdict::CancelRest => {
                 let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CancelReason::SiblingFailed));
                 if let Some(work) = work {
@@ -252,6 +264,30 @@ impl<D: Disk> Engine<D> {
             }
         }
         Ok(())
+    }
+
+    /// A child that has failed: one that did so since the last commit, or the latest of those that others know of.
+    fn failed_child(&mut self, parent: JobId) -> Result<Option<FailedChild>, DiskError> {
+        if let Some(id) = self.flows.failed.get(&parent).copied() {
+            match self.load(id)? {
+                None => return Ok(Some(FailedChild::removed(id))),
+                Some(child) => {
+                    if let Some(failed) = FailedChild::of(child) {
+                        return Ok(Some(failed));
+                    }
+                }
+            }
+        }
+        let Some((spawned, adopted)) = self.load(parent)?.map(|job| (job.children, job.adopted())) else {
+            return Ok(None);
+        };
+        let all = u64::from(spawned) + u64::from(adopted);
+        for number in (0..all).rev().take(limits::FAILED_CHILD_LOOK) {
+            if let Some(failed) = self.load(child_id(parent, spawned, number))?.and_then(FailedChild::of) {
+                return Ok(Some(failed));
+            }
+        }
+        Ok(None)
     }
 
     /// A job waits for all below it to be gone: is it?

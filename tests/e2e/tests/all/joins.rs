@@ -67,3 +67,55 @@ fn to_cancel_a_handler_that_waits_cancels_its_children() {
         (page["cancelled"] == 3).then_some(())
     });
 }
+
+/// Fetches a job as an external worker.
+fn fetch(server: &Server, queue: &str) -> String {
+    let fetched = server.post("/api/v1/fetch", &json!({"queues": [queue], "timeout": "10s"}));
+    assert_eq!(fetched.status, 200, "{fetched:?}");
+    fetched.body["job_id"].as_str().expect("an id").to_owned()
+}
+
+/// A child that dies of this error.
+fn dead_child(server: &Server, error: &str) -> String {
+    let child = fetch(server, "resize");
+    assert_eq!(server.post(&format!("/api/v1/fail/{child}"), &json!({"error": error})).status, 200);
+    server.wait_for(&child, "dead");
+    child
+}
+
+/// A parent that runs in an external worker, with three children that have one run each.
+fn parent_of_three(server: &Server) -> String {
+    let parent = server.enqueue(&json!({"queue": "parents"}));
+    assert_eq!(fetch(server, "parents"), parent);
+    for n in 0..3 {
+        server.enqueue(&json!({"queue": "resize", "parent_id": parent, "max_retries": 1, "payload": {"n": n}}));
+    }
+    parent
+}
+
+fn assert_error(server: &Server, parent: &str, expected: &str) {
+    let job = server.wait_for(parent, "dead");
+    assert_eq!(job["last_error"], expected, "{job:#}");
+    let last = job["timeline"].as_array().and_then(|steps| steps.last()).expect("a timeline");
+    assert_eq!(last["reason"], expected);
+}
+
+#[test]
+fn a_parent_that_fails_with_its_children_says_which_why_and_how_many_more() {
+    let server = Server::start();
+    let wait = json!({"wait": "children"});
+    let parent = parent_of_three(&server);
+    assert_eq!(server.post(&format!("/api/v1/ack/{parent}"), &wait).status, 200);
+    server.wait_for(&parent, "blocked");
+    let child = dead_child(&server, "connection refused");
+    assert_error(&server, &parent, &format!("child {child} (queue resize) failed: connection refused"));
+    eventually("the others are cancelled", || (server.queue("resize")["pending"] == 0).then_some(()));
+
+    // Two have failed before it begins to wait.
+    let parent = parent_of_three(&server);
+    dead_child(&server, "no route to host");
+    let child = dead_child(&server, "disk full");
+    assert_eq!(server.post(&format!("/api/v1/ack/{parent}"), &wait).status, 200);
+    let expected = format!("child {child} (queue resize) failed: disk full; 1 more child failed");
+    assert_error(&server, &parent, &expected);
+}

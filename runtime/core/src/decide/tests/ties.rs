@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::{Desk, beat, cancel, complete, here, outside, plain};
-use crate::flow::OnFailure;
-use crate::{Command, EventKind, JobId, NewJob, Reply, State, Time, Usage, Word};
+use super::{Desk, beat, cancel, complete, fail, here, outside, plain, policy};
+use crate::flow::{FailedChild, OnFailure};
+use crate::{Command, EventKind, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage, Word};
 
 fn other(number: u128) -> JobId {
     JobId::new(Time(7), number)
@@ -102,9 +102,28 @@ fn a_parent_waits_uncharged_and_is_run_again() {
     }
 }
 
+fn child_failed() -> Command {
+    let mut child = Desk::with(policy(PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() }));
+    let word = child.start(outside());
+    child.ask(fail(word, Retry::Backoff)).expect("its own word");
+    Command::ChildFailed { child: FailedChild::of(child.job()).map(Box::new), more: 2 }
+}
+
+#[test]
+fn a_parent_that_fails_with_its_children_says_which_and_why() {
+    let mut desk = Desk::with(plain());
+    let word = desk.start(outside());
+    desk.ask(wait(word)).expect("it waits");
+    desk.ask(child_failed()).expect("it ends");
+    let error = desk.job().last_error.clone().expect("an error");
+    assert!(error.starts_with("child job_") && error.ends_with("; 2 more children failed"), "{error}");
+    assert!(error.contains("failed: it broke"), "the child's own error, not that its retries are used up: {error}");
+    assert_eq!(desk.reason(), error);
+}
+
 #[test]
 fn a_parent_that_waits_can_fail_with_a_child_or_be_cancelled() {
-    for (command, expected) in [(Command::ChildFailed, State::Dead), (cancel(), State::Cancelled)] {
+    for (command, expected) in [(child_failed(), State::Dead), (cancel(), State::Cancelled)] {
         let mut desk = Desk::with(plain());
         let word = desk.start(outside());
         desk.ask(wait(word)).expect("it waits");

@@ -332,7 +332,7 @@ pub fn allowed(command: &Command, state: State) -> bool {
         | Command::Clear
         | Command::Cleared
         | Command::Joined
-        | Command::ChildFailed
+        | Command::ChildFailed { .. }
         | Command::Watch { .. }
         | Command::Crash => false,
     }

@@ -104,14 +104,17 @@ struct ModelFamily {
 
 impl ModelFamily {
     fn failures(&self) -> usize {
-        let failed = |state: &State| matches!(state, State::Dead | State::Cancelled);
-        self.children.values().flatten().chain(&self.past).filter(|state| failed(state)).count()
+        self.children.values().flatten().chain(&self.past).filter(|state| failed(Some(**state))).count()
     }
 
     fn count(&self, state: Option<State>) -> u64 {
         let gone = self.past.iter().filter(|past| Some(**past) == state).count();
         (self.children.values().filter(|child| **child == state).count() + gone) as u64
     }
+}
+
+fn failed(state: Option<State>) -> bool {
+    matches!(state, Some(State::Dead | State::Cancelled))
 }
 
 #[derive(Debug, Default)]
@@ -285,10 +288,18 @@ impl ModelFlows {
     }
 
     fn check_blamed(&self, id: JobId, reason: &str) {
-        if reason == "a child failed" {
+        if let Some(named) = reason.strip_prefix("child ") {
             let family = &self.families[&id];
             assert!(family.failures() > family.seen, "{id}: {reason}, but none has: {family:?}");
+            let child: JobId = named.split(' ').next().and_then(|id| id.parse().ok()).expect("the id of a child");
+            let ended = family.children.get(&child).copied().flatten();
+            let failed = !family.children.contains_key(&child) || failed(ended);
+            assert!(failed, "{id}: {reason}, but that one has not: {family:?}");
+            let more = named.rsplit_once("; ").and_then(|(_, more)| more.split_once(" more child"));
+            let more: usize = more.map_or(0, |(more, _)| more.parse().expect("a number"));
+            assert_eq!(more + 1, family.failures() - family.seen, "{id}: {reason}: {family:?}");
         }
+        assert!(!reason.ends_with("child failed") || reason.starts_with("child "), "{id}: {reason} names none");
         let blamed = reason.starts_with("dependency ");
         let failed = self.waits.get(&id).is_some_and(|waits| waits.ever_failed);
         assert!(!blamed || failed, "{id}: {reason}, but none of them has failed");
