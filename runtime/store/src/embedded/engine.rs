@@ -286,8 +286,15 @@ impl<D: Disk> Engine<D> {
         if !brings || job.crashes == 0 || !matches!(job.checkpoint, BodyRef::Inline { .. }) {
             return Ok(None);
         }
-        let stored = self.written(Space::Bodies, keys::body(job.id, BodyKind::Checkpoint))?;
-        stored.map(|bytes| record::unwrap(Space::Bodies, &bytes).map(<[u8]>::to_vec)).transpose()
+        let stored = self.written(Space::Bodies, keys::body(job.id, BodyKind::Checkpoint));
+        let read = stored.and_then(|stored| {
+            stored.map(|bytes| record::unwrap(Space::Bodies, &bytes).map(<[u8]>::to_vec)).transpose()
+        });
+        match read {
+            // Whatever it said, it is replaced now.
+            Err(error) if error.is_damage() => Ok(None),
+            read => read,
+        }
     }
 
     /// Stores one new job. Its input has been checked.
