@@ -1,13 +1,15 @@
 """The HTTP helper, natively, against a server of our own."""
 
 import json
+import subprocess
 import sys
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+SDK = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(SDK))
 
 from windlass import http
 
@@ -61,6 +63,11 @@ class Http(unittest.TestCase):
     def test_redirects_are_followed(self):
         answer = http.get(f"{self.url}/moved")
         self.assertEqual((answer.json()["path"], answer.url), ("/here", f"{self.url}/here"))
+
+    def test_who_forgot_to_import_it_is_told_how(self):
+        script = "import windlass; windlass.http"
+        forgot = subprocess.run([sys.executable, "-B", "-c", script], cwd=SDK, stderr=subprocess.PIPE, text=True)
+        self.assertIn("import windlass.http", forgot.stderr)
 
     def test_no_answer_is_an_error_that_names_the_address(self):
         for url in ("http://127.0.0.1:1/x", "nonsense"):

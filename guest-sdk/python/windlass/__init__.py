@@ -29,3 +29,10 @@ __all__ = [
     "handler",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    # It is not imported here, because it would make every component larger; and in a component there is no importing later.
+    if name == "http":
+        raise AttributeError("write `import windlass.http` at the top of the file; and http = true under [build] in windlass.toml")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

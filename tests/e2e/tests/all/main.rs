@@ -26,6 +26,7 @@ mod patience;
 mod paused;
 mod plugins;
 mod raw;
+mod readmes;
 mod reclaim;
 mod rounds;
 mod run;

@@ -60,9 +60,9 @@ fn ours(line: &str) -> Vec<Vec<String>> {
     let own = |words: Vec<String>| {
         let mut words = words.into_iter().skip_while(assigns);
         let arguments = (words.next().as_deref() == Some("windlass")).then(|| words.collect::<Vec<String>>())?;
-        // A line of a manifest may begin with our name, and a message may leave open which command it is about.
+        // A line of a manifest or an import in Go may begin with our name, and a message may leave open which command it is about.
         let first = arguments.first().map(String::as_str);
-        (!matches!(first, Some("=" | "x"))).then_some(arguments)
+        (!matches!(first, Some("=" | "x" | "windlass.dev/go"))).then_some(arguments)
     };
     shell(line).into_iter().filter_map(own).collect()
 }
