@@ -3,8 +3,7 @@
 use super::{Problems, commands, is_builtin};
 
 /// Commands whose flags are being rewritten.
-const LATER: [&str; 9] = [
-    "run",
+const LATER: [&str; 8] = [
     "plugin grant",
     "plugin revoke",
     "schedule add",

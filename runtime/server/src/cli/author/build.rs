@@ -15,15 +15,18 @@ use super::project::Project;
 use super::tools::{self, ask, run, run_tool, say};
 
 /// Build a plugin's folder into a component, and check that a server would take it
+///
+/// Needs no server, and uploads nothing: `windlass plugin push` builds and uploads. What is missing beside the compiler of your language is downloaded
+/// once into ~/.cache/windlass. `windlass doctor` says what is there.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// The plugin's folder
+    /// The plugin's folder, with a windlass.toml in it
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Where to put the component [default: DIR/build/NAME.wasm]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Leave the check to the server; large components take seconds to compile
+    /// Do not check the component: the server does that at the upload. Saves some seconds with large ones
     #[arg(long)]
     no_check: bool,
 }

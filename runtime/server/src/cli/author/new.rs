@@ -12,14 +12,16 @@ use super::templates;
 use crate::cli::show;
 
 /// Make a folder for a new plugin: a manifest, a handler, a test, and the SDK
+///
+/// The plugin builds and runs as it is. Replace its handler by your own; sdk/README.md in the folder says what a handler can do.
 #[derive(Debug, Args)]
 pub struct New {
     /// The plugin's name, such as resize-images
     name: String,
-    /// rust, python, js, ts, go or c
+    /// The language of the handler: rust, python, js, ts, go or c
     #[arg(long)]
     lang: LangName,
-    /// The folder to make [default: ./NAME]
+    /// The folder to make; it must not exist, or be empty [default: ./NAME]
     #[arg(long)]
     dir: Option<PathBuf>,
 }

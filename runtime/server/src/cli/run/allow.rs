@@ -16,25 +16,25 @@ use windlass_executor::Secret;
 /// Each can be given several times.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Words {
-    /// A host it may send HTTP requests to: api.example.com, *.example.com, 10.0.0.7:8080
+    /// Allow HTTP requests to this host: api.example.com, *.example.com, 10.0.0.7:8080. May be repeated, like all below
     #[arg(long, value_name = "HOST", visible_alias = "http")]
     allow_http: Vec<HostPattern>,
-    /// The same, also at an address that is not public, such as localhost:8080
+    /// Allow HTTP requests to this host even if its address is not public, such as localhost:8080
     #[arg(long, value_name = "HOST", visible_alias = "private-http")]
     allow_private_http: Vec<HostPattern>,
-    /// A folder to read, as /seen/by/it=./here
+    /// Let it read a folder of this machine: /path/in/the/sandbox=./folder
     #[arg(long, value_name = "GUEST=FOLDER")]
     read: Vec<String>,
-    /// A folder to read and write
+    /// Let it read and write a folder of this machine: /path/in/the/sandbox=./folder
     #[arg(long, value_name = "GUEST=FOLDER")]
     write: Vec<String>,
-    /// An environment variable; without a value, that of this very environment
+    /// Set an environment variable; without =VALUE, the one of your own shell
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// A secret; without a value, the environment variable of that name
+    /// Give it a secret; without =VALUE, its value is taken from the environment variable of that name
     #[arg(long, value_name = "NAME[=VALUE]")]
     secret: Vec<String>,
-    /// A value that it reads with config.get, over the manifest's
+    /// Set a config value, in the place of the one in windlass.toml
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
 }

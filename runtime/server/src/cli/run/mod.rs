@@ -35,28 +35,32 @@ use crate::kit::{Kit, kit};
 use crate::limits;
 use crate::shutdown::signalled;
 
-/// Run one job on a component, here and now, without a server
+/// Run one job on a component in this process, without a server
+///
+/// For trying a handler out, and for debugging: its log and progress are shown, and the result is printed at the end. Nothing is stored, unless you
+/// ask for it with --state. It may use what the flags allow, and nothing else; on a server, `windlass plugin grant` does that.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The component: a .wasm file
+    /// The component: a .wasm file, as `windlass plugin build` makes it
     component: PathBuf,
-    /// What the handler gets: JSON, `@FILE`, or `-` for standard input [default: {}]
+    /// The job's payload: JSON, `@FILE` to read a file, or `-` to read standard input [default: {}]
     #[arg(long)]
     payload: Option<String>,
-    /// What it needs and asks for [default: the windlass.toml beside the component, if there is one]
+    /// The plugin's windlass.toml, with its queues, limits and config [default: the one beside the component, or beside the folder `build` it is in]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// The queue that the job seems to come from [default: the first that the manifest names]
+    /// The queue the job comes from: a plugin with several handlers chooses by it [default: the first in windlass.toml]
     #[arg(long)]
     queue: Option<QueueName>,
     #[command(flatten)]
     allow: allow::Words,
-    /// How long it may take, such as 30s [default: what the manifest says]
+    /// How long the job may take, such as 30s [default: the limit in windlass.toml]
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     timeout: Option<Span>,
-    /// Keep its checkpoint in this file: the next run goes on from there. It is removed when the job has completed
+    /// Keep the checkpoint in this file, so that the next run resumes from it. The file is removed when the job completes
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    /// Text for people, or JSON for programs: one object, when the job has ended
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
 }
@@ -266,11 +270,39 @@ fn executor() -> anyhow::Result<Executor> {
     }
 }
 
+/// `windlass plugin build` puts the component of `orders/windlass.toml` into `orders/build`.
 fn manifest_beside(component: &Path) -> Option<PathBuf> {
-    let path = component.parent()?.join("windlass.toml");
-    path.is_file().then_some(path)
+    let component = component.canonicalize().ok()?;
+    let folder = component.parent()?;
+    let above = folder.parent().filter(|_| folder.ends_with("build"));
+    [Some(folder), above].into_iter().flatten().map(|place| place.join("windlass.toml")).find(|path| path.is_file())
 }
 
 fn name_of(component: &Path) -> String {
     component.file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_is_found_beside_the_component_and_beside_the_folder_it_was_built_into() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let orders = dir.path().canonicalize().expect("it is there").join("orders");
+        std::fs::create_dir_all(orders.join("build")).expect("room");
+        for place in ["orders.wasm", "build/orders.wasm"] {
+            std::fs::write(orders.join(place), "").expect("room");
+            assert_eq!(manifest_beside(&orders.join(place)), None);
+        }
+        let manifest = orders.join("windlass.toml");
+        std::fs::write(&manifest, "").expect("room");
+        for place in ["orders.wasm", "build/orders.wasm"] {
+            assert_eq!(manifest_beside(&orders.join(place)), Some(manifest.clone()), "{place}");
+        }
+        // Any other folder's parent is none of its concern.
+        std::fs::create_dir(orders.join("other")).expect("room");
+        std::fs::write(orders.join("other/orders.wasm"), "").expect("room");
+        assert_eq!(manifest_beside(&orders.join("other/orders.wasm")), None);
+    }
 }

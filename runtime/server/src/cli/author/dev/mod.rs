@@ -29,21 +29,24 @@ use swap::Swapper;
 ///
 /// Rust, Go and C are built at each save. Python, JavaScript and TypeScript are not: their sources are run by a runtime that is built
 /// once, so a save takes less than two seconds. `windlass plugin push` uploads the real build.
+///
+/// Needs a running server, your own one: each save becomes the active version there. Keys: r runs the last job again, a does so after each save,
+/// b builds again, q stops.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// The plugin's folder
+    /// The plugin's folder, with a windlass.toml in it
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// A job to begin with: its payload, as JSON
+    /// Enqueue a job with this payload at the start
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
-    /// Run the last job again after each save; the key a switches this on and off
+    /// Run the last job again after each save
     #[arg(long)]
     rerun: bool,
     /// Build a whole component at each save, also for Python, JavaScript and TypeScript
     #[arg(long)]
     full_build: bool,
-    /// Do not check the types, and that the modules can be loaded, before a save is swapped in (Python, JavaScript, TypeScript)
+    /// Swap in a save without checking its types and loading its modules first (Python, JavaScript, TypeScript)
     #[arg(long)]
     no_check: bool,
     #[command(flatten)]
