@@ -3,6 +3,7 @@
 
 mod conformance;
 mod damage;
+mod damaged_checkpoint;
 mod damaged_table;
 mod disk_full;
 mod folder;

@@ -13,6 +13,7 @@ mod check;
 mod commands;
 mod disk;
 mod flows;
+mod lifetime;
 mod model;
 mod order;
 mod recount;
