@@ -66,3 +66,6 @@ pub const PLUGIN_HISTORY: usize = 32;
 pub const CANARY_ATTEMPTS: u32 = 1_000_000;
 /// How many missed runs a schedule may catch up on.
 pub const CATCH_UP: u32 = 1_000;
+/// Skipped runs that a schedule keeps, in a row for one reason being one, and how many of those that were missed at once are counted.
+pub const SKIPPED_RUNS: usize = 10;
+pub const MISSED_RUNS: usize = 1_000;

@@ -46,7 +46,7 @@ struct When {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Retries")]
-struct Retries {
+pub struct Retries {
     /// How many times it may run, the first run included
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
@@ -63,7 +63,7 @@ struct Retries {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Time limits")]
-struct TimeLimits {
+pub struct TimeLimits {
     /// Dead if it has not completed this long after it was enqueued
     #[arg(long, value_name = "DURATION")]
     expire_after: Option<String>,
@@ -142,16 +142,23 @@ struct Relations {
 }
 
 /// Takes the fields that were given.
-struct Body<'a>(&'a mut Map<String, Value>);
+pub struct Body<'a>(pub &'a mut Map<String, Value>);
 
 impl Body<'_> {
-    fn put(&mut self, field: &str, value: &Option<impl Serialize>) {
+    pub fn put(&mut self, field: &str, value: &Option<impl Serialize>) {
         if let Some(value) = value {
             self.0.insert(field.to_owned(), json!(value));
         }
     }
 
-    fn read(&mut self, field: &str, text: &Option<String>) -> anyhow::Result<()> {
+    pub fn put_tags(&mut self, tags: &[(String, String)]) {
+        if !tags.is_empty() {
+            let tags: Map<String, Value> = tags.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+            self.put("tags", &Some(tags));
+        }
+    }
+
+    pub fn read(&mut self, field: &str, text: &Option<String>) -> anyhow::Result<()> {
         if let Some(text) = text {
             self.0.insert(field.to_owned(), read_json(text)?);
         }
@@ -169,16 +176,8 @@ impl JobFlags {
         body.put("scheduled_at", &when.scheduled_at);
         body.put("hold_reason", &when.hold_reason);
         body.put("target_worker", &when.target_worker);
-        body.put("max_retries", &retries.max_retries);
-        body.put("retry_backoff", &retries.retry_backoff);
-        body.put("retry_base_delay", &retries.retry_base_delay);
-        body.put("retry_max_delay", &retries.retry_max_delay);
-        body.put("expire_after", &time_limits.expire_after);
-        body.put("attempt_timeout", &time_limits.attempt_timeout);
-        body.put("stall_timeout", &time_limits.stall_timeout);
-        body.put("max_duration", &time_limits.max_duration);
-        body.put("lease_duration", &time_limits.lease_duration);
-        body.put("ttl", &time_limits.ttl);
+        retries.write(&mut body);
+        time_limits.write(&mut body);
         body.put("unique_key", &unique.unique_key);
         body.put("unique_period", &unique.unique_period);
         body.put("unique_scope", &unique.unique_scope);
@@ -194,12 +193,28 @@ impl JobFlags {
         if !relations.depends_on.is_empty() {
             body.put("depends_on", &Some(&relations.depends_on));
         }
-        if !labels.tags.is_empty() {
-            let tags: Map<String, Value> =
-                labels.tags.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-            body.put("tags", &Some(tags));
-        }
+        body.put_tags(&labels.tags);
         Ok(())
+    }
+}
+
+impl Retries {
+    pub fn write(&self, body: &mut Body<'_>) {
+        body.put("max_retries", &self.max_retries);
+        body.put("retry_backoff", &self.retry_backoff);
+        body.put("retry_base_delay", &self.retry_base_delay);
+        body.put("retry_max_delay", &self.retry_max_delay);
+    }
+}
+
+impl TimeLimits {
+    pub fn write(&self, body: &mut Body<'_>) {
+        body.put("expire_after", &self.expire_after);
+        body.put("attempt_timeout", &self.attempt_timeout);
+        body.put("stall_timeout", &self.stall_timeout);
+        body.put("max_duration", &self.max_duration);
+        body.put("lease_duration", &self.lease_duration);
+        body.put("ttl", &self.ttl);
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::schedule::{CatchUp, Overlap, Schedule};
+use windlass_core::schedule::{CatchUp, Overlap, Schedule, Skipped};
 use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Until, Within, bounds};
 use windlass_store::{Clock, ScheduleChange};
 
@@ -18,7 +18,7 @@ use super::error::{Error, Result};
 use super::jobs::{Status, status};
 use super::policy::{PolicyBody, PolicyView};
 use super::read::{Body, NamePath, Query};
-use super::wire::{NameText, Rfc3339, Shown, Span};
+use super::wire::{CatchUpWord, NameText, OverlapWord, Rfc3339, Shown, Span};
 use crate::limits;
 
 /// What is sent to make or change a schedule. In a change, what is absent stays.
@@ -34,8 +34,11 @@ struct ScheduleBody<'a> {
     unique_key: Option<String>,
     unique_period: Option<Span>,
     tags: Option<BTreeMap<String, String>>,
+    /// For times that passed while the server was down: run for none of them, once for all, or for each.
     catch_up: Option<CatchUpWord>,
+    /// With `catch_up` `all`: how many at most, the latest.
     catch_up_most: Option<u32>,
+    /// When the job of its last run has not ended: run all the same, skip this run, or cancel that job first.
     overlap: Option<OverlapWord>,
     paused: Option<bool>,
 }
@@ -66,24 +69,10 @@ struct ScheduleAnswerFields<'a> {
     last_job_id: Option<&'a RawValue>,
     #[serde(borrow)]
     next_run: Option<&'a RawValue>,
-}
-
-/// What to do about instants that passed while the server was down.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum CatchUpWord {
-    Skip,
-    Once,
-    All,
-}
-
-/// What to do when the job of the last instant has not ended.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum OverlapWord {
-    Allow,
-    Skip,
-    Cancel,
+    #[serde(borrow)]
+    skipped_total: Option<&'a RawValue>,
+    #[serde(borrow)]
+    skipped_runs: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -98,6 +87,9 @@ pub struct ScheduleAnswer {
     payload: Shown,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_period: Option<u64>,
     tags: BTreeMap<String, String>,
     catch_up: CatchUpWord,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +103,39 @@ pub struct ScheduleAnswer {
     last_run: Option<Rfc3339>,
     last_job_id: Option<String>,
     next_run: Option<Rfc3339>,
+    /// How many runs have been skipped since it was made.
+    skipped_total: u64,
+    /// The latest skipped runs, newest first.
+    skipped_runs: Vec<SkippedRun>,
+}
+
+/// Runs that did not take place, one after the other and for the same reason.
+#[derive(Debug, Serialize, ToSchema)]
+struct SkippedRun {
+    first: Rfc3339,
+    last: Rfc3339,
+    /// Of runs that were missed at once, at most 1,000 are counted.
+    count: u64,
+    /// `overlap`: the job of an earlier run had not ended. `paused`. `missed`: the server was down or late, and `catch_up` does not
+    /// want it. `unique_key`: another job has the key. `refused`: `message` says why.
+    reason: &'static str,
+    message: String,
+    /// The job that stood in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<String>,
+}
+
+impl From<&Skipped> for SkippedRun {
+    fn from(skipped: &Skipped) -> SkippedRun {
+        SkippedRun {
+            first: Rfc3339(skipped.first),
+            last: Rfc3339(skipped.last),
+            count: skipped.count,
+            reason: skipped.reason.word(),
+            message: skipped.reason.to_string(),
+            job_id: skipped.reason.job().map(|id| id.to_string()),
+        }
+    }
 }
 
 /// All schedules
@@ -158,6 +183,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
         last_run: None,
         last_job: None,
         next_run: None,
+        skipped: Default::default(),
     };
     apply(&mut schedule, &body, wanted, policy)?;
     Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
@@ -205,8 +231,11 @@ pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Ran {
     status: &'static str,
-    /// The job it made. None when its last job still runs and `overlap` says to pass over.
+    /// The job it made. None when the run was skipped.
     job_id: Option<String>,
+    /// Why the run was skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<SkippedRun>,
 }
 
 /// Make a job of a schedule now
@@ -214,9 +243,11 @@ pub struct Ran {
 pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Ran>> {
     let before = find(&api, &name).await?.last_job;
     api.store.change_schedule(ScheduleChange::RunNow { name: name.to_string() }).await?;
-    let made = find(&api, &name).await?.last_job.filter(|job| Some(*job) != before);
+    let schedule = find(&api, &name).await?;
+    let made = schedule.last_job.filter(|job| Some(*job) != before);
     let status = if made.is_some() { "enqueued" } else { "skipped" };
-    Ok(Json(Ran { status, job_id: made.map(|id| id.to_string()) }))
+    let skipped = schedule.skipped.latest.last().filter(|_| made.is_none()).map(SkippedRun::from);
+    Ok(Json(Ran { status, job_id: made.map(|id| id.to_string()), skipped }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -228,6 +259,8 @@ pub struct NextQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Next {
     next: Vec<Rfc3339>,
+    /// The zone that the schedule counts in.
+    timezone: String,
 }
 
 /// When a schedule makes its next jobs
@@ -246,7 +279,7 @@ pub async fn next(
     let schedule = find(&api, &name).await?;
     let count = query.count.unwrap_or(limits::NEXT_TIMES).clamp(1, limits::NEXT_TIMES_MOST);
     let times = schedule.next_times(api.clock.now(), count)?;
-    Ok(Json(Next { next: times.into_iter().map(Rfc3339).collect() }))
+    Ok(Json(Next { next: times.into_iter().map(Rfc3339).collect(), timezone: schedule.timezone }))
 }
 
 async fn find(api: &Api, name: &str) -> Result<Schedule> {
@@ -285,6 +318,8 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy:
     if let Some(key) = wanted.unique_key {
         let period = wanted.unique_period.map_or(windlass_core::DEFAULT_PERIOD, |span| span.0);
         schedule.unique = Some(Unique { key, within: Within::default(), until: Until::default(), period });
+    } else if let (Some(unique), Some(period)) = (&mut schedule.unique, wanted.unique_period) {
+        unique.period = period.0;
     }
     if let Some(tags) = wanted.tags {
         schedule.tags = tags.into_iter().collect();
@@ -295,14 +330,10 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy:
             CatchUpWord::Once => CatchUp::Once,
             CatchUpWord::All => CatchUp::All { at_most: wanted.catch_up_most.unwrap_or(bounds::CATCH_UP) },
         };
+    } else if let (CatchUp::All { at_most }, Some(most)) = (&mut schedule.catch_up, wanted.catch_up_most) {
+        *at_most = most;
     }
-    if let Some(word) = wanted.overlap {
-        schedule.overlap = match word {
-            OverlapWord::Allow => Overlap::Allow,
-            OverlapWord::Skip => Overlap::Skip,
-            OverlapWord::Cancel => Overlap::Cancel,
-        };
-    }
+    schedule.overlap = wanted.overlap.map_or(schedule.overlap, Overlap::from);
     schedule.paused = wanted.paused.unwrap_or(schedule.paused);
     schedule.policy = PolicyChoice::from(policy).or(&schedule.policy);
     Ok(())
@@ -323,15 +354,12 @@ impl From<Schedule> for ScheduleAnswer {
             cron: schedule.cron,
             timezone: schedule.timezone,
             payload: Shown(schedule.payload),
+            unique_period: schedule.unique.as_ref().map(|unique| unique.period.as_secs_f64().ceil() as u64),
             unique_key: schedule.unique.map(|unique| unique.key),
             tags: schedule.tags.into_iter().collect(),
             catch_up,
             catch_up_most,
-            overlap: match schedule.overlap {
-                Overlap::Allow => OverlapWord::Allow,
-                Overlap::Skip => OverlapWord::Skip,
-                Overlap::Cancel => OverlapWord::Cancel,
-            },
+            overlap: schedule.overlap.into(),
             paused: schedule.paused,
             policy: schedule.policy.into(),
             created_at: Rfc3339(schedule.created_at),
@@ -339,6 +367,8 @@ impl From<Schedule> for ScheduleAnswer {
             last_run: at(schedule.last_run),
             last_job_id: schedule.last_job.map(|id| id.to_string()),
             next_run: at(schedule.next_run).filter(|_| !schedule.paused),
+            skipped_total: schedule.skipped.total,
+            skipped_runs: schedule.skipped.latest.iter().rev().map(SkippedRun::from).collect(),
         }
     }
 }

@@ -244,6 +244,7 @@ impl<D: Disk> Engine<D> {
                 schedule.updated_at = self.now;
                 schedule.last_run = old.and_then(|old| old.last_run);
                 schedule.last_job = old.and_then(|old| old.last_job);
+                schedule.skipped = old.map(|old| old.skipped.clone()).unwrap_or_default();
                 if let Err(refusal) = schedule.check() {
                     return Ok(Err(refusal.into()));
                 }

@@ -1,6 +1,6 @@
 //! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
 
-use windlass_core::schedule::Overlap;
+use windlass_core::schedule::{Begin, Schedule};
 use windlass_core::{Command, Time};
 
 use super::disk::{Disk, DiskError, Space};
@@ -81,47 +81,44 @@ impl<D: Disk> Engine<D> {
                 return Ok(());
             }
         };
-        if !schedule.paused {
-            for instant in due.instants {
-                self.run_instant(&mut schedule, instant)?;
-            }
+        if let Some(skipped) = due.skipped {
+            schedule.note_skipped(skipped);
+        }
+        for instant in due.instants {
+            self.run_instant(&mut schedule, instant)?;
         }
         schedule.next_run = due.next;
         self.put_schedule(schedule);
         Ok(())
     }
 
-    /// One run of a schedule, unless its last one is still going and that matters.
-    pub(super) fn run_instant(
-        &mut self,
-        schedule: &mut windlass_core::schedule::Schedule,
-        instant: Time,
-    ) -> Result<(), DiskError> {
-        let going = match schedule.last_job {
+    /// One run of a schedule, unless its last one is still going and that matters. A run that does not take place is noted.
+    pub(super) fn run_instant(&mut self, schedule: &mut Schedule, instant: Time) -> Result<(), DiskError> {
+        let unfinished = match schedule.last_job {
             Some(last) => self.load(last)?.filter(|job| !job.is_ended()).map(|job| job.id),
             None => None,
         };
-        match (schedule.overlap, going) {
-            (Overlap::Skip, Some(_)) => return Ok(()),
-            (Overlap::Cancel, Some(last)) => {
+        match schedule.begin(unfinished) {
+            Begin::Now => {}
+            Begin::AfterCancelling(last) => {
                 let reason = format!("schedule {} runs again", schedule.name);
                 self.ask(last, Command::Cancel { reason })?.ok();
             }
-            (Overlap::Allow, _) | (_, None) => {}
+            Begin::Skip(reason) => {
+                schedule.skip(instant, reason);
+                return Ok(());
+            }
         }
-        let job = schedule.job(instant);
-        let id = job.id;
-        if let Err(error) = self.enqueue_one(job)? {
+        let stored = self.enqueue_one(schedule.job(instant))?;
+        if let Err(error) = &stored {
             tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
-            return Ok(());
         }
-        schedule.last_run = Some(instant);
-        schedule.last_job = id;
+        schedule.ran(instant, stored.as_ref().map_err(ToString::to_string));
         Ok(())
     }
 
     /// Stores the schedule with its timer.
-    pub(super) fn put_schedule(&mut self, schedule: windlass_core::schedule::Schedule) {
+    pub(super) fn put_schedule(&mut self, schedule: Schedule) {
         let what = TimerFor::Schedule(schedule.name.clone());
         if let Some(at) = self.schedules.get(&schedule.name).and_then(|old| old.next_run) {
             self.delete_timer(keys::timer(at, &what));

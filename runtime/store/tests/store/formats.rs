@@ -72,6 +72,7 @@ async fn write(store: &Store) {
         last_run: None,
         last_job: None,
         next_run: None,
+        skipped: Default::default(),
     };
     let change = ScheduleChange::Put { schedule: Box::new(schedule), replace: false };
     store.change_schedule(change).await.expect("stored");

@@ -158,7 +158,7 @@ fn every_command_is_there_explains_itself_and_speaks_json() {
         ("plugin", "new build push list show activate rollback canary manifest grant revoke delete"),
         ("job", "get list watch wait cancel retry requeue move hold approve reject logs delete"),
         ("queue", "list show pause resume drain clear set destroy"),
-        ("schedule", "add list pause resume run remove next"),
+        ("schedule", "add list get pause resume run remove next"),
         ("worker", "list drain resume"),
         ("webhook", "add list remove"),
         ("secret", "set list remove"),

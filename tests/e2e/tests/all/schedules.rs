@@ -1,7 +1,9 @@
 //! Schedules: jobs that the clock makes.
 
+use std::process::Stdio;
+
 use serde_json::json;
-use windlass_e2e::{Server, eventually};
+use windlass_e2e::{Server, eventually, windlass};
 
 #[test]
 fn a_schedule_is_made_shown_changed_and_removed() {
@@ -68,4 +70,93 @@ fn a_schedule_runs_by_itself_by_hand_and_not_while_it_is_paused() {
         (server.get("/api/v1/schedules/tick").body["last_job_id"] != ran["job_id"]).then_some(())
     });
     assert_eq!(server.post("/api/v1/schedules/none/run", &json!({})).status, 404);
+}
+
+#[test]
+fn a_skipped_run_is_shown_with_its_reason_and_survives_a_crash() {
+    let server = Server::start();
+    let sent =
+        json!({"name": "tick", "queue": "ticks", "cron": "* * * * * *", "overlap": "skip", "timezone": "Asia/Tokyo"});
+    server.post("/api/v1/schedules", &sent);
+    // Nobody serves the queue: the first job never ends, and every later run is skipped.
+    let skipped = |server: &Server| server.get("/api/v1/schedules/tick").body["skipped_runs"][0].clone();
+    eventually("a skipped run", || (skipped(&server)["reason"] == "overlap").then_some(()));
+    let tick = server.get("/api/v1/schedules/tick").body;
+    let (one, job) = (&tick["skipped_runs"][0], &tick["last_job_id"]);
+    assert_eq!(one["job_id"], *job, "{tick}");
+    assert!(one["message"].as_str().is_some_and(|why| why.contains("had not ended")), "{tick}");
+    let ran = server.post("/api/v1/schedules/tick/run", &json!({})).body;
+    assert_eq!((&ran["status"], &ran["skipped"]["reason"]), (&json!("skipped"), &json!("overlap")), "{ran}");
+    server.post("/api/v1/schedules/tick/pause", &json!({}));
+    eventually("a run while it is paused", || (skipped(&server)["reason"] == "paused").then_some(()));
+    let server = Server::start_on(&server.kill_9(), &[]);
+    assert_eq!(skipped(&server)["reason"], "paused");
+    let run = |arguments: &[&str]| {
+        let mut command = windlass();
+        command.env("WINDLASS_URL", server.url("")).args(arguments).stdout(Stdio::piped());
+        let output = command.output().expect("it runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let page = run(&["schedule", "get", "tick"]);
+    for words in ["Asia/Tokyo", " JST  overlap: the job of an earlier run", "paused: the schedule was paused"] {
+        assert!(page.contains(words), "{words:?} is missing:\n{page}");
+    }
+    let list = run(&["schedule", "list"]);
+    assert!(list.contains("OVERLAP") && list.contains("skip") && list.contains(" JST (paused)"), "{list}");
+}
+
+#[test]
+fn every_field_of_a_schedule_has_a_flag_and_a_wrong_cron_names_its_field() {
+    let server = Server::start();
+    let run = |arguments: &[&str]| {
+        let mut command = windlass();
+        command.env("WINDLASS_URL", server.url("")).args(arguments).stdout(Stdio::piped());
+        let output = command.output().expect("it runs");
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let flags = "--timezone Europe/Berlin --overlap cancel --catch-up all --catch-up-most 7 --paused --priority high --unique-key k \
+        --unique-period 2h --tag team=blue --max-retries 4 --retry-backoff fixed --retry-base-delay 3s --retry-max-delay 9s \
+        --expire-after 1d --attempt-timeout 5m --stall-timeout 1m --max-duration 1h --lease-duration 30s --ttl 2d";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let (made, said) =
+        run(&[&["schedule", "add", "nightly", "30 2 * * *", "reports", "{\"a\": 1}"][..], &flags].concat());
+    assert!(made && said.contains("schedule resume nightly"), "{said}");
+    let stored = server.get("/api/v1/schedules/nightly").body;
+    for (field, value) in [
+        ("timezone", json!("Europe/Berlin")),
+        ("overlap", json!("cancel")),
+        ("catch_up", json!("all")),
+        ("catch_up_most", json!(7)),
+        ("paused", json!(true)),
+        ("priority", json!("high")),
+        ("unique_key", json!("k")),
+        ("unique_period", json!(7200)),
+        ("tags", json!({"team": "blue"})),
+        ("max_retries", json!(4)),
+        ("retry_backoff", json!("fixed")),
+        ("payload", json!({"a": 1})),
+    ] {
+        assert_eq!(stored[field], value, "{field}: {stored}");
+    }
+    for field in [
+        "retry_base_delay",
+        "retry_max_delay",
+        "expire_after",
+        "attempt_timeout",
+        "stall_timeout",
+        "max_duration",
+        "lease_duration",
+        "ttl",
+    ] {
+        assert!(!stored[field].is_null(), "{field}: {stored}");
+    }
+    for (cron, zone, expected) in [
+        ("75 * * * *", "UTC", "minute: \"75\" is not between 0 and 59"),
+        ("0 0 * * funday", "UTC", "SUN MON TUE WED THU FRI SAT"),
+        ("0 0 *", "UTC", "has 3 fields; it takes five fields: minute hour day month weekday"),
+        ("0 0 * * *", "Berlin", "did you mean Europe/Berlin?"),
+    ] {
+        let (made, said) = run(&["schedule", "add", "bad", cron, "q", "--timezone", zone]);
+        assert!(!made && said.contains(expected), "{cron}: {said}");
+    }
 }

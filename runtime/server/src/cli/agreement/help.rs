@@ -3,16 +3,7 @@
 use super::{Problems, commands, is_builtin};
 
 /// Commands whose flags are being rewritten.
-const LATER: [&str; 8] = [
-    "plugin grant",
-    "plugin revoke",
-    "schedule add",
-    "schedule pause",
-    "schedule resume",
-    "schedule run",
-    "schedule remove",
-    "schedule next",
-];
+const LATER: [&str; 2] = ["plugin grant", "plugin revoke"];
 
 #[test]
 fn no_argument_takes_the_place_of_one_that_all_commands_have() {

@@ -11,4 +11,4 @@ pub use schema::{BulkIdText, JobIdText, NameText, StateWord};
 pub use span::{Span, Text};
 pub use time::{Moment, Rfc3339};
 pub(super) use words::words;
-pub use words::{BackoffWord, OnFailureWord, PriorityWord, UntilWord, WithinWord};
+pub use words::{BackoffWord, CatchUpWord, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};

@@ -1,6 +1,7 @@
 //! The words for choices, in requests, in answers and as values of flags: named once, so that they cannot differ.
 
 use windlass_core::flow::OnFailure;
+use windlass_core::schedule::Overlap;
 use windlass_core::{BackoffKind, Priority, Until, Within};
 
 /// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
@@ -40,3 +41,16 @@ words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential }
 words!(WithinWord = Within { Queue, Scope });
 words!(UntilWord = Until { End, Period });
 words!(OnFailureWord = OnFailure { Fail, Cancel, Continue });
+words!(OverlapWord = Overlap { Allow, Skip, Cancel });
+
+/// What a schedule does about times that passed while the server was down. How many of `all` is a field of its own.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub enum CatchUpWord {
+    Skip,
+    Once,
+    All,
+}

@@ -1,8 +1,8 @@
 //! Cron: an instant runs once, crash or not; what was missed is caught up with as the schedule says.
 
 use bytes::Bytes;
-use windlass_core::schedule::{CatchUp, Overlap, Schedule};
-use windlass_core::{PolicyChoice, Refusal, State, Time};
+use windlass_core::schedule::{CatchUp, Overlap, Schedule, SkipReason, Skipped};
+use windlass_core::{PolicyChoice, Refusal, State, Time, Unique, Until, Within};
 use windlass_store::{Error, ScheduleChange};
 
 use super::house::{House, queue, secs};
@@ -25,6 +25,7 @@ fn every_five_minutes(name: &str) -> Schedule {
         last_run: None,
         last_job: None,
         next_run: None,
+        skipped: Default::default(),
     }
 }
 
@@ -66,7 +67,53 @@ async fn after_downtime_missed_instants_are_skipped_run_once_or_all_up_to_a_boun
         house.reopen().await;
         house.pass(secs(0)).await;
         assert_eq!(runs(&house).await, expected, "{catch_up:?}");
+        let skipped = &house.store.schedules().await.expect("reads")[0].skipped;
+        let [one] = &skipped.latest[..] else { panic!("{skipped:?}") };
+        // Thirteen instants passed: the first, and twelve in the hour after it.
+        assert_eq!((one.first, one.count, &one.reason), (next, 13 - expected, &SkipReason::Missed), "{catch_up:?}");
     }
+}
+
+#[tokio::test]
+async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_the_store_again() {
+    let mut house = House::new();
+    let unique = Some(Unique { key: "one".into(), within: Within::Queue, until: Until::End, period: secs(3600) });
+    put(&house, Schedule { overlap: Overlap::Skip, ..every_five_minutes("waits") }).await;
+    house.pass(secs(300)).await;
+    let schedules = house.store.schedules().await.expect("reads");
+    let (first, running) = (schedules[0].last_run.expect("it ran"), schedules[0].last_job.expect("it ran"));
+    house.pass(secs(300)).await;
+    house.pass(secs(300)).await;
+    house.reopen().await;
+    let expected = Skipped {
+        first: first + secs(300),
+        last: first + secs(600),
+        count: 2,
+        reason: SkipReason::Overlap { job: running },
+    };
+    assert_eq!(house.store.schedules().await.expect("reads")[0].skipped.latest, [expected]);
+    // A run that somebody asks for is skipped for the same reason, and changing the schedule keeps what is recorded.
+    house.store.change_schedule(ScheduleChange::RunNow { name: "waits".into() }).await.expect("it is there");
+    let replaced = Schedule { unique, paused: true, ..every_five_minutes("waits") };
+    house
+        .store
+        .change_schedule(ScheduleChange::Put { schedule: Box::new(replaced), replace: true })
+        .await
+        .expect("replaced");
+    house.pass(secs(300)).await;
+    let skipped = house.store.schedules().await.expect("reads")[0].skipped.clone();
+    let found: Vec<_> = skipped.latest.iter().map(|one| (one.count, one.reason.word())).collect();
+    assert_eq!((found, skipped.total), (vec![(3, "overlap"), (1, "paused")], 4));
+    // With a unique key, the second run finds the job of the first.
+    house
+        .store
+        .change_schedule(ScheduleChange::Pause { name: "waits".into(), paused: false })
+        .await
+        .expect("it is there");
+    house.pass(secs(300)).await;
+    house.pass(secs(300)).await;
+    let skipped = house.store.schedules().await.expect("reads")[0].skipped.clone();
+    assert_eq!(skipped.latest.last().map(|one| (one.count, one.reason.word())), Some((1, "unique_key")));
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ pub struct Causes {
     pub batches: bool,
     pub sealed: Vec<String>,
     pub runs_now: bool,
+    /// The schedule that somebody changed, or ran by hand.
+    pub changed_schedule: Option<String>,
     pub configured: Option<(QueueName, Settings)>,
     pub bulk: Option<BulkAsk>,
     pub webhook: Option<WebhookChange>,

@@ -18,6 +18,7 @@ mod model;
 mod order;
 mod recount;
 mod rounds;
+mod schedules;
 mod settings;
 mod silent;
 mod world;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::flow::Clearing;
+use windlass_core::schedule::Schedule;
 use windlass_core::{
     Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time,
     Token, Unique, Until,
@@ -25,6 +26,8 @@ pub struct Model {
     pub specs: BTreeMap<String, NewJob>,
     /// Instants that schedules have run for, by the id of their job.
     pub instants: BTreeSet<JobId>,
+    /// As they were stored at the end of the last group.
+    pub schedules: BTreeMap<String, Schedule>,
     /// Claims that reached their caller: the job and which of its starts.
     pub delivered: BTreeSet<(JobId, u32)>,
     /// Queues somebody asked to clear or remove, and which may be under way.

@@ -208,5 +208,6 @@ fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
         last_run: None,
         last_job: None,
         next_run: None,
+        skipped: Default::default(),
     }
 }

@@ -257,6 +257,12 @@ impl World {
                 }
                 Asked::Schedule { change, .. } => {
                     causes.runs_now = matches!(change, ScheduleChange::RunNow { .. });
+                    causes.changed_schedule = Some(match change {
+                        ScheduleChange::Put { schedule, .. } => schedule.name.clone(),
+                        ScheduleChange::Pause { name, .. }
+                        | ScheduleChange::RunNow { name }
+                        | ScheduleChange::Remove { name } => name.clone(),
+                    });
                 }
                 Asked::Bulk { ask, .. } => {
                     if let BulkAsk::Step { id, jobs, .. } = ask
@@ -305,6 +311,7 @@ impl World {
             }
         }
         self.model.adopt_silent(&stored, causes);
+        self.model.adopt_schedules(&stored, causes);
         self.model.flows.settle(&stored, causes);
         self.model.adopt_counts(&self.disk, &stored);
         self.model.adopt_hands(&stored, causes);

@@ -2,17 +2,26 @@
 //! still going. Instants are counted in the schedule's own time zone; clock changes are croner's to get right, and the
 //! tests below hold it to that: a time inside the skipped hour runs once, at its end; a fixed time inside the repeated
 //! hour runs once; a wildcard keeps its beat through both.
+//!
+//! Reading order: `mod` (a schedule and what it has to do), `skipped` (runs that did not take place), `cron` and `zone` (what people
+//! write, and what is wrong with it).
+
+mod cron;
+mod skipped;
+mod zone;
 
 use core::time::Duration;
 
 use bytes::Bytes;
-use chrono::{DateTime, TimeZone, Utc};
+use chrono::DateTime;
 use chrono_tz::Tz;
 use croner::Cron;
-use croner::parser::{CronParser, Seconds};
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, JobId, NewJob, PolicyChoice, QueueName, Refusal, Time, Unique, bounds};
+use crate::decide::bounded;
+use crate::{Body, JobId, NewJob, PolicyChoice, QueueName, Refusal, Reply, Time, Unique, bounds};
+pub use skipped::{SkipReason, Skipped, SkippedRuns};
+pub use zone::local_time;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -35,6 +44,9 @@ pub struct Schedule {
     pub last_job: Option<JobId>,
     /// The next instant not yet dealt with. Moves on in the same commit as the jobs of the instants before it.
     pub next_run: Option<Time>,
+    /// Runs that did not take place. The last field, because schedules that were stored without it are still read.
+    #[serde(deserialize_with = "SkippedRuns::or_none")]
+    pub skipped: SkippedRuns,
 }
 
 /// What to do about instants that passed while nobody was looking.
@@ -76,7 +88,7 @@ impl Schedule {
             return Err(Refusal::invalid("catch_up", format!("at most {} missed runs", bounds::CATCH_UP)));
         }
         if self.next_after(self.created_at)?.is_none() {
-            return Err(Refusal::invalid("cron", "this never comes: there is no such day"));
+            return Err(Refusal::invalid("cron", format!("{:?} never comes: there is no such day", self.cron)));
         }
         Ok(())
     }
@@ -92,24 +104,64 @@ impl Schedule {
         Ok(cron.iter_after(from).take(count).map(to_time).collect())
     }
 
-    /// The instants to run for now, oldest first, and the next one to wait for. Changes nothing.
+    /// The instants to run for now, oldest first, those that are skipped, and the next one to wait for. Changes nothing.
     pub fn due(&self, now: Time) -> Result<Due, Refusal> {
         let Some(first) = self.next_run.filter(|first| *first <= now) else {
-            return Ok(Due { instants: Vec::new(), next: self.next_run });
+            return Ok(Due { instants: Vec::new(), skipped: None, next: self.next_run });
         };
-        let most = match self.catch_up {
-            CatchUp::Skip | CatchUp::Once => 1,
-            CatchUp::All { at_most } => at_most as usize,
+        let most = match (self.paused, self.catch_up) {
+            (true, _) => 0,
+            (false, CatchUp::Skip | CatchUp::Once) => 1,
+            (false, CatchUp::All { at_most }) => at_most as usize,
         };
+        let in_time = |instant: Time| self.catch_up != CatchUp::Skip || now.since(instant) <= LATE;
         // The search before a moment looks at whole seconds only: it has to begin with the next one to find this one.
         let (cron, at) = self.read(Time((now.millis() / 1_000 + 1) * 1_000))?;
-        let mut instants: Vec<Time> =
-            cron.iter_before(at).map(to_time).take_while(|instant| *instant >= first).take(most).collect();
-        instants.reverse();
-        if self.catch_up == CatchUp::Skip {
-            instants.retain(|instant| now.since(*instant) <= LATE);
+        let passed = cron.iter_before(at).map(to_time).take_while(|instant| *instant >= first);
+        let (mut instants, mut skipped) = (Vec::new(), None);
+        for instant in passed.take(most.saturating_add(bounds::MISSED_RUNS)) {
+            if instants.len() < most && in_time(instant) {
+                instants.push(instant);
+                continue;
+            }
+            let reason = if self.paused { SkipReason::Paused } else { SkipReason::Missed };
+            let missed = skipped.get_or_insert(Skipped { first, last: instant, count: 0, reason });
+            missed.count += 1;
         }
-        Ok(Due { instants, next: self.next_after(now)? })
+        instants.reverse();
+        Ok(Due { instants, skipped, next: self.next_after(now)? })
+    }
+
+    /// Whether a run may begin, when the job of an earlier one has not ended.
+    pub fn begin(&self, unfinished: Option<JobId>) -> Begin {
+        match (self.overlap, unfinished) {
+            (Overlap::Skip, Some(job)) => Begin::Skip(SkipReason::Overlap { job }),
+            (Overlap::Cancel, Some(job)) => Begin::AfterCancelling(job),
+            (Overlap::Allow, _) | (_, None) => Begin::Now,
+        }
+    }
+
+    /// Takes what came of storing the job of an instant.
+    pub fn ran(&mut self, instant: Time, stored: Result<&Reply, String>) {
+        let own = JobId::of_schedule(&self.name, instant);
+        match stored {
+            Ok(Reply::Duplicate { id }) if *id != own => self.skip(instant, SkipReason::UniqueKey { job: *id }),
+            Ok(_) => {
+                self.last_run = Some(instant);
+                self.last_job = Some(own);
+            }
+            Err(why) => self.skip(instant, SkipReason::Refused { why: bounded(why, bounds::REASON_BYTES) }),
+        }
+    }
+
+    /// Notes that a run does not take place.
+    pub fn skip(&mut self, instant: Time, reason: SkipReason) {
+        self.note_skipped(Skipped { first: instant, last: instant, count: 1, reason });
+    }
+
+    /// Notes that runs do not take place.
+    pub fn note_skipped(&mut self, skipped: Skipped) {
+        self.skipped.note(skipped, self.last_run);
     }
 
     /// The job for one instant. Its id is derived from the instant, so that one instant never makes two.
@@ -127,18 +179,9 @@ impl Schedule {
     }
 
     fn read(&self, from: Time) -> Result<(Cron, DateTime<Tz>), Refusal> {
-        let zone: Tz = self.timezone.parse().map_err(|_| {
-            let why = format!("`{}` is not a time zone; use a name such as Europe/Berlin or UTC", self.timezone);
-            Refusal::invalid("timezone", why)
-        })?;
-        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(&self.cron).map_err(|error| {
-            let why =
-                format!("`{}`: {error}; five fields such as `30 2 * * 1-5` (minute hour day month weekday)", self.cron);
-            Refusal::invalid("cron", why)
-        })?;
-        let from = i64::try_from(from.millis()).ok().and_then(|millis| Utc.timestamp_millis_opt(millis).single());
-        let from = from.ok_or_else(|| Refusal::invalid("cron", "the time is out of range"))?;
-        Ok((cron, from.with_timezone(&zone)))
+        let zone = zone::find(&self.timezone)?;
+        let from = zone::in_zone(from, zone).ok_or_else(|| Refusal::invalid("cron", "the time is out of range"))?;
+        Ok((cron::parse(&self.cron)?, from))
     }
 }
 
@@ -146,7 +189,17 @@ impl Schedule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
     pub instants: Vec<Time>,
+    /// Those before them that do not run.
+    pub skipped: Option<Skipped>,
     pub next: Option<Time>,
+}
+
+/// Whether a run may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin {
+    Now,
+    AfterCancelling(JobId),
+    Skip(SkipReason),
 }
 
 fn to_time(moment: DateTime<Tz>) -> Time {
@@ -179,6 +232,7 @@ mod tests {
             last_run: None,
             last_job: None,
             next_run: None,
+            skipped: SkippedRuns::default(),
         };
         schedule.next_run = schedule.next_after(at(from)).expect("a good cron");
         schedule
@@ -232,13 +286,51 @@ mod tests {
         let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
         let now = at("2026-05-01T05:10:00Z");
         let run = |schedule: &Schedule| schedule.due(now).expect("a good cron");
+        let missed = |to: &str, count: u64| {
+            Some(Skipped { first: at("2026-05-01T01:00:00Z"), last: at(to), count, reason: SkipReason::Missed })
+        };
         assert_eq!(run(&hourly).instants, [at("2026-05-01T05:00:00Z")]);
+        assert_eq!(run(&hourly).skipped, missed("2026-05-01T04:00:00Z", 4));
         hourly.catch_up = CatchUp::Skip;
         assert_eq!(run(&hourly).instants, []);
+        assert_eq!(run(&hourly).skipped, missed("2026-05-01T05:00:00Z", 5));
         hourly.catch_up = CatchUp::All { at_most: 3 };
         let last_three = ["2026-05-01T03:00:00Z", "2026-05-01T04:00:00Z", "2026-05-01T05:00:00Z"].map(at);
         assert_eq!(run(&hourly).instants, last_three);
+        assert_eq!(run(&hourly).skipped, missed("2026-05-01T02:00:00Z", 2));
+        hourly.catch_up = CatchUp::All { at_most: 10 };
+        assert_eq!((run(&hourly).instants.len(), run(&hourly).skipped), (5, None));
+        hourly.paused = true;
+        assert_eq!(run(&hourly).instants, []);
+        assert_eq!(run(&hourly).skipped.map(|skipped| (skipped.count, skipped.reason)), Some((5, SkipReason::Paused)));
         assert_eq!(run(&hourly).next, Some(at("2026-05-01T06:00:00Z")));
+    }
+
+    #[test]
+    fn a_run_that_does_not_take_place_is_noted_with_the_reason() {
+        let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
+        let instants = ["2026-05-01T01:00:00Z", "2026-05-01T02:00:00Z", "2026-05-01T03:00:00Z"].map(at);
+        let own = JobId::of_schedule("nightly", instants[0]);
+        hourly.ran(instants[0], Ok(&Reply::Duplicate { id: own }));
+        assert_eq!((hourly.last_run, hourly.last_job), (Some(instants[0]), Some(own)), "its own job is a run");
+        assert_eq!(hourly.begin(Some(own)), Begin::Now);
+        hourly.overlap = Overlap::Cancel;
+        assert_eq!(hourly.begin(Some(own)), Begin::AfterCancelling(own));
+        hourly.overlap = Overlap::Skip;
+        assert_eq!(hourly.begin(None), Begin::Now);
+        let Begin::Skip(reason) = hourly.begin(Some(own)) else { panic!("it should be skipped") };
+        hourly.skip(instants[1], reason);
+        let other = JobId::of_schedule("other", instants[0]);
+        hourly.ran(instants[2], Ok(&Reply::Duplicate { id: other }));
+        hourly.ran(instants[2], Err("the queue is gone".to_owned()));
+        let reasons: Vec<_> = hourly.skipped.latest.iter().map(|one| (one.first, one.reason.clone())).collect();
+        let expected = [
+            (instants[1], SkipReason::Overlap { job: own }),
+            (instants[2], SkipReason::UniqueKey { job: other }),
+            (instants[2], SkipReason::Refused { why: "the queue is gone".to_owned() }),
+        ];
+        assert_eq!(reasons, expected);
+        assert_eq!((hourly.last_run, hourly.skipped.total), (Some(instants[0]), 3));
     }
 
     #[test]
