@@ -1,8 +1,9 @@
 //! `windlass top`: the server, live in a terminal. A thread of its own asks the server, so that keys are answered while it waits.
 //!
-//! Reading order: `view` (what is known and what is selected), `draw` (how it looks).
+//! Reading order: `view` (what is known and what is selected), `layout` (how columns share the width), `draw` (how it looks).
 
 mod draw;
+mod layout;
 mod view;
 
 use std::io::IsTerminal;
