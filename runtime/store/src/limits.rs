@@ -59,6 +59,8 @@ pub const READERS_LEAVE: Duration = Duration::from_secs(1);
 /// How long a read waits for a database that is being reopened.
 pub const READ_WAITS: Duration = Duration::from_secs(10);
 
+/// How often all tables may be read in search of a damaged one.
+pub const SUSPECT_EVERY: Duration = Duration::from_secs(600);
 /// How often the store looks whether disk space can be given back.
 pub const RECLAIM_EVERY: Duration = Duration::from_secs(3);
 /// It waits while there are more commits in a second than this or they take more than this share of the time, but not longer than this.

@@ -218,6 +218,15 @@ fn only_journal(dir: &Path) -> PathBuf {
     }
 }
 
+/// A database that was opened, and does not take the first commit. It may have met a damaged table in the background by then.
+pub fn not_written(dir: &Path, disk: &FjallDisk, error: DiskError) -> OpenError {
+    let damaged = match error {
+        DiskError::Io(_) if disk.takes_writes().is_err() => damage::damaged_among(&disk.places()),
+        _ => None,
+    };
+    unreadable(dir, &damaged.unwrap_or(error))
+}
+
 /// A database that was opened, and cannot be read or written.
 pub fn unreadable(dir: &Path, error: &DiskError) -> OpenError {
     match error {

@@ -6,12 +6,16 @@ use std::io::{self, ErrorKind, Read};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use fjall::{AbstractTree, Keyspace, LsmError, Slice};
 use lsm_tree::{Cache, Checksum, Table};
 
+use super::disk::DiskError;
 use super::store_dir;
+use crate::limits;
+use crate::thread::leave_to_all_others;
 
 /// Rows of a table that are read in search of its damaged block. An iterator is at most a few blocks ahead of the rows it has returned.
 const ROWS: usize = 4_096;
@@ -82,6 +86,75 @@ pub fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)> {
                 Err(_) => return Some((path, "a part of it cannot be decoded".into())),
             }
         }
+    }
+    None
+}
+
+/// Looks for a damaged table by reading all of them, on a thread of its own: what fjall gives up on when it merges tables is only known
+/// to its log.
+#[derive(Default)]
+pub struct Suspicion {
+    found: Mutex<Option<String>>,
+    looked: Mutex<Option<Instant>>,
+}
+
+impl Suspicion {
+    /// What was found to be damaged, and what to do about it.
+    pub fn found(&self) -> Option<String> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins to look, unless that was done lately.
+    pub fn look(self: &Arc<Suspicion>, keyspaces: Vec<(PathBuf, &'static str)>) {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_some_and(|at| at.elapsed() < limits::SUSPECT_EVERY) {
+            return;
+        }
+        *looked = Some(Instant::now());
+        let suspicion = Arc::clone(self);
+        let look = move || {
+            leave_to_all_others();
+            let damaged = damaged_among(&keyspaces);
+            if let Some(damaged) = &damaged {
+                tracing::error!("{damaged}");
+            }
+            let advice = "and the database cannot write beside it; stop the server and restore the whole data folder from a backup";
+            *suspicion.found.lock().unwrap_or_else(PoisonError::into_inner) =
+                damaged.map(|damaged| format!("{damaged}, {advice}"));
+        };
+        if let Err(error) = std::thread::Builder::new().name("windlass-suspect".into()).spawn(look) {
+            tracing::warn!("cannot look for damaged tables: {error}");
+        }
+    }
+}
+
+/// The first damaged table of a database, whose keyspaces lie there and hold this: all of it is read.
+pub fn damaged_among(keyspaces: &[(PathBuf, &'static str)]) -> Option<DiskError> {
+    keyspaces.iter().find_map(|(keyspace, holds)| damaged_table(keyspace, holds))
+}
+
+/// The first table of a keyspace that cannot be read to its end.
+fn damaged_table(keyspace: &Path, holds: &'static str) -> Option<DiskError> {
+    // A list that cannot be read is being replaced: an open database has been read with it.
+    for file in tables_of(keyspace).ok()? {
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            let cache = Arc::new(Cache::with_capacity_bytes(0));
+            let table = Table::recover(file.clone(), Checksum::from_raw(0), 0, 0, cache, None, true, true)?;
+            table.iter().try_for_each(|row| row.map(drop))
+        }));
+        let why = match read {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => {
+                let why = explain(&error);
+                // It may have been merged meanwhile, or refused by the system.
+                if !is_damage(&fjall::Error::Storage(error)) || !file.exists() {
+                    continue;
+                }
+                why
+            }
+            Err(_) => "a part of it cannot be decoded".into(),
+        };
+        return Some(DiskError::Damaged { file, holds, why });
     }
     None
 }

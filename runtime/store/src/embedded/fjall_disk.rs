@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
@@ -85,6 +85,11 @@ impl FjallDisk {
 
     pub(super) fn space(&self, space: Space) -> &Keyspace {
         &self.spaces[space as usize]
+    }
+
+    /// Where each keyspace lies, and what it holds.
+    pub(super) fn places(&self) -> Vec<(PathBuf, &'static str)> {
+        Space::ALL.into_iter().map(|space| (self.space(space).path().to_owned(), space.holds())).collect()
     }
 
     pub(super) fn dir(&self) -> &Path {

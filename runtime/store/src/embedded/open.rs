@@ -62,7 +62,7 @@ impl Embedded {
             Acknowledged { disk: disk.clone(), folder: folder.clone(), witness: witness.clone(), pulse: pulse.clone() };
         let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed)
             .map_err(|error| check::unreadable(&dir, &error))?;
-        engine.group(Vec::new(), clock.now()).map_err(|error| check::unreadable(&dir, &error))?;
+        engine.group(Vec::new(), clock.now()).map_err(|error| check::not_written(&dir, &disk, error))?;
 
         let (bell, bell_receiver) = channel();
         let life = Arc::new(());
@@ -95,6 +95,7 @@ impl Embedded {
             seed,
             lock,
             disk: Some(disk),
+            suspicion: Default::default(),
             short: None,
         };
         spawn("windlass-engine", move || {

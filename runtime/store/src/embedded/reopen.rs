@@ -62,7 +62,7 @@ impl Worker {
                     }
                     return Ok(engine);
                 }
-                Err(next) => error = next,
+                Err(next) => error = self.with_reason(next),
             }
         }
     }
@@ -109,7 +109,13 @@ impl Worker {
         self.folder.probe().map_err(|error| DiskError::Io(folder::explain(&error)))?;
         let disk = match self.disk.take() {
             Some(disk) if successor.is_none() && disk.takes_writes().is_ok() => disk,
-            old => self.reopen(old)?,
+            old => {
+                // There is room on the disk, and still it has given up.
+                if let Some(old) = old.as_ref().filter(|_| successor.is_none()) {
+                    self.suspicion.look(old.places());
+                }
+                self.reopen(old)?
+            }
         };
         if let Some(successor) = successor {
             self.move_into(successor)?;
@@ -196,6 +202,7 @@ impl Worker {
             self.lock = lock;
         }
         self.short = None;
+        self.suspicion = Default::default();
         Ok(())
     }
 }

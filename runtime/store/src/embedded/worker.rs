@@ -11,9 +11,10 @@ use tokio::sync::oneshot;
 use windlass_core::{JobId, Time, Token};
 
 use super::acknowledged::{Acknowledged, Pulse};
+use super::damage::Suspicion;
 use super::disk::DiskError;
 use super::engine::Engine;
-use super::fjall_disk::FjallDisk;
+use super::fjall_disk::{FjallDisk, explain};
 use super::folder::Folder;
 use super::message::Request;
 use super::recover::Alive;
@@ -34,6 +35,8 @@ pub struct Worker {
     pub lock: File,
     /// The database, while it is open.
     pub disk: Option<FjallDisk>,
+    /// Whether a damaged table keeps the database from writing.
+    pub suspicion: Arc<Suspicion>,
     /// A folder that was found where ours was and lacks a part of what we acknowledged.
     pub short: Option<super::reopen::Short>,
 }
@@ -160,8 +163,19 @@ impl Worker {
     }
 
     fn fail(&self, engine: &mut Engine<Acknowledged>, error: DiskError) -> End {
+        let error = self.with_reason(error);
         let local = engine.abandon(&error.clone().into());
         End::Failed(error, local)
+    }
+}
+
+impl Worker {
+    /// A refusal to write, with the reason where that is known by now.
+    pub(super) fn with_reason(&self, error: DiskError) -> DiskError {
+        match (error, self.suspicion.found()) {
+            (DiskError::Io(why), Some(damaged)) if why == explain(&fjall::Error::Poisoned) => DiskError::Io(damaged),
+            (error, _) => error,
+        }
     }
 }
 

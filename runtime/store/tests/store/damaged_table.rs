@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fjall::{Database, KeyspaceCreateOptions};
 use tempfile::TempDir;
@@ -214,4 +214,56 @@ async fn a_start_that_a_damaged_file_prevents_names_that_file() {
         // Healed, it opens: nothing was changed by the refusals.
         open(dir.path()).expect("opens").close().await;
     }
+}
+
+/// A damaged table with as many others above it as make the database merge them.
+async fn to_be_merged() -> (TempDir, Acknowledged, PathBuf) {
+    let (dir, acknowledged) = in_tables().await;
+    let file = table(dir.path(), "jobs");
+    flip(&file, |size| size * 2 / 5);
+    for _ in 0..4 {
+        let store = open(dir.path()).expect("opens");
+        for (id, _) in acknowledged.iter().step_by(7) {
+            // Those that are damaged refuse.
+            let _ = store.ask(*id, Command::Hold { reason: "test".into() }, Vec::new()).await;
+            let _ = store.ask(*id, Command::Approve, Vec::new()).await;
+        }
+        store.close().await;
+        drop(store);
+        let db = Database::builder(dir.path().join("store")).open().expect("opens");
+        let keyspace = db.keyspace("jobs", KeyspaceCreateOptions::default).expect("exists");
+        keyspace.rotate_memtable().expect("begins to flush");
+        let end = Instant::now() + Duration::from_secs(60);
+        while keyspace.sealed_memtable_count() > 0 {
+            assert!(Instant::now() < end, "it is never flushed");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    (dir, acknowledged, file)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_merge_a_damaged_table_says_which_one_and_is_read_as_before() {
+    let (dir, acknowledged, file) = to_be_merged().await;
+    let store = match open(dir.path()) {
+        Ok(store) => store,
+        // The merge may come before the first commit of the start.
+        Err(OpenError::Damaged { file: named, .. }) => return assert_eq!(named, file),
+        Err(other) => panic!("{other}"),
+    };
+    let end = Instant::now() + Duration::from_secs(60);
+    let words = loop {
+        match store.trouble() {
+            Some(words) if words.contains(&file.display().to_string()) => break words,
+            trouble => assert!(Instant::now() < end, "it never says which: {trouble:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(words.contains("holds jobs") && words.contains("backup"), "{words}");
+    let mut readable = 0;
+    for (id, _) in &acknowledged {
+        readable += usize::from(store.job(*id).await.is_ok_and(|job| job.is_some()));
+    }
+    assert!(readable > JOBS / 2, "the others are read: {readable}");
+    store.close().await;
 }
