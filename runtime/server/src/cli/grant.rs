@@ -14,8 +14,12 @@ use super::client::{Remote, part};
 use super::show;
 
 /// Allow a plugin something, on top of what it is allowed already
+///
+/// It gets what it asks for in its windlass.toml as far as it is granted here; a limit, up to what is granted. `windlass plugin show NAME` shows what
+/// it asks for and what was denied.
 #[derive(Debug, Args)]
 pub struct GrantMore {
+    /// The plugin's name
     name: String,
     #[command(flatten)]
     words: Words,
@@ -24,9 +28,12 @@ pub struct GrantMore {
     from: Option<PathBuf>,
 }
 
-/// Take back something that a plugin is allowed; without a word, everything
+/// Take back something that a plugin is allowed; without any of the flags, everything
+///
+/// Of a limit the value does not matter: the grant for it is removed.
 #[derive(Debug, Args)]
 pub struct Revoke {
+    /// The plugin's name
     name: String,
     #[command(flatten)]
     words: Words,
@@ -56,17 +63,22 @@ pub struct Words {
     /// The most memory an attempt may have
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     memory: Option<Size>,
+    /// The most time an attempt may compute
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     cpu_time: Option<Span>,
+    /// The most time an attempt may take, from its start to its end
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     attempt_timeout: Option<Span>,
+    /// The most time an attempt may go without a sign of life: progress, a checkpoint or a line of log
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     stall_timeout: Option<Span>,
     /// The most bytes of log of an attempt
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     log: Option<Size>,
+    /// The largest checkpoint
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     checkpoint: Option<Size>,
+    /// The largest result
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     result: Option<Size>,
     /// How many attempts may run at once
