@@ -4,6 +4,9 @@
 //! not get, however often it asks. Every refusal says what to grant and how, because it ends up in front of somebody who must
 //! decide about it.
 
+#[cfg(test)]
+mod tests;
+
 use core::fmt;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::egress::HostPattern;
 use crate::manifest::{self, HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
+use crate::queue_pattern::QueuePattern;
 use crate::{Name, Refusal};
 
 /// What the operator allows one plugin. The default allows nothing.
@@ -31,6 +35,8 @@ pub struct Grant {
     pub environment: BTreeMap<String, String>,
     /// Secrets it may read, by name.
     pub secrets: BTreeSet<String>,
+    /// Queues it may spawn jobs into. Those it serves need no grant.
+    pub spawn: Vec<QueuePattern>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +56,7 @@ pub struct Allowed {
     pub folders: Vec<Folder>,
     pub environment: BTreeMap<String, String>,
     pub secrets: BTreeSet<String>,
+    pub spawn: Vec<QueuePattern>,
 }
 
 /// The limits with every default filled in. `None` is no limit.
@@ -166,6 +173,7 @@ impl Grant {
             manifest::variable("environment", name, value)?;
         }
         manifest::at_most("secrets", self.secrets.len())?;
+        manifest::at_most("spawn", self.spawn.len())?;
         self.secrets.iter().try_for_each(|name| Name::parse("secrets", name).map(drop))
     }
 }
@@ -212,7 +220,21 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
             denied.push(Denied { what: format!("the secret `{name}`"), flag: format!("--secret {name}") });
         }
     }
+    for pattern in &wishes.spawn {
+        queues(pattern, &granted.spawn, &mut allowed.spawn, &mut denied);
+    }
     (allowed, denied)
+}
+
+/// The queues that lie in both what was asked and what was granted.
+fn queues(asked: &QueuePattern, granted: &[QueuePattern], allowed: &mut Vec<QueuePattern>, denied: &mut Vec<Denied>) {
+    if granted.iter().any(|pattern| pattern.includes(asked)) {
+        allowed.push(asked.clone());
+        return;
+    }
+    allowed.extend(granted.iter().filter(|pattern| asked.includes(pattern)).cloned());
+    let flag = format!("--spawn {}", word(&asked.to_string()));
+    denied.push(Denied { what: format!("spawning into the queue `{asked}`"), flag });
 }
 
 /// The patterns that lie in both what was asked and what was granted.
@@ -301,151 +323,4 @@ fn at_most<T: Copy + Ord + fmt::Display>(
         });
     }
     asked.into_iter().chain(ceiling).min()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hosts(texts: &[&str]) -> Vec<HostPattern> {
-        texts.iter().map(|text| text.parse().unwrap_or_else(|why| panic!("{why}"))).collect()
-    }
-
-    /// What is allowed and denied of HTTP, as text: `host` or `host!` when private addresses are allowed, too.
-    #[track_caller]
-    fn check_http(asked: &[&str], http: &[&str], private: &[&str], allowed: &[&str], refused: &[&str]) {
-        let mut manifest = Manifest::default();
-        manifest.capabilities.http = hosts(asked);
-        let grant = Grant { http: hosts(http), private_http: hosts(private), ..Grant::default() };
-        let (got, denied) = effective(&manifest, &grant);
-        let got: Vec<String> =
-            got.http.iter().map(|rule| format!("{}{}", rule.pattern, if rule.private { "!" } else { "" })).collect();
-        assert_eq!(got, allowed);
-        let denied: Vec<String> = denied.into_iter().map(|denied| denied.what).collect();
-        assert_eq!(denied, refused.iter().map(|host| format!("HTTP to `{host}`")).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn http_goes_where_both_sides_agree() {
-        check_http(&["api.example.com"], &[], &[], &[], &["api.example.com"]);
-        check_http(&[], &["*"], &["*"], &[], &[]);
-        check_http(&["api.example.com"], &["*.example.com"], &[], &["api.example.com"], &[]);
-        check_http(&["*.example.com"], &["api.example.com"], &[], &["api.example.com"], &["*.example.com"]);
-        check_http(&["db.internal:8080"], &[], &["db.internal:8080"], &["db.internal:8080!"], &[]);
-        check_http(&["a.com", "b.com"], &["b.com"], &[], &["b.com"], &["a.com"]);
-    }
-
-    #[test]
-    fn a_folder_is_seen_when_both_sides_name_it_and_written_when_both_say_so() {
-        let table = [
-            // asked to write, granted (to write), allowed (to write), denied
-            (false, None, None, true),
-            (true, None, None, true),
-            (false, Some(false), Some(false), false),
-            (false, Some(true), Some(false), false),
-            (true, Some(false), Some(false), true),
-            (true, Some(true), Some(true), false),
-        ];
-        for (write, granted, expected, refused) in table {
-            let mut manifest = Manifest::default();
-            let list = if write { &mut manifest.capabilities.write } else { &mut manifest.capabilities.read };
-            list.push("/data".to_owned());
-            let folder = |write| ("/data".to_owned(), FolderGrant { path: "/srv/data".to_owned(), write });
-            let grant = Grant { folders: granted.map(folder).into_iter().collect(), ..Grant::default() };
-            let (allowed, denied) = effective(&manifest, &grant);
-            assert_eq!(allowed.folders.first().map(|folder| folder.write), expected, "{write} {granted:?}");
-            assert_eq!(denied.len(), usize::from(refused), "{write} {granted:?}: {denied:?}");
-        }
-    }
-
-    #[test]
-    fn names_are_given_when_both_sides_name_them() {
-        let mut manifest = Manifest::default();
-        manifest.capabilities.environment = vec!["TZ".to_owned(), "HOME".to_owned()];
-        manifest.capabilities.secrets = vec!["token".to_owned(), "key".to_owned()];
-        let grant = Grant {
-            environment: BTreeMap::from([("TZ".to_owned(), "UTC".to_owned()), ("PATH".to_owned(), "/bin".to_owned())]),
-            secrets: BTreeSet::from(["token".to_owned(), "other".to_owned()]),
-            ..Grant::default()
-        };
-        let (allowed, denied) = effective(&manifest, &grant);
-        assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
-        assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
-        let words: Vec<String> = denied.iter().map(|denied| denied.sentence(&command("mailer"))).collect();
-        assert_eq!(words.len(), 2);
-        assert!(words[0].contains("environment variable `HOME`") && words[0].ends_with("--env HOME=VALUE"));
-        let sentence = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
-        assert_eq!(words[1], sentence);
-    }
-
-    #[test]
-    fn memory_is_the_default_until_both_sides_want_more() {
-        let default = AllowedLimits::default().memory;
-        let more = Size(default.0 * 4);
-        let less = Size(default.0 / 4);
-        let table = [
-            (None, None, default, false),
-            (None, Some(more), default, false),
-            (None, Some(less), less, false),
-            (Some(more), None, default, true),
-            (Some(more), Some(more), more, false),
-            (Some(more), Some(less), less, true),
-            (Some(less), None, less, false),
-        ];
-        for (asked, ceiling, expected, refused) in table {
-            let mut manifest = Manifest::default();
-            manifest.limits.memory = asked;
-            let grant = Grant { limits: Limits { memory: ceiling, ..Limits::default() }, ..Grant::default() };
-            let (allowed, denied) = effective(&manifest, &grant);
-            assert_eq!(allowed.limits.memory, expected, "{asked:?} {ceiling:?}");
-            assert_eq!(!denied.is_empty(), refused, "{asked:?} {ceiling:?}: {denied:?}");
-        }
-    }
-
-    #[test]
-    fn a_timeout_is_the_shorter_of_the_two() {
-        let span = |seconds| Some(Span(Duration::from_secs(seconds)));
-        for (asked, ceiling, expected) in [
-            (None, None, None),
-            (span(5), None, span(5)),
-            (None, span(9), span(9)),
-            (span(5), span(9), span(5)),
-            (span(9), span(5), span(5)),
-        ] {
-            let mut manifest = Manifest::default();
-            manifest.limits.attempt_timeout = asked;
-            let grant = Grant { limits: Limits { attempt_timeout: ceiling, ..Limits::default() }, ..Grant::default() };
-            assert_eq!(effective(&manifest, &grant).0.limits.attempt_timeout, expected);
-        }
-    }
-
-    #[test]
-    fn http_requests_have_the_defaults_unless_both_sides_want_more() {
-        let default = AllowedHttp::default();
-        let (short, long) = (Span(Duration::from_secs(1)), Span(Duration::from_secs(86_400)));
-        let mut manifest = Manifest::default();
-        manifest.limits.http =
-            HttpLimits { connect: Some(short), total: Some(long), at_once: Some(64), ..HttpLimits::default() };
-        let (allowed, denied) = effective(&manifest, &Grant::default());
-        assert_eq!(allowed.limits.http, AllowedHttp { connect: short, ..default.clone() });
-        let flags: Vec<&str> = denied.iter().map(|denied| denied.flag.as_str()).collect();
-        assert_eq!(flags, ["--http-total 1d", "--http-at-once 64"]);
-
-        let mut grant = Grant::default();
-        grant.limits.http = HttpLimits { total: Some(long), at_once: Some(32), ..HttpLimits::default() };
-        let (allowed, denied) = effective(&manifest, &grant);
-        assert_eq!(allowed.limits.http, AllowedHttp { connect: short, total: long, at_once: 32, ..default });
-        assert_eq!(denied.len(), 1, "{denied:?}");
-    }
-
-    #[test]
-    fn a_grant_that_cannot_be_meant_is_refused() {
-        let folder = |guest: &str, path: &str| Grant {
-            folders: BTreeMap::from([(guest.to_owned(), FolderGrant { path: path.to_owned(), write: false })]),
-            ..Grant::default()
-        };
-        assert_eq!(folder("/data", "/srv/data").check(), Ok(()));
-        assert!(folder("/data", "srv/data").check().is_err());
-        assert!(folder("/data/..", "/srv/data").check().is_err());
-    }
 }

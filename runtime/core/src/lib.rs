@@ -24,6 +24,7 @@ mod plugin;
 mod policy;
 pub mod quantity;
 mod queue;
+pub mod queue_pattern;
 mod record;
 mod refusal;
 pub mod retry;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::egress::HostPattern;
 use crate::quantity::{Size, Span};
+use crate::queue_pattern::QueuePattern;
 use crate::{BackoffKind, Name, PolicyChoice, QueueName, Refusal, bounds};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +133,8 @@ pub struct Capabilities {
     pub environment: Vec<String>,
     /// Secrets, by name.
     pub secrets: Vec<String>,
+    /// Queues that it spawns jobs into, besides those it serves.
+    pub spawn: Vec<QueuePattern>,
 }
 
 /// How many entries each list of a manifest or a grant may have.
@@ -242,7 +245,7 @@ impl Capabilities {
         for name in &self.secrets {
             Name::parse("secrets", name)?;
         }
-        Ok(())
+        at_most("spawn", self.spawn.len())
     }
 }
 

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 use windlass_core::egress::{Reach, reach};
 use windlass_core::grant::HostRule;
+use windlass_core::manifest::Capabilities;
+use windlass_core::queue_pattern::QueuePattern;
 
 use crate::attempt::Secret;
 use crate::host::Stream;
@@ -32,8 +34,12 @@ pub struct Permissions {
     pub folders: Vec<Folder>,
     /// The hosts it may send HTTP requests to.
     pub http: Vec<HostRule>,
-    /// The queues that the plugin serves: their records it may read and mark.
+    /// The queues that the plugin serves: their records it may read and mark, and jobs it may spawn into them.
     pub queues: Vec<String>,
+    /// Other queues that it may spawn jobs into.
+    pub spawn: Vec<QueuePattern>,
+    /// What the plugin's manifest asks for, so that a denial says only what is missing.
+    pub asked: Capabilities,
     /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It goes into the error of an
     /// attempt that fails, because this may well be why.
     pub denied: Vec<String>,
@@ -115,6 +121,29 @@ impl Permissions {
     /// Whether the plugin serves a queue, and so may read and mark its records.
     pub(crate) fn serves(&self, queue: &str) -> bool {
         self.queues.iter().any(|served| served == queue)
+    }
+
+    /// Whether the guest may start a job in a queue. With nothing granted, only in those that its own plugin serves: another one may
+    /// be granted what this one is not.
+    pub(crate) fn spawns(&self, queue: &str) -> Result<(), Refused> {
+        if self.serves(queue) || self.spawn.iter().any(|pattern| pattern.covers(queue)) {
+            return Ok(());
+        }
+        let asked = self.asked.spawn.iter().any(|pattern| pattern.covers(queue));
+        let what = format!("spawning into the queue `{queue}`");
+        Err(Refused(self.denial(&what, asked, "spawn", &format!("--spawn {queue}"))))
+    }
+
+    /// What to do about something that is not granted: by the operator alone, or by the plugin's author first.
+    fn denial(&self, what: &str, asked: bool, field: &str, flag: &str) -> String {
+        let command = &self.grant_command;
+        match asked {
+            true => format!("{what} is not granted; to allow it: {command} {flag}"),
+            false => format!(
+                "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
+                 windlass.toml) and grant it: {command} {flag}"
+            ),
+        }
     }
 
     /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
@@ -224,6 +253,23 @@ mod tests {
         assert_eq!(permissions.records("dst", &["dst".to_owned()]), Ok(()));
         let Refused(how) = permissions.records("other", &["dst".to_owned()]).expect_err("nothing allows it");
         assert!(how.contains("`other`") && how.contains("--gate other:1"), "{how}");
+    }
+
+    #[test]
+    fn jobs_are_spawned_into_the_plugins_own_queues_and_those_that_are_granted() {
+        let mut permissions = Permissions {
+            queues: vec!["own".to_owned()],
+            spawn: vec!["bills.*".parse().expect("a pattern")],
+            grant_command: "windlass plugin grant mailer".to_owned(),
+            ..Permissions::default()
+        };
+        assert_eq!(permissions.spawns("own"), Ok(()));
+        assert_eq!(permissions.spawns("bills.send"), Ok(()));
+        let Refused(how) = permissions.spawns("other").expect_err("nobody allows it");
+        assert!(how.ends_with("windlass plugin grant mailer --spawn other") && how.contains("windlass.toml"), "{how}");
+        permissions.asked.spawn = vec!["*".parse().expect("a pattern")];
+        let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
+        assert!(how.ends_with("windlass plugin grant mailer --spawn other") && !how.contains("windlass.toml"), "{how}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn kit(
 ) -> Kit {
     let (allowed, denied) = effective(manifest, granted);
     let limits = limits(&allowed.limits, max_body);
-    let Allowed { limits: _, http, folders, environment, secrets } = allowed;
+    let Allowed { limits: _, http, folders, environment, secrets, spawn } = allowed;
     let folder = |folder: windlass_core::grant::Folder| Folder {
         host: PathBuf::from(folder.host),
         guest: folder.guest,
@@ -43,6 +43,8 @@ pub fn kit(
         folders: folders.into_iter().map(folder).collect(),
         denied: denied.iter().map(|denied| denied.sentence(command)).collect(),
         http,
+        spawn,
+        asked: manifest.capabilities.clone(),
         grant_command: command.to_owned(),
         queues: manifest.queues.iter().map(ToString::to_string).collect(),
     };

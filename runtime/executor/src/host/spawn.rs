@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::bindings::windlass::job::spawn as wit;
+use crate::capability::Refused;
 use crate::limits::Limits;
 use crate::state::State;
 
@@ -113,6 +114,11 @@ impl From<wit::Priority> for Priority {
 impl wit::Host for State {
     fn start(&mut self, child: wit::Child) -> wasmtime::Result<Result<u32, wit::Refusal>> {
         self.host_called();
+        if !child.queue.is_empty()
+            && let Err(Refused(how)) = self.permissions.spawns(&child.queue)
+        {
+            return Ok(Err(wit::Refusal::Invalid(how)));
+        }
         Ok(self.children.add(child, &self.limits))
     }
 }

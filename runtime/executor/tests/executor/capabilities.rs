@@ -148,3 +148,20 @@ async fn a_failure_says_what_was_asked_for_and_not_granted() {
     let ended = tried(json!({"try": "nothing"}), &permissions).await;
     assert!(matches!(ended.outcome, Outcome::Completed { .. }), "what it does not use it does not miss");
 }
+
+#[tokio::test]
+async fn jobs_are_spawned_into_the_plugins_own_queues_only_unless_more_is_granted() {
+    let order = json!({"try": "wait", "children": 2, "then": "wait"});
+    let grant_command = "windlass plugin grant mailer".to_owned();
+    let nothing = Permissions { queues: vec!["tests".to_owned()], grant_command, ..Permissions::default() };
+    let ended = tried(order.clone(), &nothing).await;
+    assert_says(error(&ended), "windlass plugin grant mailer --spawn more");
+    assert!(ended.along.children.is_empty());
+    let own = Permissions { queues: vec!["tests".to_owned(), "more".to_owned()], ..nothing.clone() };
+    let granted = Permissions { spawn: vec!["mo*".parse().expect("a pattern")], ..nothing };
+    for allowed in [own, granted] {
+        let ended = tried(order.clone(), &allowed).await;
+        assert!(matches!(ended.outcome, Outcome::Waiting(_)), "{:?}", ended.outcome);
+        assert_eq!(ended.along.children.len(), 2);
+    }
+}

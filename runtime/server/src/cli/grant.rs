@@ -9,6 +9,7 @@ use windlass_core::egress::HostPattern;
 use windlass_core::grant::{FolderGrant, Grant};
 use windlass_core::manifest::{HttpLimits, Limits};
 use windlass_core::quantity::{Size, Span};
+use windlass_core::queue_pattern::QueuePattern;
 
 use super::client::{Remote, part};
 use super::show;
@@ -60,6 +61,9 @@ pub struct Words {
     /// A secret, by name
     #[arg(long, value_name = "NAME")]
     secret: Vec<String>,
+    /// A queue to spawn jobs into, besides those the plugin serves: bills.send, bills.*
+    #[arg(long, value_name = "QUEUE")]
+    spawn: Vec<QueuePattern>,
     /// The most memory an attempt may have
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     memory: Option<Size>,
@@ -166,6 +170,9 @@ impl Words {
             grant.environment.insert(name, value);
         }
         grant.secrets.extend(self.secret);
+        grant.spawn.extend(self.spawn);
+        grant.spawn.sort();
+        grant.spawn.dedup();
         let limits = &mut grant.limits;
         *limits = Limits {
             memory: self.memory.or(limits.memory),
@@ -191,6 +198,7 @@ impl Words {
             grant.environment.remove(pair.split_once('=').map_or(pair.as_str(), |(name, _)| name));
         }
         grant.secrets.retain(|name| !self.secret.contains(name));
+        grant.spawn.retain(|queue| !self.spawn.contains(queue));
         let limits = &mut grant.limits;
         limits.memory.take_if(|_| self.memory.is_some());
         limits.cpu_time.take_if(|_| self.cpu_time.is_some());
@@ -205,7 +213,7 @@ impl Words {
 
     fn is_empty(&self) -> bool {
         let lists = [self.read.len(), self.write.len(), self.env.len(), self.secret.len()];
-        let hosts = self.http.len() + self.private_http.len();
+        let hosts = self.http.len() + self.private_http.len() + self.spawn.len();
         let sizes = [self.memory, self.log, self.checkpoint, self.result];
         let spans = [self.cpu_time, self.attempt_timeout, self.stall_timeout];
         lists.iter().sum::<usize>() + hosts == 0
@@ -307,10 +315,11 @@ mod tests {
             write = ["/out"]
             environment = ["TZ"]
             secrets = ["token"]
+            spawn = ["bills.*"]
         "#;
         let asked: windlass_core::manifest::Manifest = toml::from_str(text).expect("a manifest");
         let (_, denied) = windlass_core::grant::effective(&asked, &Grant::default());
-        assert_eq!(denied.len(), 10);
+        assert_eq!(denied.len(), 11);
         let mut granted = Grant::default();
         for denied in denied {
             let line = denied.flag.replace('\'', "");
@@ -322,12 +331,14 @@ mod tests {
 
     #[test]
     fn what_was_granted_can_be_taken_back_word_by_word() {
-        let line = "--http a.com --http b.com --read /d=/srv --env TZ=UTC --secret s --memory 1GiB --concurrency 2 --http-total 1h --http-at-once 9";
+        let line = "--http a.com --http b.com --read /d=/srv --env TZ=UTC --secret s --spawn a.* --spawn b --memory 1GiB --concurrency 2 --http-total 1h --http-at-once 9";
         let mut grant = words(line).grant().expect("good words");
-        words("--http a.com --read /d=/srv --memory 1B --http-total 1s").take(&mut grant);
+        words("--http a.com --read /d=/srv --spawn a.* --memory 1B --http-total 1s").take(&mut grant);
         assert_eq!(
             grant,
-            words("--http b.com --env TZ=UTC --secret s --concurrency 2 --http-at-once 9").grant().expect("good words")
+            words("--http b.com --env TZ=UTC --secret s --spawn b --concurrency 2 --http-at-once 9")
+                .grant()
+                .expect("good words")
         );
         assert!(words("").is_empty() && !words("--log 1KiB").is_empty());
     }

@@ -94,7 +94,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Prepar
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
         return Err(NotStarted::Failed("the job was assigned to no plugin".to_owned()));
     };
-    let equipped = floor.registry.equip(plugin, version).await;
+    let equipped = floor.registry.equip(plugin, version, &job.queue).await;
     let on_trial = job.run.as_ref().is_some_and(|run| run.canary);
     let (code, Kit { mut permissions, limits, reuse }) = equipped.map_err(|missing| match missing.to_string() {
         // The trial fails, and not the job.

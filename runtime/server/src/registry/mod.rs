@@ -211,19 +211,30 @@ impl Registry {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
     }
 
-    /// What an attempt of this version runs, and what it is equipped with.
-    pub async fn equip(&self, plugin: &str, version: &str) -> Result<(executor::Plugin, Kit), Missing> {
+    /// What an attempt of this version at a job of this queue runs, and what it is equipped with.
+    pub async fn equip(
+        &self,
+        plugin: &str,
+        version: &str,
+        queue: &QueueName,
+    ) -> Result<(executor::Plugin, Kit), Missing> {
         let digest = parse_digest(version);
-        let known = self.read(|loaded| {
-            let version = loaded.plugins.get(plugin)?.version(&digest?)?.clone();
-            Some((version, loaded.grants.get(plugin).cloned().unwrap_or_default()))
-        });
-        let queues = self.read(|loaded| loaded.plugins.get(plugin).map(|plugin| plugin.queues.clone()));
-        let (found, granted) = match known {
-            Some(known) => known,
-            // It was stored a moment ago, and the copy does not have it yet.
-            None => (self.stored_version(plugin, version).await?, self.granted(plugin)),
+        let known = || {
+            self.read(|loaded| {
+                let plugin = loaded.plugins.get(plugin)?;
+                Some((plugin.version(&digest?)?.clone(), plugin.queues.clone()))
+            })
         };
+        let (found, queues) = match known() {
+            Some((found, queues)) if queues.contains(queue) => (found, queues),
+            // It was stored a moment ago, and the copy does not have it yet; or it no longer serves this queue.
+            _ => {
+                let failed = |why| Missing::Store { plugin: plugin.to_owned(), version: version.to_owned(), why };
+                self.settle().await.map_err(failed)?;
+                known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })?
+            }
+        };
+        let granted = self.granted(plugin);
         let mut kit = kit(
             &found.manifest,
             &granted,
@@ -231,7 +242,7 @@ impl Registry {
             &windlass_core::grant::command(plugin),
             self.inner.max_body,
         );
-        kit.permissions.queues = queues.unwrap_or_default().iter().map(ToString::to_string).collect();
+        kit.permissions.queues = queues.iter().map(ToString::to_string).collect();
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
         match loaded {
             Some(code) => Ok((code, kit)),
@@ -240,17 +251,6 @@ impl Registry {
                 None => Ok((self.compile_stored(plugin, &found).await?, kit)),
             },
         }
-    }
-
-    async fn stored_version(&self, plugin: &str, version: &str) -> Result<Version, Missing> {
-        let (name, digest) = (plugin.to_owned(), version.to_owned());
-        let stored = match self.plugin(plugin).await {
-            Ok(stored) => stored,
-            Err(windlass_store::Error::Refused(_)) => return Err(Missing::Version { plugin: name, version: digest }),
-            Err(why) => return Err(Missing::Store { plugin: name, version: digest, why }),
-        };
-        let found = stored.versions.into_iter().find(|stored| stored.digest() == version);
-        found.ok_or(Missing::Version { plugin: name, version: digest })
     }
 
     /// Compiles a stored version, mostly by finding it compiled already, and keeps its code; or keeps in mind why it cannot be run.

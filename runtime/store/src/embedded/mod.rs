@@ -16,6 +16,7 @@ pub mod engine;
 mod fjall_disk;
 pub mod flow;
 mod folder;
+mod format1;
 mod handle;
 #[doc(hidden)]
 pub mod index;

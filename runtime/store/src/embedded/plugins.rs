@@ -109,7 +109,7 @@ impl<D: Disk> Engine<D> {
     }
 
     fn put_grant(&mut self, name: &str, grant: Grant) {
-        self.batch.put(Space::Grants, name.as_bytes().to_vec(), record::encode(&(name, &grant)));
+        self.batch.put(Space::Grants, name.as_bytes().to_vec(), record::encode_in(Space::Grants, &(name, &grant)));
         self.grants.insert(name.to_owned(), grant);
     }
 
@@ -123,7 +123,7 @@ impl<D: Disk> Engine<D> {
     pub(super) fn gather_plugins(&mut self) {
         for name in std::mem::take(&mut self.dirty_plugins) {
             if let Some(plugin) = self.plugins.get(&name) {
-                self.batch.put(Space::Plugins, name.into_bytes(), record::encode(plugin));
+                self.batch.put(Space::Plugins, name.into_bytes(), record::encode_in(Space::Plugins, plugin));
             }
         }
     }

@@ -7,9 +7,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::disk::{DiskError, Space};
+use super::format1;
 
-/// The format every record is written in today.
+/// The format that nearly every record is written in today.
 pub const FORMAT: u8 = 1;
+
+/// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into.
+fn format(space: Space) -> u8 {
+    match space {
+        Space::Plugins | Space::Grants => 2,
+        _ => FORMAT,
+    }
+}
+
+/// A row of a space whose format is its own.
+pub fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
+    let mut row = encode(value);
+    row[0] = format(space);
+    row
+}
 
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     // Nearly every record fits here: writing to a fixed buffer is several times quicker than growing a vector.
@@ -25,7 +41,14 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 pub fn decode<T: DeserializeOwned>(space: Space, bytes: &[u8]) -> Result<T, DiskError> {
     let unreadable = |why: String| DiskError::Record { space, why };
     match bytes.split_first() {
-        Some((&FORMAT, rest)) => postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string())),
+        Some((version, rest)) if *version == format(space) => {
+            postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string()))
+        }
+        Some((&FORMAT, rest)) => {
+            let upgraded = format1::upgrade(space, rest).map_err(|error| unreadable(error.to_string()))?;
+            let row = upgraded.as_deref().unwrap_or(rest);
+            postcard::from_bytes(row).map_err(|error| unreadable(error.to_string()))
+        }
         Some((version, _)) => Err(unreadable(format!("format {version} is not one this version knows"))),
         None => Err(unreadable("it is empty".into())),
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    Body, BodyKind, Command, Failure, JobId, NewJob, NewRecord, Notes, PolicyChoice, Priority, Retry, State, Time,
-    Unique, Until, Usage, Within, Word,
+    Body, BodyKind, Command, Failure, JobId, NewJob, NewRecord, Notes, PluginCommand, PolicyChoice, Priority, Retry,
+    State, Time, Unique, Until, Usage, Within, Word,
 };
 use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
 
@@ -145,6 +145,9 @@ async fn every_format_ever_written_can_be_read_and_gone_on_with() {
     let mut found = 0;
     for entry in std::fs::read_dir(fixtures()).expect("there are fixtures") {
         let fixture = entry.expect("an entry").path();
+        if !fixture.file_name().is_some_and(|name| name.to_string_lossy().starts_with("format")) {
+            continue;
+        }
         let dir = temporary();
         unpack(&std::fs::read(&fixture).expect("reads"), dir.path());
         let store = open(dir.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
@@ -153,4 +156,35 @@ async fn every_format_ever_written_can_be_read_and_gone_on_with() {
         found += 1;
     }
     assert!(found > 0, "there is no fixture to read");
+}
+
+/// Plugins and grants had no queues to spawn into in format 1. Made by a server of that time; the component itself is left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
+    let fixture = fixtures().join("plugins1");
+    let dir = temporary();
+    unpack(&std::fs::read(fixture).expect("reads"), dir.path());
+    let store = open(dir.path()).expect("opens");
+    let plugin = store.plugins().await.expect("reads").remove(0);
+    let manifest = &plugin.versions[0].manifest;
+    assert_eq!((plugin.name.as_str(), plugin.queues[0].as_str()), ("mailer", "old.mail"));
+    assert_eq!(
+        (manifest.reuse, manifest.schemas.as_deref(), &*manifest.config["region"]),
+        (2, Some(&[1, 2][..]), "eu")
+    );
+    assert_eq!(manifest.capabilities.secrets, ["token"]);
+    assert!(manifest.capabilities.spawn.is_empty());
+    let mut grant = store.grants().await.expect("reads")["mailer"].clone();
+    assert_eq!((&*grant.environment["TZ"], &*grant.folders["/data"].path), ("UTC", "/srv/data"));
+    assert_eq!((grant.private_http[0].to_string().as_str(), grant.spawn.len()), ("db.internal:8080", 0));
+
+    grant.spawn = vec!["bills.*".parse().expect("a pattern")];
+    let name: windlass_core::Name = "mailer".parse().expect("a name");
+    store.change_plugin(name, PluginCommand::Grant(grant.clone())).await.expect("stored");
+    store.close().await;
+    drop(store);
+    let store = open(dir.path()).expect("opens again");
+    assert_eq!(store.grants().await.expect("reads")["mailer"], grant);
+    assert_eq!(store.plugins().await.expect("reads")[0].versions, plugin.versions);
+    store.close().await;
 }

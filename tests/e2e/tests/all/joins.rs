@@ -6,9 +6,11 @@ use windlass_e2e::{Server, eventually, plugin};
 /// The plugin `hostile` with a parent that waits, on a folder of its own.
 fn parent(children: u32, then: &str) -> (Server, String) {
     let server = Server::start();
-    let manifest = json!({"queues": ["parents"]}).to_string();
+    let manifest = json!({"queues": ["parents"], "capabilities": {"spawn": ["more"]}}).to_string();
     let answer = server.upload_with("/api/v1/plugins/hostile", &plugin("hostile"), &manifest);
     assert_eq!(answer.status, 201, "{answer:?}");
+    let grant = json!({"spawn": ["more"]}).to_string();
+    assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
     let payload = json!({"try": "wait", "children": children, "then": then});
     let id = server.enqueue(&json!({"queue": "parents", "payload": payload, "max_retries": 1}));
     (server, id)

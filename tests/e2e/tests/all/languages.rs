@@ -59,6 +59,12 @@ fn results(server: &Server, lang: &str) {
     assert_eq!(job["result"]["text"].as_str().map(str::len), Some(10 << 20), "{lang}");
 
     let queue = format!("children-{lang}");
+    let order = json!({"mode": "spawn", "queue": queue, "count": 3, "text": "child"});
+    let refused = json!({"queue": self::queue(lang), "payload": order, "max_retries": 1});
+    let refused = server.wait_for(&server.enqueue(&refused), "dead");
+    let error = refused["errors"][0]["error"].as_str().unwrap_or_default();
+    assert!(error.contains(&format!("windlass plugin grant test-{lang} --spawn {queue}")), "{lang}: {error}");
+    allow_spawning(server, lang, &queue);
     let parent = enqueue(server, lang, json!({"mode": "spawn", "queue": queue, "count": 3, "text": "child"}));
     assert_eq!(server.wait_for(&parent, "completed")["result"], json!({"spawned": 3}), "{lang}");
     assert_eq!(server.queue(&queue)["pending"], 3, "{lang}");
@@ -191,7 +197,7 @@ fn upload(server: &Server, lang: &str, page: &str) -> String {
     let manifest = json!({
         "queues": [queue(lang)],
         "config": {"greeting": "grüezi"},
-        "capabilities": {"http": [host(page)], "secrets": ["token"]},
+        "capabilities": {"http": [host(page)], "secrets": ["token"], "spawn": ["children-*"]},
     });
     let component = plugin(&name);
     let mut newer = component.clone();
@@ -207,6 +213,14 @@ fn upload(server: &Server, lang: &str, page: &str) -> String {
     let versions = server.get(&format!("/api/v1/plugins/{name}")).body["versions"].clone();
     let newest = versions.as_array().and_then(|list| list.last()).map(|version| version["version"].clone());
     newest.and_then(|version| version.as_str().map(str::to_owned)).expect("a second version")
+}
+
+/// Grants it on top of what is granted.
+fn allow_spawning(server: &Server, lang: &str, queue: &str) {
+    let path = format!("/api/v1/plugins/test-{lang}/grant");
+    let mut grant = server.get(&path).body;
+    grant["spawn"] = json!([queue]);
+    assert_eq!(server.put(&path, grant.to_string().as_bytes()).status, 200, "{lang}");
 }
 
 /// The same for all languages at once. A thread carries its language's name, so that a failure does.

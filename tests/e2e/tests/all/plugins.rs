@@ -209,3 +209,37 @@ fn every_attempt_says_what_it_took_and_on_which_version() {
     assert_eq!(failed["errors"][0]["plugin_version"], version);
     assert!(failed["errors"][0]["log_bytes"].as_u64() > Some(0), "a panic writes to standard error");
 }
+
+#[test]
+fn a_plugin_that_was_granted_nothing_spawns_into_its_own_queues_only() {
+    let server = Server::start();
+    upload(&server, "queues = [\"hostile\"]\n[capabilities]\nspawn = [\"more*\"]");
+    // What another plugin is granted is not to be borrowed.
+    server.upload("digest", "more");
+    let spawn = json!({"try": "wait", "children": 1, "then": "wait"});
+    let job = tried(&server, &spawn, "dead");
+    let error = job["errors"][0]["error"].as_str().expect("an error");
+    assert!(error.contains("windlass plugin grant hostile --spawn more"), "{error}");
+    assert_eq!(server.queue("more")["pending"], 0);
+    assert_eq!(server.get(HOSTILE).body["denied"].as_array().map(Vec::len), Some(1));
+
+    // It waits for its child, or has waited already.
+    let has_spawned = |id: &str| {
+        let state = || server.job(id)["state"].as_str().map(str::to_owned);
+        eventually("it waits for its child", || state().filter(|state| state == "blocked" || state == "completed"));
+    };
+    let line = "plugin grant hostile --spawn more";
+    let status = windlass().args(line.split(' ')).env("WINDLASS_URL", server.url("")).status();
+    assert!(status.expect("it runs").success());
+    let id = attempt(&server, &spawn);
+    has_spawned(&id);
+    // Taken back, it is denied again; and serving the queue itself needs no grant.
+    let words = ["plugin", "revoke", "hostile", "--spawn", "more"];
+    let status = windlass().args(words).env("WINDLASS_URL", server.url("")).status();
+    assert!(status.expect("it runs").success());
+    tried(&server, &spawn, "dead");
+    assert_eq!(server.delete("/api/v1/plugins/digest?force=true").status, 200);
+    upload(&server, "queues = [\"hostile\", \"more\"]");
+    let id = attempt(&server, &spawn);
+    has_spawned(&id);
+}

@@ -101,11 +101,14 @@ fn what_a_flag_grants_is_given_and_all_else_is_named_in_the_error() {
 fn a_job_that_waits_for_its_children_says_what_a_server_would_run() {
     let desk = Desk::with("hostile");
     let payload = json!({"try": "wait", "children": 2, "then": "wait"});
-    let (code, told) = desk.told(&payload, &["--state", &desk.path("state").to_string_lossy()]);
+    let (code, told) = desk.told(&payload, &[]);
+    let error = told["error"].as_str().expect("an error");
+    assert!(code == Some(1) && error.contains("windlass run --spawn more"), "not into any queue: {told}");
+    let (code, told) = desk.told(&payload, &["--spawn", "more", "--state", &desk.path("state").to_string_lossy()]);
     assert_eq!((code, &told["state"], &told["waits_for"]["count"]), (Some(0), &json!("blocked"), &json!(2)), "{told}");
     assert_eq!(told["children"], json!([{"queue": "more", "payload": 0}, {"queue": "more", "payload": 1}]));
     assert_eq!(told["checkpoint"]["bytes"], 7, "the next run would go on from here: {told}");
-    let said = String::from_utf8_lossy(&desk.run(&payload, &[]).stderr).into_owned();
+    let said = String::from_utf8_lossy(&desk.run(&payload, &["--spawn", "more"]).stderr).into_owned();
     assert!(said.contains("it waits here until its 2 children have ended"), "{said}");
     assert!(said.contains("it starts a job in `more`: 1"), "{said}");
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use windlass_core::egress::HostPattern;
 use windlass_core::grant::{FolderGrant, Grant};
 use windlass_core::manifest::Manifest;
+use windlass_core::queue_pattern::QueuePattern;
 use windlass_executor::Secret;
 
 /// Each can be given several times.
@@ -34,6 +35,9 @@ pub struct Words {
     /// Give it a secret; without =VALUE, its value is taken from the environment variable of that name
     #[arg(long, value_name = "NAME[=VALUE]")]
     secret: Vec<String>,
+    /// A queue it may spawn jobs into, besides its own: bills.send, bills.*
+    #[arg(long, value_name = "QUEUE")]
+    spawn: Vec<QueuePattern>,
     /// Set a config value, in the place of the one in windlass.toml
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
@@ -48,6 +52,7 @@ impl Words {
         let mut grant = Grant {
             http: self.allow_http,
             private_http: self.allow_private_http,
+            spawn: self.spawn,
             // On one's own machine there is nobody to be protected from what one asks for.
             limits: manifest.limits.clone(),
             ..Grant::default()
@@ -107,6 +112,12 @@ fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String
     for name in grant.secrets.iter().filter(|name| !wishes.secrets.contains(name)).cloned().collect::<Vec<_>>() {
         missing.push(format!("the secret `{name}`"));
         wishes.secrets.push(name);
+    }
+    for queue in &grant.spawn {
+        if !wishes.spawn.iter().any(|own| own.includes(queue) || queue.includes(own)) {
+            missing.push(format!("spawning into `{queue}`"));
+            wishes.spawn.push(queue.clone());
+        }
     }
     missing
 }
