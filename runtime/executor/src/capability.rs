@@ -5,6 +5,7 @@
 //! `windlass_core::egress`; here they are applied.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use windlass_core::manifest::Capabilities;
 use windlass_core::queue_pattern::QueuePattern;
 
 use crate::attempt::Secret;
+use crate::folders::{FolderScope, Unusable};
 use crate::host::Stream;
 use crate::limits::{ERROR_BYTES, RANDOM_BYTES, cut};
 use crate::logbook::Logbook;
 use crate::stdio::LogPipe;
-use crate::trouble::has_shortage;
 
 /// What one attempt is allowed, as the operator's grant has left it. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Permissions {
     /// Its whole environment. Nothing is taken from the server's own.
     pub environment: BTreeMap<String, String>,
     pub folders: Vec<Folder>,
+    /// Where on this machine those folders may lie.
+    pub scope: FolderScope,
     /// The hosts it may send HTTP requests to.
     pub http: Vec<HostRule>,
     /// The queues that the plugin serves: their records it may read and mark, and jobs it may spawn into them.
@@ -58,21 +61,19 @@ pub struct Folder {
     pub write: bool,
 }
 
-/// A granted folder that is not there.
+/// A granted folder that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("the folder {} that is granted to this plugin as `{guest}` cannot be opened: {reason}. Create it, or change the grant",
-    host.display())]
+#[error("the folder {} that is granted to this plugin as `{guest}` cannot be opened: {why}", host.display())]
 pub(crate) struct NoFolder {
     host: PathBuf,
     guest: String,
-    reason: String,
-    short: bool,
+    why: Unusable,
 }
 
 impl NoFolder {
     /// Whether it may be there, and the system could not open it.
     pub(crate) fn host_is_in_trouble(&self) -> bool {
-        self.short
+        self.why.is_shortage()
     }
 }
 
@@ -170,15 +171,20 @@ impl Permissions {
         for (name, value) in &self.environment {
             wasi.env(name, value);
         }
-        for Folder { host, guest, write } in &self.folders {
-            let perms = if *write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
-            if let Err(error) = wasi.preopened_dir(host, guest, perms) {
-                let reason = error.root_cause().to_string();
-                let short = has_shortage(error.chain());
-                return Err(NoFolder { host: host.clone(), guest: guest.clone(), reason, short });
-            }
+        for folder in &self.folders {
+            let Folder { host, guest, .. } = folder;
+            let failed = |why| NoFolder { host: host.clone(), guest: guest.clone(), why };
+            self.give(&mut wasi, folder).map_err(failed)?;
         }
         Ok(wasi.build())
+    }
+
+    fn give(&self, wasi: &mut WasiCtxBuilder, folder: &Folder) -> Result<(), Unusable> {
+        let Folder { host, guest, write } = folder;
+        let perms = if *write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+        let opened = self.scope.open(host)?;
+        let given = wasi.preopened_dir(opened.path(), guest, perms);
+        given.map(drop).map_err(|error| Unusable::System(system_error(&error)))
     }
 
     pub(crate) fn hosts(&self) -> Hosts {
@@ -226,6 +232,12 @@ impl Hosts {
             ))),
         }
     }
+}
+
+/// The system's own error among the causes.
+fn system_error(error: &wasmtime::Error) -> io::Error {
+    let code = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    code.map_or_else(|| io::Error::other(error.root_cause().to_string()), io::Error::from_raw_os_error)
 }
 
 /// How a host is written in a grant.

@@ -34,6 +34,7 @@ mod trouble;
 
 mod bindings;
 mod capability;
+mod folders;
 mod host;
 mod logbook;
 mod outbound;
@@ -51,6 +52,7 @@ pub use componentize::{NotComponentized, componentize};
 pub use ended::{Ended, Outcome, Retry, Usage};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
+pub use folders::{BadRoot, FolderScope, GrantRoots, Unusable};
 pub use host::{
     Along, Amount, Child, ChildCounts, ChildPage, ChildRead, ChildState, Host, HostError, Level, LogLine, NewMark,
     NewRecord, Notes, OnChildFailure, PageLimits, Priority, Progress, Record, Stream, Wait,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tracing::{info, warn};
-use windlass_executor::{self as executor, CacheConfig, Executor};
+use windlass_executor::{self as executor, BadRoot, CacheConfig, Executor, FolderScope, GrantRoots};
 use windlass_store::{OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
@@ -44,6 +44,8 @@ pub enum StartError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Executor(#[from] executor::Error),
+    #[error(transparent)]
+    GrantRoot(#[from] BadRoot),
     #[error("cannot load the plugins: {0}")]
     Plugins(#[source] windlass_store::Error),
     #[error(transparent)]
@@ -84,7 +86,10 @@ impl App {
         })?;
         let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
-        let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), config.max_body);
+        // Now that all of them are there.
+        let private: Vec<_> = [&config.data, &key_file].into_iter().chain(&config.file).cloned().collect();
+        let scope = FolderScope::Within(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
+        let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
         Ok(App {
             store,

@@ -31,7 +31,10 @@ pub struct Config {
     pub max_fetches: usize,
     pub webhooks_private: bool,
     pub paused: bool,
+    pub grant_root: Vec<PathBuf>,
     pub accept_missing_commits: u64,
+    /// The file that settings were read from: it may hold the key of the API.
+    pub file: Option<PathBuf>,
 }
 
 /// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
@@ -87,6 +90,10 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
     pub max_fetches: Option<usize>,
 
+    /// A folder whose subfolders, and itself, may be granted to plugins; may be given several times. Without it no folder can be granted
+    #[arg(long, env = "WINDLASS_GRANT_ROOT", value_name = "DIR", value_delimiter = ',')]
+    pub grant_root: Vec<PathBuf>,
+
     /// Deliver webhooks to this machine and its private networks, too
     #[arg(long)]
     pub webhooks_private: bool,
@@ -132,11 +139,12 @@ pub enum ConfigError {
 impl Config {
     /// Puts the sources together: what `flags` leaves open is taken from the file, if one is named.
     pub fn load(flags: Layer, file: Option<&Path>) -> Result<Config, ConfigError> {
-        let file = match file {
+        let layer = match file {
             Some(path) => Layer::read(path)?,
             None => Layer::default(),
         };
-        Config::resolve(flags, file)
+        let config = Config::resolve(flags, layer)?;
+        Ok(Config { file: file.map(Path::to_owned), ..config })
     }
 
     fn resolve(flags: Layer, file: Layer) -> Result<Config, ConfigError> {
@@ -159,6 +167,8 @@ impl Config {
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
             paused: flags.paused || file.paused,
+            grant_root: if flags.grant_root.is_empty() { file.grant_root } else { flags.grant_root },
+            file: None,
             // Never from a file: it is said once, for the damage that was looked at.
             accept_missing_commits: flags.accept_missing_commits.unwrap_or(0),
         };

@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_executor::{Ended, Folder, Outcome, Permissions, Secret};
+use windlass_executor::{Ended, Folder, FolderScope, GrantRoots, Outcome, Permissions, Secret};
 
 use crate::support::{assert_says, error, neighbour_is_well, start, trespasser};
 
@@ -29,8 +30,11 @@ async fn is_refused(order: Value, permissions: &Permissions) {
 }
 
 fn folder(host: &Path, write: bool) -> Permissions {
-    let folder = Folder { host: host.to_owned(), guest: "/data".to_owned(), write };
-    Permissions { folders: vec![folder], ..Permissions::default() }
+    let root = host.parent().expect("it lies in a folder").canonicalize().expect("it is there");
+    let host = root.join(host.file_name().expect("a name"));
+    let folder = Folder { host, guest: "/data".to_owned(), write };
+    let scope = FolderScope::Within(Arc::new(GrantRoots::new(&[root], &[]).expect("a good root")));
+    Permissions { folders: vec![folder], scope, ..Permissions::default() }
 }
 
 /// A granted folder with a file in it, and a secret beside it.
@@ -116,6 +120,30 @@ async fn a_granted_folder_that_is_not_there_is_named() {
     let ended = tried(json!({"try": "nothing"}), &folder(&house.path().join("gone"), false)).await;
     assert_says(error(&ended), "granted to this plugin as `/data` cannot be opened");
     assert_says(error(&ended), "Create it, or change the grant");
+}
+
+#[tokio::test]
+async fn a_granted_folder_that_became_a_link_or_lies_outside_of_the_roots_is_not_opened() {
+    let house = house();
+    let granted = house.path().join("granted");
+    let read = folder(&granted, false);
+    let order = json!({"try": "read", "path": "/data/inside.txt"});
+    assert_eq!(gets(order.clone(), &read).await, "inside");
+
+    let elsewhere = self::house();
+    fs::rename(&granted, house.path().join("away")).expect("moved");
+    symlink(elsewhere.path().join("granted"), &granted).expect("a link");
+    let ended = tried(order.clone(), &read).await;
+    assert_says(error(&ended), "granted to this plugin as `/data` cannot be opened");
+    assert_says(error(&ended), "granted is a symbolic link");
+
+    let outside = Permissions { scope: folder(&elsewhere.path().join("granted"), false).scope, ..read.clone() };
+    assert_says(
+        error(&tried(order.clone(), &outside).await),
+        "it is in none of the folders that this server may grant",
+    );
+    let nowhere = Permissions { scope: FolderScope::default(), ..read };
+    assert_says(error(&tried(order, &nowhere).await), "the server was started without --grant-root");
 }
 
 #[tokio::test]

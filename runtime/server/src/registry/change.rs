@@ -1,6 +1,9 @@
 //! What people ask of plugins. Code is checked and compiled before the store hears of it, so that nothing becomes active that
 //! cannot run; what the change means is decided in core.
 
+use std::fmt;
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use windlass_core::grant::Grant;
 use windlass_core::manifest::Manifest;
@@ -105,10 +108,30 @@ impl Registry {
         Ok(self.settle().await?)
     }
 
-    /// Replaces what the operator grants.
-    pub async fn grant(&self, name: &Name, grant: Grant) -> Result<(), Error> {
+    /// Replaces what the operator grants. A folder is granted by where its path leads now; one that is granted already stays as it is,
+    /// also when it could not be granted any more: it is checked whenever it is opened.
+    pub async fn grant(&self, name: &Name, mut grant: Grant) -> Result<(), Error> {
+        grant.check()?;
+        let already = self.granted(name).folders;
+        for (guest, folder) in grant.folders.iter_mut().filter(|(guest, folder)| already.get(*guest) != Some(folder)) {
+            folder.path = self.resolve_folder(guest, &folder.path).await?;
+        }
         self.inner.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
         Ok(self.settle().await?)
+    }
+
+    async fn resolve_folder(&self, guest: &str, path: &str) -> Result<String, Refusal> {
+        let (scope, folder) = (self.inner.scope.clone(), PathBuf::from(path));
+        // A folder may lie on a disk that takes its time.
+        let resolved = tokio::task::spawn_blocking(move || scope.resolve(&folder)).await;
+        let refused = |why: &dyn fmt::Display| {
+            Refusal::invalid("folders", format!("{path} cannot be granted as `{guest}`: {why}"))
+        };
+        match resolved {
+            Ok(Ok(real)) => real.into_os_string().into_string().map_err(|_| refused(&"its path is not text")),
+            Ok(Err(why)) => Err(refused(&why)),
+            Err(panicked) => Err(refused(&panicked)),
+        }
     }
 
     /// Changes the record, and then the copy of it.

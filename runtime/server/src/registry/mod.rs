@@ -12,10 +12,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, watch};
 use tokio::time::MissedTickBehavior;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use windlass_core::grant::Grant;
 use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, parse_digest};
-use windlass_executor::{self as executor, Executor, Rejected};
+use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
 use crate::figures;
@@ -37,6 +37,8 @@ struct Inner {
     store: Store,
     executor: Executor,
     secrets: Secrets,
+    /// Where folders that plugins are granted may lie.
+    scope: FolderScope,
     /// The largest checkpoint or result of a plugin that asks for nothing else.
     max_body: usize,
     /// Held while a plugin's code is prepared and its record changed.
@@ -113,14 +115,19 @@ impl Registry {
         store: Store,
         executor: Executor,
         secrets: Secrets,
+        scope: FolderScope,
         max_body: usize,
     ) -> Result<Registry, windlass_store::Error> {
         let loaded = RwLock::new(Loaded::default());
         let claimable = watch::Sender::default();
-        let inner = Inner { store, executor, secrets, max_body, changing: Mutex::new(()), loaded, claimable };
+        let changing = Mutex::new(());
+        let inner = Inner { store, executor, secrets, scope, max_body, changing, loaded, claimable };
         let registry = Registry { inner: Arc::new(inner) };
         registry.settle().await?;
         for plugin in registry.plugins().await? {
+            if let Some(why) = registry.refused_folder(&plugin) {
+                error!("plugin {} is not ready, and its jobs wait: {why}", plugin.name);
+            }
             let canary = plugin.canary.as_ref().and_then(|canary| plugin.version(&canary.version));
             for version in plugin.active_version().into_iter().chain(canary) {
                 match registry.compile_stored(&plugin.name, version).await {
@@ -243,6 +250,7 @@ impl Registry {
             self.inner.max_body,
         );
         kit.permissions.queues = queues.iter().map(ToString::to_string).collect();
+        kit.permissions.scope = self.inner.scope.clone();
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
         match loaded {
             Some(code) => Ok((code, kit)),

@@ -1,16 +1,20 @@
-//! Which versions this server cannot run, and why: the component is damaged, or no longer accepted.
+//! Which versions this server cannot run, and why: the component is damaged, or no longer accepted, or was granted a folder that this
+//! server does not let plugins have.
 //!
 //! A plugin whose active version is among them is not ready. Its jobs wait: nothing is claimed from its queues. Each such version is
 //! looked at again from time to time, and an upload of the same bytes repairs it at once.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Instant;
 
 use tokio::sync::watch;
 use tracing::{error, info};
+use windlass_core::grant::{Folder, effective};
 use windlass_core::{Digest, Plugin, QueueName, Version, parse_digest};
+use windlass_executor::FolderScope;
 
-use super::{Missing, Registry};
+use super::{Loaded, Missing, Registry};
 use crate::limits;
 
 /// Why a version cannot be run.
@@ -41,7 +45,7 @@ impl Registry {
     /// Why jobs of this plugin cannot start; none when they can.
     pub fn not_ready(&self, plugin: &Plugin) -> Option<String> {
         match &plugin.active {
-            Some(active) => self.problem(active),
+            Some(active) => self.problem(active).or_else(|| self.refused_folder(plugin)),
             None => {
                 Some(format!("no version is active; to choose one: windlass plugin activate {} DIGEST", plugin.name))
             }
@@ -53,11 +57,19 @@ impl Registry {
         self.read(|loaded| loaded.problems.get(version).map(|problem| problem.why.clone()))
     }
 
+    /// A folder that the plugin was granted once and that this server does not let plugins have, and what to do about it. Its
+    /// jobs would all fail, so they wait.
+    pub(super) fn refused_folder(&self, plugin: &Plugin) -> Option<String> {
+        self.read(|loaded| loaded.refused_folder(plugin, &self.inner.scope))
+    }
+
     /// Whether the plugin's jobs are claimed at all.
     pub fn is_claimed(&self, plugin: &str) -> bool {
         self.read(|loaded| {
-            let active = loaded.plugins.get(plugin).and_then(|plugin| plugin.active);
-            active.is_none_or(|active| !loaded.problems.contains_key(&active))
+            loaded.plugins.get(plugin).is_none_or(|plugin| match &plugin.active {
+                Some(_) => loaded.is_ready(plugin, &self.inner.scope),
+                None => true,
+            })
         })
     }
 
@@ -113,7 +125,8 @@ impl Registry {
 
     /// Lets the slots know when what they may claim has changed.
     pub(super) fn tell_claimable(&self) {
-        let claimable = self.read(|loaded| claimable(&loaded.plugins, |version| loaded.problems.contains_key(version)));
+        let claimable =
+            self.read(|loaded| claimable(&loaded.plugins, |plugin| loaded.is_ready(plugin, &self.inner.scope)));
         self.inner.claimable.send_if_modified(|known| {
             let changed = *known != claimable;
             *known = claimable;
@@ -128,13 +141,33 @@ impl Registry {
     }
 }
 
-fn claimable(plugins: &HashMap<String, Plugin>, is_problem: impl Fn(&Digest) -> bool) -> Claimable {
-    let ready = |plugin: &&Plugin| plugin.active.is_some_and(|active| !is_problem(&active));
+impl Loaded {
+    /// Whether jobs of a plugin can start.
+    fn is_ready(&self, plugin: &Plugin, scope: &FolderScope) -> bool {
+        plugin.active.is_some_and(|active| !self.problems.contains_key(&active))
+            && self.refused_folder(plugin, scope).is_none()
+    }
+
+    fn refused_folder(&self, plugin: &Plugin, scope: &FolderScope) -> Option<String> {
+        let (allowed, _) = effective(&plugin.active_version()?.manifest, self.grants.get(&plugin.name)?);
+        allowed.folders.into_iter().find_map(|Folder { guest, host, .. }| {
+            let why = scope.allows(Path::new(&host)).err()?;
+            let name = &plugin.name;
+            Some(format!(
+                "it was granted the folder {host} as `{guest}`, and cannot have it: {why}. To take the grant back: \
+                 windlass plugin revoke {name} --read {guest}={host}"
+            ))
+        })
+    }
+}
+
+fn claimable(plugins: &HashMap<String, Plugin>, is_ready: impl Fn(&Plugin) -> bool) -> Claimable {
     let serving = || plugins.values().filter(|plugin| plugin.active.is_some());
-    if serving().all(|plugin| ready(&plugin)) {
+    if serving().all(&is_ready) {
         return Claimable::Everything;
     }
-    let mut queues: Vec<QueueName> = serving().filter(ready).flat_map(|plugin| plugin.queues.clone()).collect();
+    let ready = serving().filter(|plugin| is_ready(plugin));
+    let mut queues: Vec<QueueName> = ready.flat_map(|plugin| plugin.queues.clone()).collect();
     queues.sort_unstable();
     Claimable::Only(queues)
 }
@@ -162,10 +195,10 @@ mod tests {
     #[test]
     fn nothing_is_claimed_for_a_plugin_that_is_not_ready_and_everything_while_all_are() {
         let plugins = HashMap::from([plugin("a", Some(1)), plugin("b", Some(2)), plugin("idle", None)]);
-        assert_eq!(claimable(&plugins, |_| false), Claimable::Everything);
+        assert_eq!(claimable(&plugins, |_| true), Claimable::Everything);
         let only = Claimable::Only(vec!["b".parse().expect("a name")]);
-        assert_eq!(claimable(&plugins, |version| *version == [1; 32]), only);
-        assert_eq!(claimable(&plugins, |_| true), Claimable::Only(Vec::new()));
-        assert_eq!(claimable(&plugins, |version| *version == [9; 32]), Claimable::Everything, "nobody's version");
+        assert_eq!(claimable(&plugins, |plugin| plugin.name != "a"), only);
+        assert_eq!(claimable(&plugins, |_| false), Claimable::Only(Vec::new()));
+        assert_eq!(claimable(&plugins, |plugin| plugin.name != "idle"), Claimable::Everything, "it serves nothing");
     }
 }

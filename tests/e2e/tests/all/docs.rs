@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
-use windlass_e2e::{Server, windlass};
+use windlass_e2e::{Data, Server, windlass};
 
 /// How the commands of a document are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +125,16 @@ fn went_well(line: &str, output: &Output) -> String {
 #[track_caller]
 fn commands_work(document: &str) {
     let root = root();
-    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder to grant");
+    let granted = folder.path().display().to_string();
+    let server = Server::start_on(&Data::new(), &["--grant-root", &granted]);
     server.upload("digest", "demo.digest");
     let second = second_version(&server);
     let mut job = String::new();
     let mut workers = Vec::new();
     for line in commands(document).iter().filter(|line| !line.starts_with("windlass serve")) {
         let mut command = line.replace("localhost:7070", server.url("").trim_start_matches("http://"));
-        command = command.replace("3fa85f64", &second[..8]);
+        command = command.replace("3fa85f64", &second[..8]).replace("/srv/data", &granted);
         if let Ok(folder) = std::env::var("WINDLASS_PLUGINS") {
             command = command.replace("target/plugins", &folder);
         }

@@ -17,6 +17,7 @@ mod docs;
 mod door;
 mod examples;
 mod flows;
+mod grant_roots;
 mod hosts;
 mod joins;
 mod languages;

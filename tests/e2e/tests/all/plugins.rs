@@ -1,7 +1,7 @@
 //! What a plugin asks for and what it is granted: manifests, grants, limits, versions.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Server, eventually, plugin, variant, windlass};
+use windlass_e2e::{Data, Server, eventually, plugin, variant, windlass};
 
 const HOSTILE: &str = "/api/v1/plugins/hostile";
 
@@ -25,8 +25,9 @@ fn tried(server: &Server, payload: &Value, state: &str) -> Value {
 
 #[test]
 fn what_is_denied_stands_in_the_error_with_the_command_that_grants_it_and_that_command_grants_it() {
-    let server = Server::start();
     let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    let server = Server::start_on(&Data::new(), &["--grant-root", &root]);
     std::fs::write(folder.path().join("greeting"), "hello").expect("a file");
     upload(
         &server,

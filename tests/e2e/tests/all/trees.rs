@@ -48,7 +48,8 @@ impl Trees {
 
 /// A server with the plugin, its folders granted and its queues set up.
 fn server(data: &Data, trees: &Trees, max_lead: u32) -> Server {
-    let server = Server::start_on(data, &[]);
+    let root = trees.path("").display().to_string();
+    let server = Server::start_on(data, &["--grant-root", &root]);
     let queues = ["tree-diff", SRC, DST, REPORT];
     let manifest = json!({"queues": queues, "capabilities": {"read": ["/source", "/destination"]}});
     let answer = server.upload_with("/api/v1/plugins/tree-diff", &plugin("tree-diff"), &manifest.to_string());

@@ -20,7 +20,8 @@ use tokio::sync::watch;
 use windlass_core::quantity::Span;
 use windlass_core::{JobId, QueueName};
 use windlass_executor::{
-    Along, Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, Host, Outcome, Usage,
+    Along, Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, FolderScope, Host, Outcome,
+    Usage,
 };
 use windlass_store::Clock;
 
@@ -91,6 +92,8 @@ impl Run {
             None => name_of(&self.component).parse().unwrap_or_else(|_| "run".parse().expect("a good name")),
         };
         kit.permissions.queues.push(queue.to_string());
+        // Whoever types the path is the one whose folder it is.
+        kit.permissions.scope = FolderScope::Anywhere;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, kit));
         // Not the usual end, which waits for whoever still reads the standard input.

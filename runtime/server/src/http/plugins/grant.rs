@@ -55,7 +55,8 @@ pub async fn grant(State(api): State<Api>, NamePath(name): NamePath) -> Result<J
 
 /// Replace what a plugin is granted
 ///
-/// In JSON or TOML. Can be said before the plugin is there. The next attempt goes by it.
+/// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must lie in one of the server's grant roots
+/// (`--grant-root`), and is stored as the path that it leads to.
 #[utoipa::path(put, path = "/plugins/{name}/grant", tag = "plugins", request_body(content = Object, description = "A grant."), responses((status = 200, body = Value)))]
 pub async fn set_grant(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<Value>> {
     let grant: Grant = form::read(&body.bytes(), "the grant")?;
