@@ -27,7 +27,56 @@ enum Host {
 
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
+/// Where a host lies, as far as its name alone says. Nothing is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// At a public address: it is one.
+    Public,
+    /// On this machine or in its networks: such an address, or a name that is used for nothing else.
+    Private,
+    /// Nowhere, whatever is granted.
+    Never(&'static str),
+    /// Only a lookup would tell.
+    Unknown,
+}
+
+/// Names that the public internet does not have: whoever uses them means a neighbour.
+const LOCAL_NAMES: [&str; 8] =
+    ["localhost", "local", "internal", "lan", "home.arpa", "intranet", "localdomain", "home"];
+
 impl HostPattern {
+    /// The pattern of one host at one port, as short as it can be written.
+    pub fn exactly(host: &str, port: u16) -> HostPattern {
+        let port = Some(port).filter(|port| !USUAL_PORTS.contains(port));
+        HostPattern { host: Host::Exactly(normal(host)), port }
+    }
+
+    /// Whether it covers every host, at some port.
+    pub fn is_any(&self) -> bool {
+        self.host == Host::Any
+    }
+
+    pub fn whereabouts(&self) -> Whereabouts {
+        let name = match &self.host {
+            Host::Any => return Whereabouts::Unknown,
+            Host::Below(suffix) => suffix.trim_start_matches('.'),
+            Host::Exactly(name) => name,
+        };
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return match reach(address) {
+                Reach::Public => Whereabouts::Public,
+                Reach::Private(_) => Whereabouts::Private,
+                Reach::Never(kind) => Whereabouts::Never(kind),
+            };
+        }
+        // A name without a dot is one of a local network: that of another container, for example.
+        let is_single = matches!(self.host, Host::Exactly(_)) && !name.contains('.');
+        let is_local = LOCAL_NAMES
+            .iter()
+            .any(|local| name.strip_suffix(local).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+        if is_single || is_local { Whereabouts::Private } else { Whereabouts::Unknown }
+    }
+
     /// Whether a request to this host and port fits the pattern.
     pub fn covers(&self, host: &str, port: u16) -> bool {
         let port_fits = self.port.map_or_else(|| USUAL_PORTS.contains(&port), |own| own == port);

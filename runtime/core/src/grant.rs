@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::egress::HostPattern;
+use crate::egress::{HostPattern, Whereabouts};
 use crate::manifest::{self, HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
 use crate::queue_pattern::QueuePattern;
@@ -106,15 +106,73 @@ pub struct Folder {
 pub struct Denied {
     /// What the plugin asked for.
     pub what: String,
+    /// Where a manifest asks for it: a field of its `[capabilities]`, or `limits`.
+    pub field: &'static str,
     /// The words of the command line that would allow it, as `--http api.example.com`.
     pub flag: String,
+    /// Where the host of an HTTP request lies, as far as its name says.
+    pub whereabouts: Option<Whereabouts>,
 }
 
 impl Denied {
-    /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it.
-    pub fn sentence(&self, command: &str) -> String {
-        let Denied { what, flag } = self;
-        format!("{what} is not granted; to allow it: {command} {flag}")
+    fn new(what: String, field: &'static str, flag: String) -> Denied {
+        Denied { what, field, flag, whereabouts: None }
+    }
+
+    /// A request to a host. `asked` is what covers it in the manifest, and best granted as it was asked for.
+    pub fn http(host: &HostPattern, asked: Option<&HostPattern>) -> Denied {
+        let whereabouts = host.whereabouts();
+        let is_private = whereabouts == Whereabouts::Private;
+        // Nobody should grant the whole private network for the sake of one host.
+        let pattern = asked.filter(|asked| !(is_private && asked.is_any())).unwrap_or(host);
+        let flag = if is_private { "--private-http" } else { "--http" };
+        let flag = format!("{flag} {}", word(&pattern.to_string()));
+        Denied { whereabouts: Some(whereabouts), ..Denied::new(format!("HTTP to `{host}`"), "http", flag) }
+    }
+
+    /// A job in a queue, or in all that a pattern covers.
+    pub fn spawn(queue: &QueuePattern, asked: Option<&QueuePattern>) -> Denied {
+        let pattern = asked.filter(|asked| !asked.is_any()).unwrap_or(queue);
+        let flag = format!("--spawn {}", word(&pattern.to_string()));
+        Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag)
+    }
+
+    pub fn secret(name: &str) -> Denied {
+        Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", word(name)))
+    }
+
+    /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it. `folders`
+    /// says what else a folder needs on this server.
+    pub fn sentence(&self, command: &str, folders: Option<&str>) -> String {
+        let Denied { what, flag, .. } = self;
+        match self.whereabouts {
+            Some(Whereabouts::Never(kind)) => format!("{what} is never allowed: it is {kind}"),
+            _ => format!("{what} is not granted; to allow it{}: {command} {flag}", self.note(folders)),
+        }
+    }
+
+    /// The same for what the manifest does not ask for: the plugin's author comes first.
+    pub fn unasked(&self, command: &str) -> String {
+        let Denied { what, field, flag, .. } = self;
+        match self.whereabouts {
+            Some(Whereabouts::Never(_)) => self.sentence(command, None),
+            _ => format!(
+                "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
+                 windlass.toml) and grant it{}: {command} {flag}",
+                self.note(None)
+            ),
+        }
+    }
+
+    fn note(&self, folders: Option<&str>) -> String {
+        let note = match self.field {
+            "read" | "write" => folders,
+            "http" if self.whereabouts == Some(Whereabouts::Unknown) && !self.flag.contains('*') => {
+                Some("with --private-http instead if its address is not a public one")
+            }
+            _ => None,
+        };
+        note.map(|note| format!(" ({note})")).unwrap_or_default()
     }
 }
 
@@ -198,26 +256,25 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
         if found.is_none_or(|folder| write && !folder.write) {
             let (verb, flag) = if write { ("writing", "--write") } else { ("reading", "--read") };
             let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
-            denied.push(Denied {
-                what: format!("{verb} the folder `{guest}`"),
-                flag: format!("{flag} {}", word(&format!("{guest}={path}"))),
-            });
+            let field = if write { "write" } else { "read" };
+            let flag = format!("{flag} {}", word(&format!("{guest}={path}")));
+            denied.push(Denied::new(format!("{verb} the folder `{guest}`"), field, flag));
         }
     }
     for name in &wishes.environment {
         match granted.environment.get(name) {
             Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
-            None => denied.push(Denied {
-                what: format!("the environment variable `{name}`"),
-                flag: format!("--env {}", word(&format!("{name}=VALUE"))),
-            }),
+            None => {
+                let flag = format!("--env {}", word(&format!("{name}=VALUE")));
+                denied.push(Denied::new(format!("the environment variable `{name}`"), "environment", flag));
+            }
         }
     }
     for name in &wishes.secrets {
         if granted.secrets.contains(name) {
             allowed.secrets.insert(name.clone());
         } else {
-            denied.push(Denied { what: format!("the secret `{name}`"), flag: format!("--secret {name}") });
+            denied.push(Denied::secret(name));
         }
     }
     for pattern in &wishes.spawn {
@@ -233,8 +290,7 @@ fn queues(asked: &QueuePattern, granted: &[QueuePattern], allowed: &mut Vec<Queu
         return;
     }
     allowed.extend(granted.iter().filter(|pattern| asked.includes(pattern)).cloned());
-    let flag = format!("--spawn {}", word(&asked.to_string()));
-    denied.push(Denied { what: format!("spawning into the queue `{asked}`"), flag });
+    denied.push(Denied::spawn(asked, None));
 }
 
 /// The patterns that lie in both what was asked and what was granted.
@@ -250,13 +306,12 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
         }
     }
     if !whole {
-        denied
-            .push(Denied { what: format!("HTTP to `{asked}`"), flag: format!("--http {}", word(&asked.to_string())) });
+        denied.push(Denied::http(asked, None));
     }
 }
 
 /// A word of a command line: in quotes where a shell would read more into it.
-fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
     if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
@@ -317,10 +372,8 @@ fn at_most<T: Copy + Ord + fmt::Display>(
     if let (Some(asked), Some(ceiling)) = (asked, ceiling)
         && asked > ceiling
     {
-        denied.push(Denied {
-            what: format!("a limit `{name}` of {asked} (at most {ceiling})"),
-            flag: format!("--{} {asked}", name.replace('_', "-")),
-        });
+        let flag = format!("--{} {asked}", name.replace('_', "-"));
+        denied.push(Denied::new(format!("a limit `{name}` of {asked} (at most {ceiling})"), "limits", flag));
     }
     asked.into_iter().chain(ceiling).min()
 }

@@ -15,6 +15,11 @@ pub struct QueuePattern {
 }
 
 impl QueuePattern {
+    /// Whether it covers every queue.
+    pub fn is_any(&self) -> bool {
+        self.is_prefix && self.text.is_empty()
+    }
+
     pub fn covers(&self, queue: &str) -> bool {
         if self.is_prefix { queue.starts_with(&self.text) } else { queue == self.text }
     }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
-use windlass_core::egress::{Reach, reach};
-use windlass_core::grant::HostRule;
+use windlass_core::egress::{HostPattern, Reach, reach};
+use windlass_core::grant::{Denied, HostRule, word};
 use windlass_core::manifest::Capabilities;
 use windlass_core::queue_pattern::QueuePattern;
 
@@ -81,6 +81,8 @@ impl NoFolder {
 #[derive(Clone)]
 pub(crate) struct Hosts {
     rules: Arc<[HostRule]>,
+    /// What the manifest asks for.
+    asked: Arc<[HostPattern]>,
     grant_command: Arc<str>,
 }
 
@@ -111,11 +113,10 @@ impl Permissions {
                     "the secret `{name}` is granted to this plugin, but it is not set: {how}"
                 ))
             }
-            None => SecretAnswer::Denied(format!(
-                "the secret `{name}` is not granted; to allow it, let the plugin ask for it (`secrets` under `[capabilities]` in \
-                 its windlass.toml) and grant it: {} --secret {name}",
-                self.grant_command
-            )),
+            None => {
+                let asked = self.asked.secrets.iter().any(|asked| asked == name);
+                SecretAnswer::Denied(told(&Denied::secret(name), asked, &self.grant_command))
+            }
         }
     }
 
@@ -130,21 +131,11 @@ impl Permissions {
         if self.serves(queue) || self.spawn.iter().any(|pattern| pattern.covers(queue)) {
             return Ok(());
         }
-        let asked = self.asked.spawn.iter().any(|pattern| pattern.covers(queue));
-        let what = format!("spawning into the queue `{queue}`");
-        Err(Refused(self.denial(&what, asked, "spawn", &format!("--spawn {queue}"))))
-    }
-
-    /// What to do about something that is not granted: by the operator alone, or by the plugin's author first.
-    fn denial(&self, what: &str, asked: bool, field: &str, flag: &str) -> String {
-        let command = &self.grant_command;
-        match asked {
-            true => format!("{what} is not granted; to allow it: {command} {flag}"),
-            false => format!(
-                "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
-                 windlass.toml) and grant it: {command} {flag}"
-            ),
-        }
+        let Ok(name) = queue.parse::<QueuePattern>() else {
+            return Err(Refused(format!("{queue:?} is not the name of a queue")));
+        };
+        let asked = self.asked.spawn.iter().find(|pattern| pattern.covers(queue));
+        Err(Refused(told(&Denied::spawn(&name, asked), asked.is_some(), &self.grant_command)))
     }
 
     /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
@@ -188,17 +179,30 @@ impl Permissions {
     }
 
     pub(crate) fn hosts(&self) -> Hosts {
-        Hosts { rules: self.http.as_slice().into(), grant_command: self.grant_command.as_str().into() }
+        Hosts {
+            rules: self.http.as_slice().into(),
+            asked: self.asked.http.as_slice().into(),
+            grant_command: self.grant_command.as_str().into(),
+        }
     }
 
-    /// The error of a failed attempt, with what it was not granted: what its manifest asked for in vain, and what it tried.
+    /// The error of a failed attempt, with what it was not granted: what its manifest asked for in vain, and what it tried. What the
+    /// error says already, or a line before, is not said again.
     pub(crate) fn explain(&self, error: String, tried: &[String]) -> String {
-        let denied: Vec<&str> = tried.iter().chain(&self.denied).map(String::as_str).collect();
-        if denied.is_empty() {
-            return error;
+        let mut told = error;
+        let mut is_first = true;
+        for denial in tried.iter().chain(&self.denied) {
+            let command = denial.find(&self.grant_command).map_or(denial.as_str(), |at| &denial[at..]);
+            if !says(&told, command) {
+                if is_first {
+                    told.push_str("\nThis plugin asked for what it was not granted:");
+                    is_first = false;
+                }
+                told.push_str("\n- ");
+                told.push_str(denial);
+            }
         }
-        let denied = denied.join("\n- ");
-        cut(format!("{error}\nThis plugin asked for what it was not granted:\n- {denied}"), 2 * ERROR_BYTES)
+        cut(told, 2 * ERROR_BYTES)
     }
 }
 
@@ -208,24 +212,22 @@ impl Hosts {
         if self.rules.iter().any(|rule| rule.pattern.covers(host, port)) {
             return Ok(());
         }
-        let pattern = pattern(host, port);
-        Err(Refused(format!(
-            "HTTP to `{pattern}` is not granted; to allow it, let the plugin ask for it (`http` under `[capabilities]` in its \
-             windlass.toml) and grant it: {} --http {pattern}",
-            self.grant_command
-        )))
+        let asked = self.asked.iter().find(|pattern| pattern.covers(host, port));
+        let denied = Denied::http(&HostPattern::exactly(host, port), asked);
+        Err(Refused(told(&denied, asked.is_some(), &self.grant_command)))
     }
 
     /// Whether the host may be reached under this address, which its name has led to.
     pub(crate) fn address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), Refused> {
         let private = self.rules.iter().any(|rule| rule.private && rule.pattern.covers(host, port));
-        let pattern = pattern(host, port);
+        let pattern = HostPattern::exactly(host, port);
         match reach(address) {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
             Reach::Private(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: {} --private-http {pattern}",
-                self.grant_command
+                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: {} --private-http {}",
+                self.grant_command,
+                word(&pattern.to_string())
             ))),
             Reach::Never(kind) => Err(Refused(format!(
                 "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"
@@ -240,9 +242,20 @@ fn system_error(error: &wasmtime::Error) -> io::Error {
     code.map_or_else(|| io::Error::other(error.root_cause().to_string()), io::Error::from_raw_os_error)
 }
 
-/// How a host is written in a grant.
-fn pattern(host: &str, port: u16) -> String {
-    if matches!(port, 80 | 443) { host.to_owned() } else { format!("{host}:{port}") }
+/// A denial as whoever reads the error of a job should act on it: the operator alone, or the plugin's author first.
+fn told(denied: &Denied, asked: bool, command: &str) -> String {
+    if asked { denied.sentence(command, None) } else { denied.unasked(command) }
+}
+
+/// Whether a text has these words as they are, and not as the beginning of others.
+fn says(text: &str, words: &str) -> bool {
+    text.match_indices(words).any(|(at, _)| {
+        let rest = &text[at + words.len()..];
+        let is_of_a_word = |next: char| next.is_alphanumeric() || ".-_:/*'".contains(next);
+        let end = rest.find(|next| !is_of_a_word(next)).unwrap_or(rest.len());
+        // A sentence may end there.
+        rest[..end].trim_end_matches(['.', ':']).is_empty()
+    })
 }
 
 #[cfg(test)]
@@ -282,6 +295,9 @@ mod tests {
         permissions.asked.spawn = vec!["*".parse().expect("a pattern")];
         let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
         assert!(how.ends_with("windlass plugin grant mailer --spawn other") && !how.contains("windlass.toml"), "{how}");
+        permissions.asked.spawn = vec!["ot*".parse().expect("a pattern")];
+        let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
+        assert!(how.ends_with("windlass plugin grant mailer --spawn 'ot*'"), "{how}");
     }
 
     #[test]
@@ -299,12 +315,74 @@ mod tests {
         assert!(told.ends_with("not granted:\n- HTTP to `a.com` is not granted\n- the secret `key` is not granted"));
     }
 
+    /// An error that names the command already, in whatever words, has it once.
+    #[test]
+    fn a_denial_is_told_once() {
+        let line = |flag: &str| format!("it is not granted; to allow it: windlass plugin grant mailer {flag}");
+        let mut permissions =
+            Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+        permissions.denied = ["--secret key", "--http a.com", "--spawn 'b.*'"].map(line).to_vec();
+        let table: [(&str, &[&str], &[&str]); 5] = [
+            ("no", &[], &["--secret key", "--http a.com", "--spawn 'b.*'"]),
+            ("refused: the secret; windlass plugin grant mailer --secret key", &[], &["--http a.com", "--spawn 'b.*'"]),
+            ("no", &["--http a.com"], &["--http a.com", "--secret key", "--spawn 'b.*'"]),
+            ("no", &["--http a.com:81"], &["--http a.com:81", "--secret key", "--http a.com", "--spawn 'b.*'"]),
+            (
+                "(windlass plugin grant mailer --http a.com). windlass plugin grant mailer --secret key. \
+                 windlass plugin grant mailer --spawn 'b.*'",
+                &[],
+                &[],
+            ),
+        ];
+        for (error, tried, expected) in table {
+            let tried: Vec<String> = tried.iter().map(|flag| line(flag)).collect();
+            let mut whole = error.to_owned();
+            if !expected.is_empty() {
+                let lines: Vec<String> = expected.iter().map(|flag| format!("\n- {}", line(flag))).collect();
+                whole = format!("{error}\nThis plugin asked for what it was not granted:{}", lines.concat());
+            }
+            assert_eq!(permissions.explain(error.to_owned(), &tried), whole);
+        }
+    }
+
+    #[test]
+    fn a_request_to_a_private_host_is_denied_with_the_private_grant_at_once() {
+        let permissions = |asked: &[&str]| {
+            let mut permissions =
+                Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+            permissions.asked.http = asked.iter().map(|text| text.parse().expect("a pattern")).collect();
+            permissions
+        };
+        let private_if = "(with --private-http instead if its address is not a public one)";
+        for (host, port, flag, note) in [
+            ("127.0.0.1", 7070, "--private-http 127.0.0.1:7070", false),
+            ("::1", 8080, "--private-http '[::1]:8080'", false),
+            ("localhost", 80, "--private-http localhost", false),
+            ("host.docker.internal", 9000, "--private-http host.docker.internal:9000", false),
+            ("93.184.216.34", 443, "--http 93.184.216.34", false),
+            ("db.example.com", 443, "--http db.example.com", true),
+        ] {
+            let pattern = HostPattern::exactly(host, port).to_string();
+            for (asked, by_author) in [(vec![], true), (vec![pattern.as_str()], false)] {
+                let Refused(how) = permissions(&asked).hosts().host(host, port).expect_err("nobody grants it");
+                assert!(how.ends_with(&format!("windlass plugin grant mailer {flag}")), "{how}");
+                assert_eq!((how.contains(private_if), how.contains("windlass.toml")), (note, by_author), "{how}");
+            }
+        }
+        let Refused(how) = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("nobody's address");
+        assert!(how.contains("never allowed") && !how.contains("grant mailer"), "{how}");
+    }
+
     fn hosts(rules: &[(&str, bool)]) -> Hosts {
         let rule = |(text, private): &(&str, bool)| HostRule {
             pattern: text.parse().unwrap_or_else(|why: String| panic!("{why}")),
             private: *private,
         };
-        Hosts { rules: rules.iter().map(rule).collect(), grant_command: "windlass plugin grant mailer".into() }
+        Hosts {
+            rules: rules.iter().map(rule).collect(),
+            asked: Arc::default(),
+            grant_command: "windlass plugin grant mailer".into(),
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_core::grant::{Allowed, AllowedHttp, AllowedLimits, Grant, effective};
 use windlass_core::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
-use windlass_executor::{Folder, HttpLimits, Limits, Permissions, Secret};
+use windlass_executor::{Folder, FolderScope, HttpLimits, Limits, Permissions, Secret};
 
 /// What one attempt of a plugin's version is equipped with.
 #[derive(Clone, Debug)]
@@ -19,17 +19,19 @@ pub struct Kit {
     pub reuse: u32,
 }
 
-/// Equips an attempt. `secret` finds the value of a granted secret, `command` is how the command begins that grants what was
+/// Equips an attempt. `scope` is where its folders may lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was
 /// denied; `max_body` is what a checkpoint or a result may have when neither side says anything.
 pub fn kit(
     manifest: &Manifest,
     granted: &Grant,
+    scope: FolderScope,
     secret: impl Fn(&str) -> Option<Secret>,
     command: &str,
     max_body: usize,
 ) -> Kit {
     let (allowed, denied) = effective(manifest, granted);
     let limits = limits(&allowed.limits, max_body);
+    let hint = scope.hint();
     let Allowed { limits: _, http, folders, environment, secrets, spawn } = allowed;
     let folder = |folder: windlass_core::grant::Folder| Folder {
         host: PathBuf::from(folder.host),
@@ -41,7 +43,8 @@ pub fn kit(
         secrets: secrets.into_iter().map(|name| (secret(&name), name)).map(|(value, name)| (name, value)).collect(),
         environment,
         folders: folders.into_iter().map(folder).collect(),
-        denied: denied.iter().map(|denied| denied.sentence(command)).collect(),
+        denied: denied.iter().map(|denied| denied.sentence(command, hint.as_deref())).collect(),
+        scope,
         http,
         spawn,
         asked: manifest.capabilities.clone(),
@@ -96,7 +99,8 @@ mod tests {
     const MAX_BODY: usize = 7_000_000;
 
     fn equip(manifest: &Manifest, granted: &Grant) -> Kit {
-        kit(manifest, granted, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
+        let scope = FolderScope::default();
+        kit(manifest, granted, scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
     }
 
     #[test]

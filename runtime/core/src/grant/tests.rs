@@ -1,4 +1,5 @@
 use super::*;
+use crate::manifest::Capabilities;
 
 fn hosts(texts: &[&str]) -> Vec<HostPattern> {
     texts.iter().map(|text| text.parse().unwrap_or_else(|why| panic!("{why}"))).collect()
@@ -64,11 +65,90 @@ fn names_are_given_when_both_sides_name_them() {
     let (allowed, denied) = effective(&manifest, &grant);
     assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
     assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
-    let words: Vec<String> = denied.iter().map(|denied| denied.sentence(&command("mailer"))).collect();
+    let words: Vec<String> = denied.iter().map(|denied| denied.sentence(&command("mailer"), None)).collect();
     assert_eq!(words.len(), 2);
     assert!(words[0].contains("environment variable `HOME`") && words[0].ends_with("--env HOME=VALUE"));
     let sentence = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
     assert_eq!(words[1], sentence);
+}
+
+/// Each denial of a manifest, as somebody reads it: the flag is one that works at the first try.
+#[test]
+fn every_denial_names_the_grant_that_works() {
+    const PRIVATE_IF: &str = " (with --private-http instead if its address is not a public one)";
+    const ROOT: &str = " (the folder must lie in /srv)";
+    let table = [
+        ("http = ['api.example.com']", PRIVATE_IF, "--http api.example.com"),
+        ("http = ['*.example.com:8080']", "", "--http '*.example.com:8080'"),
+        ("http = ['*']", "", "--http '*'"),
+        ("http = ['93.184.216.34']", "", "--http 93.184.216.34"),
+        ("http = ['127.0.0.1:7070']", "", "--private-http 127.0.0.1:7070"),
+        ("http = ['10.0.0.7']", "", "--private-http 10.0.0.7"),
+        ("http = ['169.254.169.254']", "", "--private-http 169.254.169.254"),
+        ("http = ['[fd00::1]:8080']", "", "--private-http '[fd00::1]:8080'"),
+        ("http = ['localhost:8080']", "", "--private-http localhost:8080"),
+        ("http = ['app.localhost']", "", "--private-http app.localhost"),
+        ("http = ['host.docker.internal:9000']", "", "--private-http host.docker.internal:9000"),
+        ("http = ['nas.local']", "", "--private-http nas.local"),
+        ("http = ['*.lan']", "", "--private-http '*.lan'"),
+        ("http = ['database:5984']", "", "--private-http database:5984"),
+        ("http = ['local.example.com']", PRIVATE_IF, "--http local.example.com"),
+        ("read = ['/data']", ROOT, "--read /data=/a/folder/of/the/server"),
+        ("write = ['/out put']", ROOT, "--write '/out put=/a/folder/of/the/server'"),
+        ("environment = ['TZ']", "", "--env TZ=VALUE"),
+        ("secrets = ['token']", "", "--secret token"),
+        ("spawn = ['bills.send']", "", "--spawn bills.send"),
+        ("spawn = ['bills.*']", "", "--spawn 'bills.*'"),
+    ];
+    for (asked, note, flag) in table {
+        let list = |name: &str| -> Vec<String> {
+            let list = asked.strip_prefix(name).and_then(|rest| rest.strip_prefix(" = ['")?.strip_suffix("']"));
+            list.map(str::to_owned).into_iter().collect()
+        };
+        let mut manifest = Manifest::default();
+        manifest.capabilities.http = hosts(&list("http").iter().map(String::as_str).collect::<Vec<_>>());
+        manifest.capabilities.read = list("read");
+        manifest.capabilities.write = list("write");
+        manifest.capabilities.environment = list("environment");
+        manifest.capabilities.secrets = list("secrets");
+        manifest.capabilities.spawn = list("spawn").iter().map(|text| text.parse().expect("a pattern")).collect();
+        let (_, denied) = effective(&manifest, &Grant::default());
+        assert_eq!(denied.len(), 1, "{asked}: {denied:?}");
+        let sentence = denied[0].sentence("windlass plugin grant mailer", Some("the folder must lie in /srv"));
+        let expected = format!("is not granted; to allow it{note}: windlass plugin grant mailer {flag}");
+        assert!(sentence.ends_with(&expected), "{asked}: {sentence}");
+        assert!(sentence.starts_with(&denied[0].what), "{asked}: {sentence}");
+    }
+    let (_, denied) = effective(
+        &Manifest {
+            capabilities: Capabilities { http: hosts(&["0.0.0.0:80"]), ..Capabilities::default() },
+            ..Manifest::default()
+        },
+        &Grant::default(),
+    );
+    let never = "HTTP to `0.0.0.0:80` is never allowed: it is an unspecified address";
+    assert_eq!(denied[0].sentence("windlass plugin grant mailer", None), never);
+    assert_eq!(denied[0].unasked("windlass plugin grant mailer"), never);
+}
+
+#[test]
+fn what_a_pattern_of_the_manifest_covers_is_granted_as_it_was_asked_for_unless_that_is_everything() {
+    let host = |text: &str| hosts(&[text]).remove(0);
+    let queue = |text: &str| -> QueuePattern { text.parse().unwrap_or_else(|why| panic!("{why}")) };
+    for (target, asked, flag) in [
+        ("api.example.com", Some("*.example.com"), "--http '*.example.com'"),
+        ("api.example.com", Some("*"), "--http '*'"),
+        ("nas.local", Some("*.local"), "--private-http '*.local'"),
+        ("10.0.0.7:8080", Some("*:8080"), "--private-http 10.0.0.7:8080"),
+        ("api.example.com", None, "--http api.example.com"),
+    ] {
+        assert_eq!(Denied::http(&host(target), asked.map(host).as_ref()).flag, flag, "{target} {asked:?}");
+    }
+    for (target, asked, flag) in
+        [("bills.send", Some("bills.*"), "--spawn 'bills.*'"), ("bills.send", Some("*"), "--spawn bills.send")]
+    {
+        assert_eq!(Denied::spawn(&queue(target), asked.map(queue).as_ref()).flag, flag, "{target} {asked:?}");
+    }
 }
 
 #[test]

@@ -85,7 +85,8 @@ async fn without_a_grant_nothing_is_sent_and_the_error_says_what_to_grant() {
     let host = std::sync::Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_says(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_says(error(&ended), &format!("windlass plugin grant mailer --http 127.0.0.1:{port}"));
+    assert_says(error(&ended), &format!("windlass plugin grant mailer --private-http 127.0.0.1:{port}"));
+    assert_eq!(error(&ended).matches("is not granted").count(), 1, "{}", error(&ended));
     assert_says(&host.texts().join("\n"), "is not granted");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0);
     neighbour_is_well().await;

@@ -209,6 +209,11 @@ impl Registry {
         self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
     }
 
+    /// Where folders that plugins are granted may lie.
+    pub fn scope(&self) -> &FolderScope {
+        &self.inner.scope
+    }
+
     pub fn secrets(&self) -> &Secrets {
         &self.inner.secrets
     }
@@ -245,12 +250,12 @@ impl Registry {
         let mut kit = kit(
             &found.manifest,
             &granted,
+            self.inner.scope.clone(),
             |name| self.inner.secrets.get(name),
             &windlass_core::grant::command(plugin),
             self.inner.max_body,
         );
         kit.permissions.queues = queues.iter().map(ToString::to_string).collect();
-        kit.permissions.scope = self.inner.scope.clone();
         let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
         match loaded {
             Some(code) => Ok((code, kit)),

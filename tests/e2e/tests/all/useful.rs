@@ -183,10 +183,11 @@ fn fetch_downloads_and_goes_on_in_the_middle_in_rust() {
     let once = json!({"queue": "fetch", "payload": {"urls": [origin.url("/hello")]}, "max_retries": 1});
     let denied = server.wait_for(&server.enqueue(&once), "dead");
     let error = denied["errors"][0]["error"].as_str().expect("an error");
-    assert!(error.contains(&format!("windlass plugin grant fetch --http {}", origin.host())), "{error}");
+    let command = format!("windlass plugin grant fetch --private-http {}", origin.host());
+    assert_eq!(error.matches(&command).count(), 1, "the grant that works, and once: {error}");
     assert!(origin.asked("/hello").is_empty(), "nobody has connected");
 
-    grant(&server, "fetch", &json!({"http": [origin.host()], "private_http": [origin.host()]}));
+    grant(&server, "fetch", &json!({"private_http": [origin.host()]}));
     let half = |saved: &Value| saved["part"]["hash"]["bytes"].as_u64() == Some(FILE as u64 / 2);
     let (server, done) = cut_off(server, &job("/file"), half, || gate.open());
     let sha256: String = Sha256::digest(vec![b'x'; FILE]).iter().map(|byte| format!("{byte:02x}")).collect();

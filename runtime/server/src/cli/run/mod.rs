@@ -83,7 +83,9 @@ impl Run {
         let found = manifest_beside(&self.component);
         let asked = allow::read_manifest(self.manifest.as_deref().or(found.as_deref()))?;
         let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
-        let mut kit = kit(&manifest, &grant, |name| secrets.get(name).cloned(), "windlass run", limits::BODY);
+        // Whoever types the path is the one whose folder it is.
+        let scope = FolderScope::Anywhere;
+        let mut kit = kit(&manifest, &grant, scope, |name| secrets.get(name).cloned(), "windlass run", limits::BODY);
         if let Some(Span(timeout)) = self.timeout {
             kit.limits.attempt_timeout = Some(timeout);
         }
@@ -92,8 +94,6 @@ impl Run {
             None => name_of(&self.component).parse().unwrap_or_else(|_| "run".parse().expect("a good name")),
         };
         kit.permissions.queues.push(queue.to_string());
-        // Whoever types the path is the one whose folder it is.
-        kit.permissions.scope = FolderScope::Anywhere;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, kit));
         // Not the usual end, which waits for whoever still reads the standard input.

@@ -115,6 +115,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
     let grant = api.registry.granted(&plugin.name);
     let asked = plugin.active_version().map(|version| &version.manifest);
     let denied = asked.map(|asked| effective(asked, &grant).1).unwrap_or_default();
+    let hint = api.registry.scope().hint();
     let own: Vec<&Running> = running.iter().filter(|attempt| attempt.plugin == plugin.name).collect();
     let version = |version: Version| VersionAnswer {
         running: own.iter().filter(|attempt| attempt.version == version.digest()).count(),
@@ -132,7 +133,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
         ready: problem.is_none(),
         problem,
         active: plugin.active.as_ref().map(hex),
-        denied: denied.iter().map(|denied| denied.sentence(&command(&plugin.name))).collect(),
+        denied: denied.iter().map(|denied| denied.sentence(&command(&plugin.name), hint.as_deref())).collect(),
         grant: value(&grant),
         running: own.len(),
         versions: plugin.versions.into_iter().map(version).collect(),
