@@ -36,7 +36,7 @@ enum Action {
     /// Start no more jobs of a queue, and show it as draining while those that run finish
     Drain(Which),
     /// Delete the pending and scheduled jobs of a queue
-    Clear(Which),
+    Clear(Confirmed),
     /// Change the settings of a queue; `none` removes a limit
     Set(Set),
     /// Show how far a queue with rounds has come, round by round
@@ -52,13 +52,37 @@ enum Action {
     /// Show the records that handlers have saved in a queue
     Records(RecordsArgs),
     /// Delete a queue and all its jobs
-    Destroy {
-        #[command(flatten)]
-        queue: Which,
-        /// Really delete them all
-        #[arg(long)]
-        confirm: bool,
-    },
+    Destroy(Confirmed),
+}
+
+/// A queue that something cannot be undone to.
+#[derive(Debug, Args)]
+struct Confirmed {
+    #[command(flatten)]
+    queue: Which,
+    /// Do not ask whether to delete the jobs
+    #[arg(long)]
+    confirm: bool,
+}
+
+impl Confirmed {
+    /// The queue's name, if `--confirm` was given or the person at the terminal says yes. `loss` says what will be gone.
+    fn name(self, loss: &str) -> anyhow::Result<String> {
+        let name = self.queue.name;
+        if self.confirm {
+            return Ok(name);
+        }
+        if !std::io::stdin().is_terminal() {
+            bail!("this deletes {loss} {name}; add --confirm if that is what you want");
+        }
+        eprint!("This deletes {loss} {name} and cannot be undone. Go on? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(name),
+            _ => bail!("nothing was deleted"),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -231,7 +255,7 @@ impl Queue {
             Action::Pause(Which { name }) => act(&name, "pause"),
             Action::Resume(Which { name }) => act(&name, "resume"),
             Action::Drain(Which { name }) => act(&name, "drain"),
-            Action::Clear(Which { name }) => act(&name, "clear"),
+            Action::Clear(queue) => act(&queue.name("the pending and scheduled jobs of the queue")?, "clear"),
             Action::Set(set) => {
                 let body = set.body()?;
                 let settings = remote.post(&format!("/queues/{}/settings", part(&set.queue.name)), &body)?;
@@ -240,10 +264,8 @@ impl Queue {
             Action::Rounds { queue, watch } => rounds(remote, &queue.name, watch),
             Action::Sweep(sweep) => sweep.run(remote),
             Action::Records(records) => records.run(remote),
-            Action::Destroy { queue: Which { name }, confirm: false } => {
-                bail!("this deletes the queue {name} and all its jobs; add --confirm if that is what you want")
-            }
-            Action::Destroy { queue: Which { name }, confirm: true } => {
+            Action::Destroy(queue) => {
+                let name = queue.name("all jobs, the records and the settings of the queue")?;
                 told(remote, &remote.delete(&format!("/queues/{}?confirm=true", part(&name)))?)
             }
         }

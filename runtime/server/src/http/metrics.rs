@@ -1,4 +1,4 @@
-//! `GET /metrics`: the figures of the server in the text format of Prometheus.
+//! `GET /metrics`, and the same under `/api/v1/metrics`: the figures of the server in the text format of Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +47,18 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     page.family("windlass_watchers", "gauge", "Open live streams and waits.");
     page.sample("windlass_watchers", &[], api.hub.watchers() as f64);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0).into_response())
+}
+
+/// The same as `GET /metrics`, for clients that know only addresses under `/api/v1`
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics_v1",
+    tag = "system",
+    responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"))
+)]
+pub async fn show_v1(api: State<Api>) -> Result<Response> {
+    show(api).await
 }
 
 /// The bounds of our histograms, in seconds.

@@ -139,6 +139,7 @@ fn v1() -> Routes {
         .with(routes!(system::cluster))
         .with(routes!(pause::pause))
         .with(routes!(pause::resume))
+        .with(routes!(metrics::show_v1))
         .with(routes!(plugins::list))
         .with(routes!(plugins::show, plugins::upload, plugins::remove))
         .with(routes!(plugins::activate))

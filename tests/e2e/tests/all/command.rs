@@ -107,7 +107,10 @@ fn people_can_steer_a_job() {
     let (_, said) = fails(&server, &["job", "approve", &id]);
     assert!(said.contains("only held jobs"), "{said}");
     assert!(ok(&server, &["queue", "list"]).contains("other/queue"));
-    assert_eq!(ok(&server, &["queue", "clear", "other/queue"]), "cleared");
+    let (_, said) = fails(&server, &["queue", "clear", "other/queue"]);
+    assert!(said.contains("--confirm"), "{said}");
+    assert_eq!(server.get(&format!("/api/v1/jobs/{id}")).body["state"], "pending", "it is still there");
+    assert_eq!(ok(&server, &["queue", "clear", "other/queue", "--confirm"]), "cleared");
 }
 
 #[test]
