@@ -88,7 +88,7 @@ pub async fn list(
     JobPath(id): JobPath,
     Query(query): Query<ChildrenQuery>,
 ) -> Result<Json<ChildrenPage>> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let limit = query.limit.unwrap_or(limits::PAGE).clamp(1, limits::PAGE_MOST);
     let (found, next) = store.children(&job, query.from, limit).await?;
@@ -140,7 +140,7 @@ fn is_zero(number: &u64) -> bool {
 /// Children and their children, at most some hundred in all; `percent` rolls up from the leaves, weighted.
 #[utoipa::path(get, path = "/jobs/{id}/tree", tag = "flows", responses((status = 200, body = Tree), (status = 404, description = "There is no such job.")))]
 pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Tree>> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let mut room = limits::FLOW_NODES;
     Ok(Json(grow(&store, job, &mut room).await?))

@@ -37,7 +37,7 @@ pub async fn show(
         None if accept.contains("text/vnd.graphviz") => "dot",
         None => "json",
     };
-    let flow = gather(&api.store.frozen()?, &id).await?;
+    let flow = gather(&api.store.frozen(), &id).await?;
     Ok(match format {
         "dot" => ([(header::CONTENT_TYPE, "text/vnd.graphviz")], dot(&flow)).into_response(),
         "svg" => ([(header::CONTENT_TYPE, "image/svg+xml")], svg(&flow)).into_response(),

@@ -30,7 +30,7 @@ pub fn status(status: &'static str) -> Json<Status> {
 /// One job: all of its record
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
 pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     Ok(Json(job_view::whole(&store, job).await?))
 }
@@ -118,7 +118,7 @@ pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJo
     if job_ids.len() > limits::BULK_GET {
         return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
     }
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let (mut jobs, mut unreadable) = (Vec::with_capacity(job_ids.len()), Unreadable::default());
     for id in job_ids.iter().filter_map(|id| id.parse().ok()) {
         match whole(&store, id).await {
@@ -182,7 +182,7 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
     if query.follow {
         return events::follow_log(&api, id, query.from).await;
     }
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     if store.job(id).await?.is_none() {
         return Err(Refusal::not_found("job", id).into());
     }

@@ -29,7 +29,7 @@ use super::read::JobPath;
     )
 )]
 pub async fn result(State(api): State<Api>, JobPath(id): JobPath) -> Result<Response> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let bytes = store.body(&job, BodyKind::Result).await?.ok_or_else(|| no_result(&job))?;
     Ok(raw(bytes, &job, "result"))
@@ -51,7 +51,7 @@ pub async fn result(State(api): State<Api>, JobPath(id): JobPath) -> Result<Resp
     )
 )]
 pub async fn payload(State(api): State<Api>, JobPath(id): JobPath) -> Result<Response> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let bytes = store.body(&job, BodyKind::Payload).await?.unwrap_or_default();
     Ok(raw(bytes, &job, "payload"))

@@ -98,7 +98,7 @@ pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
 /// Figures of one queue: success rate, waiting and running times
 #[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
 pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
-    let store = api.store.frozen()?;
+    let store = api.store.frozen();
     let queue = find(&store, &name).await?;
     let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };
     let jobs = store.jobs(list).await?;

@@ -63,7 +63,7 @@ fn sustained(setting: &Setting) -> Result<Vec<Figure>> {
 
 /// Lets the callers run for a span; answers jobs per second, jobs per commit, and what a commit looked like.
 fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
-    let Store::Embedded(embedded) = store;
+    let embedded = store;
     let tally = embedded.commits();
     let read = || [&tally.count, &tally.writes, &tally.bytes].map(|counter| counter.load(Ordering::Relaxed));
     let before = read();
@@ -103,7 +103,7 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
 
 /// Commits that took longer than 100 ms, of all.
 fn slow_commits(store: &Store) -> (u64, u64) {
-    let Store::Embedded(embedded) = store;
+    let embedded = store;
     let tally = embedded.commits();
     (tally.slow.load(Ordering::Relaxed), tally.count.load(Ordering::Relaxed).max(1))
 }
@@ -115,7 +115,7 @@ fn alone(setting: &Setting) -> Result<Figure> {
     let bare_dir = setting.folder("alone-bare")?;
     let store = setting.open(&engine_dir.0)?;
     let mut bare = Bare::open(&bare_dir.0)?;
-    let Store::Embedded(embedded) = &store;
+    let embedded = &store;
     let tally = embedded.commits();
     let runtime = runtime()?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());

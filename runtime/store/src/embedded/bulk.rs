@@ -14,7 +14,7 @@ use super::disk::{Disk, DiskError, Space};
 use super::engine::Engine;
 use super::message::{Answer, Request};
 use super::records::{known_queue, marked_jobs};
-use super::{Embedded, Inner, keys, record};
+use super::{Inner, Store, keys, record};
 use crate::{Error, SweepFor, limits};
 
 /// One thing asked about an operation.
@@ -114,7 +114,8 @@ impl<D: Disk> Engine<D> {
     }
 }
 
-impl Embedded {
+impl Store {
+    /// Takes an action on many jobs on: durable when it returns, and carried out whatever crashes.
     pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
         let bytes: Vec<u8> = jobs.iter().flat_map(|id| id.to_bytes()).collect();
         let jobs = self.keep_blob(bytes.into()).await?;
@@ -161,16 +162,19 @@ impl Embedded {
         Ok(super::read::row(&self.view().await?, Space::Bulks, &keys::bulk(id))?)
     }
 
+    /// Those that are known, the newest last.
     pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
         self.read(|view| super::read::rows(view, Space::Bulks)).await
     }
 
+    /// Stops an operation after the step it is in; what it has done stays done.
     pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
         let bulk = self.call(|answer| Request::Bulk { change: BulkChange::Cancel { id }, answer }).await?;
         let _ = self.inner.bulk_hub.send(bulk.clone());
         Ok(bulk)
     }
 
+    /// Every operation, each time it has come further.
     pub fn watch_bulks(&self) -> broadcast::Receiver<Bulk> {
         self.inner.bulk_hub.subscribe()
     }
@@ -207,8 +211,8 @@ impl Driver {
         }
     }
 
-    fn store(&self) -> Result<Embedded, Error> {
-        self.store.upgrade().map(|inner| Embedded { inner, moment: None }).ok_or(Error::Closed)
+    fn store(&self) -> Result<Store, Error> {
+        self.store.upgrade().map(|inner| Store { inner, moment: None }).ok_or(Error::Closed)
     }
 
     /// The oldest operation that is not over and need not wait. A store that cannot be read now is asked again.

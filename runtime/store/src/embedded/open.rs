@@ -18,11 +18,18 @@ use super::recover::Alive;
 use super::shared::Shared;
 use super::witness::Witness;
 use super::worker::Worker;
-use super::{Embedded, Inner, bulk, check, private, store_dir};
+use super::{Inner, Store, bulk, check, private, store_dir};
 use crate::{Clock, OpenError, Opening, Options, limits};
 
-impl Embedded {
-    pub fn open(options: Options, clock: Arc<dyn Clock>, opening: Opening) -> Result<Embedded, OpenError> {
+impl Store {
+    /// Opens or makes the data folder, recovers what is in it, and starts the engine.
+    pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
+        Store::open_with(options, clock, Opening::default())
+    }
+
+    /// Opens or makes the data folder, recovers what is in it, and starts the engine.
+    /// The same, with what the operator says about this one start.
+    pub fn open_with(options: Options, clock: Arc<dyn Clock>, opening: Opening) -> Result<Store, OpenError> {
         let dir = options.dir.clone();
         let refused = |error: std::io::Error| check::refused(&dir, &error);
         private::prepare(&dir)?;
@@ -122,7 +129,7 @@ impl Embedded {
         };
         let inner = Arc::new(inner);
         bulk::start(&inner, bell_receiver).map_err(refused)?;
-        Ok(Embedded { inner, moment: None })
+        Ok(Store { inner, moment: None })
     }
 }
 

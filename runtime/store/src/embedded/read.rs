@@ -15,7 +15,7 @@ use super::disk::{DiskError, Space, after_prefix};
 use super::engine::{META_KEY, Meta};
 use super::fjall_disk::View;
 use super::ready::Place;
-use super::{Embedded, keys, on_a_thread_of_its_own, read_flow, record, stream};
+use super::{Store, keys, on_a_thread_of_its_own, read_flow, record, stream};
 use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow, Unreadable};
 
 impl From<DiskError> for Error {
@@ -28,16 +28,16 @@ impl From<DiskError> for Error {
     }
 }
 
-impl Embedded {
+impl Store {
     /// Why the store takes no writes; none while all is well.
     pub fn trouble(&self) -> Option<String> {
         self.inner.shared.trouble()
     }
 
     /// The same store, of which everything is read as it is now; or as the first read finds it, if that has to wait.
-    pub fn frozen(&self) -> Embedded {
+    pub fn frozen(&self) -> Store {
         let now = self.inner.shared.now().map(|disk| disk.view()).ok();
-        Embedded { inner: self.inner.clone(), moment: Some(Arc::new(OnceCell::new_with(now))) }
+        Store { inner: self.inner.clone(), moment: Some(Arc::new(OnceCell::new_with(now))) }
     }
 
     /// What is stored now; or then, if this is a frozen store.
@@ -66,6 +66,7 @@ impl Embedded {
         Ok(row(&self.view().await?, Space::Jobs, &keys::job(id))?)
     }
 
+    /// One of the job's bodies; `None` when it has none.
     pub async fn body(&self, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
         match job.body(kind) {
             BodyRef::None => Ok(None),
@@ -99,6 +100,7 @@ impl Embedded {
         .await
     }
 
+    /// Lines `from` on, at most `limit`, with the number of the first.
     pub async fn logs(&self, id: JobId, from: u64, limit: usize) -> Result<Vec<(u64, LogLine)>, Error> {
         self.read(move |view| {
             let mut lines = Vec::new();
@@ -114,8 +116,13 @@ impl Embedded {
         .await
     }
 
+    /// The same as `list`, without those that cannot be read.
+    pub async fn jobs(&self, list: JobList) -> Result<Vec<Job>, Error> {
+        self.list(list).await.map(|(jobs, _)| jobs)
+    }
+
     /// Those that came into their state latest come first. Those that cannot be read are returned beside them.
-    pub async fn jobs(&self, list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
+    pub async fn list(&self, list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
         self.read(move |view| {
             let mut found = match latest(view, &list) {
                 // The index is damaged; the jobs say the same.
@@ -161,6 +168,7 @@ impl Embedded {
         self.read(|view| rows(view, Space::Plugins)).await
     }
 
+    /// What the operator has granted, by plugin.
     pub async fn grants(&self) -> Result<BTreeMap<String, Grant>, Error> {
         self.read(|view| rows::<(String, Grant)>(view, Space::Grants).map(|rows| rows.into_iter().collect())).await
     }
@@ -169,6 +177,7 @@ impl Embedded {
         self.read(|view| rows(view, Space::Secrets)).await
     }
 
+    /// The attempts that run in this process.
     pub async fn running(&self) -> Result<Vec<Running>, Error> {
         self.read(|view| {
             let mut running = Vec::new();
@@ -197,6 +206,7 @@ impl Embedded {
         self.read(|view| rows(view, Space::Schedules)).await
     }
 
+    /// Stored events after `seq`, oldest first. The first one's number tells whether some are gone.
     pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |view| {
             let mut events = Vec::new();
@@ -235,6 +245,7 @@ impl Embedded {
         .await
     }
 
+    /// Which event numbers are still stored, and which may have been given away.
     pub async fn event_bounds(&self) -> Result<EventBounds, Error> {
         let meta: Meta = row(&self.view().await?, Space::Meta, META_KEY)?.unwrap_or_default();
         Ok(EventBounds { from: meta.events_from, reserved: meta.events_reserved })

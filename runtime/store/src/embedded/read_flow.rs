@@ -10,22 +10,24 @@ use super::fjall_disk::View;
 use super::flow::{child_id, read_end};
 use super::read::row;
 use super::records::known_queue;
-use super::{Embedded, keys, record};
+use super::{Store, keys, record};
 use crate::{Error, Linked, RoundRow, RoundsView};
 
 /// How many children one page looks for: of a million that are gone, a page finds none and says where to go on.
 const CHILDREN_LOOKED_AT: u64 = 10_000;
 
-impl Embedded {
+impl Store {
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         let key = keys::batch(id);
         self.read(move |view| row(view, Space::Flows, &key)).await
     }
 
+    /// The numbers of a job's children; none when it never had any.
     pub async fn family(&self, parent: JobId) -> Result<Option<Family>, Error> {
         self.read(move |view| row(view, Space::Flows, &keys::family(parent))).await
     }
 
+    /// The chain that a job began.
     pub async fn chain(&self, first: JobId) -> Result<Option<Chain>, Error> {
         self.read(move |view| row(view, Space::Flows, &keys::chain(first))).await
     }
@@ -53,6 +55,7 @@ impl Embedded {
         .await
     }
 
+    /// The rounds of a queue from number `from` on, at most `limit`.
     pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
         let view = self.view().await?;
         let id = known_queue(&view, &queue)?;
@@ -65,10 +68,12 @@ impl Embedded {
         .collect()
     }
 
+    /// The jobs that a job depends on, at most `limit`.
     pub async fn dependencies(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
         self.read(move |view| linked(view, &keys::dependencies(id), limit, read_end)).await
     }
 
+    /// The jobs that depend on a job, at most `limit`.
     pub async fn dependants(&self, id: JobId, limit: usize) -> Result<Vec<Linked>, Error> {
         self.read(move |view| linked(view, &keys::dependants(id), limit, |_| None)).await
     }

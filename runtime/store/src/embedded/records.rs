@@ -7,7 +7,7 @@ use super::disk::{Disk, DiskError, Space, after_prefix};
 use super::engine::Engine;
 use super::fjall_disk::View;
 use super::read::row;
-use super::{Embedded, keys, record};
+use super::{Store, keys, record};
 use crate::{Error, limits};
 
 impl<D: Disk> Engine<D> {
@@ -70,7 +70,8 @@ impl<D: Disk> Engine<D> {
     }
 }
 
-impl Embedded {
+impl Store {
+    /// What a handler has noted under this key of this queue.
     pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
         let view = self.view().await?;
         match queue_id(&view, &queue)? {

@@ -63,7 +63,7 @@ fn check(what: &str, found: &[JobId], unreadable: &Unreadable, all: &BTreeSet<Jo
 
 /// Every way of a search: short and long, by records and by payloads.
 async fn searches(store: &Store) -> Vec<(String, Vec<JobId>, Unreadable)> {
-    let Store::Embedded(embedded) = store;
+    let embedded = store;
     let mut found = Vec::new();
     for few in [5_000, 1] {
         embedded.set_few_rows(few);

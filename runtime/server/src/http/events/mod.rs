@@ -230,7 +230,7 @@ pub async fn wait(
     let deadline = Instant::now() + wait_time(query.timeout.as_deref())?;
     let mut live = api.hub.watch_job(id);
     loop {
-        let store = api.store.frozen()?;
+        let store = api.store.frozen();
         let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
         let timed_out = !job.is_ended() && Instant::now() >= deadline;
         if job.is_ended() || timed_out {

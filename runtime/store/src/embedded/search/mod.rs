@@ -24,7 +24,7 @@ use super::blobs::Blobs;
 use super::disk::{DiskError, Space};
 use super::fjall_disk::View;
 use super::read::row;
-use super::{Embedded, keys, on_a_thread_of_its_own};
+use super::{Store, keys, on_a_thread_of_its_own};
 use crate::search::{Cursor, Found, Page, Search, SieveError};
 use crate::{Error, limits};
 
@@ -129,7 +129,8 @@ impl Drop for Leaving {
     }
 }
 
-impl Embedded {
+impl Store {
+    /// One page of what a filter finds. Reads a view of one moment, on threads that give way to the engine.
     pub async fn search(&self, search: Search) -> Result<Page, Error> {
         let (task, _leaving) = self.task(search);
         let task = Arc::new(task);

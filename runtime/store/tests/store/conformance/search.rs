@@ -6,8 +6,8 @@ use windlass_core::{
     Body, BodyKind, Command, Failure, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique, Until, Usage,
     Within, Word,
 };
+use windlass_store::Error;
 use windlass_store::search::{Filter, Order, Payloads, Place, Search, Sieve, SieveError, Sift, Sort, Span};
-use windlass_store::{Error, Store};
 
 use super::house::{House, cancel, done, job, queue, secs};
 use crate::rng::Rng;
@@ -23,7 +23,7 @@ struct Whole {
 }
 
 fn few_rows(house: &House, rows: u64) {
-    let Store::Embedded(embedded) = &house.store;
+    let embedded = &house.store;
     embedded.set_few_rows(rows);
 }
 

@@ -1,0 +1,35 @@
+//! How a store is opened: where, with which clock, and what an acknowledgement of it promises.
+
+use std::path::PathBuf;
+
+use windlass_core::Time;
+
+/// Where the store gets its time from. The server's `clock` is the only reader of system time.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Time;
+}
+
+/// What an acknowledgement promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// On the disk: survives power loss.
+    #[default]
+    Fsync,
+    /// With the operating system: survives the death of the process only.
+    Os,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub durability: Durability,
+}
+
+/// What an operator says about one start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// How many acknowledged commits are known to be missing, and given up.
+    pub lost: u64,
+    /// Nothing starts, and nothing happens by itself, until `resume`: also after further starts.
+    pub paused: bool,
+}
