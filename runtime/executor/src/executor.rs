@@ -16,23 +16,24 @@ use tokio::runtime::{self, Handle, Runtime};
 use tokio::task::JoinHandle;
 use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 
+use crate::attempt::meter::CpuMeter;
+use crate::attempt::outcome::{Ended, Outcome, Retry, Usage};
+use crate::attempt::run;
+use crate::attempt::run::Floor;
+use crate::attempt::stop::Dead;
 use crate::attempt::{Attempt, CancelReason};
-use crate::cache::Cache;
 use crate::compile::Compiler;
-use crate::elders::{Grown, Young};
-use crate::ended::{Ended, Outcome, Retry, Usage};
+use crate::compile::cache::Cache;
 use crate::error::{Error, Rejected};
-use crate::gate::Gate;
 use crate::host::{Along, Host};
-use crate::kept::Kept;
 use crate::limits::{self, YOUNG_EVENTS};
-use crate::meter::CpuMeter;
 use crate::outbound::Network;
 use crate::plugin::Plugin;
-use crate::run::{self, Floor};
-use crate::stop::Dead;
-use crate::threads::{leave_to_all_others, lower_priority};
-use crate::ticker::Ticker;
+use crate::pool::admission::Gate;
+use crate::pool::demotion::{Grown, Young};
+use crate::pool::epoch::Ticker;
+use crate::pool::instances::Kept;
+use crate::pool::threads::{leave_to_all_others, lower_priority};
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]

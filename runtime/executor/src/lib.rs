@@ -4,52 +4,30 @@
 //! of stores, queues or the server's API: what goes in is an [`Attempt`], what comes out is an [`Ended`], and on the way the guest's
 //! words go to a [`Host`]. Whatever a guest does is a value, never an error or a panic of ours.
 //!
-//! Reading order: `executor` (the handle), `compile` (bytes to plugin), `run` (one attempt), `host` (what a guest may call).
-
-pub mod bench;
-mod executor;
+//! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its outcome), `pool` (what
+//! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed).
 
 mod attempt;
-mod ended;
-mod error;
-mod limits;
-mod plugin;
-
-mod apart;
-mod cache;
-mod compile;
-mod complexity;
-mod componentize;
-mod slim;
-mod sources;
-
-mod elders;
-mod gate;
-mod kept;
-mod run;
-mod state;
-mod stop;
-mod trap;
-mod trouble;
-
+pub mod bench;
 mod bindings;
-mod capability;
+mod compile;
+mod error;
+mod executor;
 mod folders;
 mod host;
-mod logbook;
+mod limits;
 mod outbound;
-mod stdio;
+mod permissions;
+mod plugin;
+mod pool;
+mod sources;
+mod trouble;
 
-mod meter;
-mod pace;
-mod threads;
-mod ticker;
-
-pub use apart::compile_apart;
+pub use attempt::outcome::{Ended, Outcome, Retry, Usage};
 pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
-pub use capability::{Folder, Permissions};
-pub use componentize::{NotComponentized, componentize};
-pub use ended::{Ended, Outcome, Retry, Usage};
+pub use compile::componentize::{NotComponentized, componentize};
+pub use compile::process::compile_apart;
+pub use compile::strip::{Broken, slim};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use folders::{BadRoot, FolderScope, GrantRoots, Unusable};
@@ -58,10 +36,10 @@ pub use host::{
     NewRecord, Notes, OnChildFailure, PageLimits, Priority, Progress, Record, Stream, Wait,
 };
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
+pub use permissions::{Folder, Permissions};
 pub use plugin::Plugin;
-pub use slim::{Broken, slim};
 pub use sources::attach_sources;
-pub use windlass_core::grant::HostRule;
+pub use windlass_core::plugin::grant::HostRule;
 
 // A server that implements `Host` needs this macro, and the very version we use.
 pub use async_trait::async_trait;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::attempt::state::State;
 use crate::bindings::HandlerPre;
-use crate::state::State;
 
 /// A compiled and linked component. Cheap to clone; the code is freed with the last clone.
 #[derive(Clone)]

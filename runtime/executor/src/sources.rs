@@ -4,7 +4,7 @@
 //!
 //! Called by `windlass dev`, which attaches them, and by `compile`, which splits them off. Nothing here looks into them.
 
-use crate::slim::{CUSTOM, HEADER_BYTES, section, text, write_number};
+use crate::compile::strip::{CUSTOM, HEADER_BYTES, section, text, write_number};
 
 const NAME: &str = "windlass:sources";
 

@@ -7,7 +7,7 @@ use std::io;
 use rustix::io::Errno;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 
-use crate::state::Interrupted;
+use crate::attempt::state::Interrupted;
 
 /// Whether the system has run out of something that everybody on it shares.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {

@@ -14,8 +14,9 @@ use windlass_store::{OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
-use crate::figures::Rates;
-use crate::http::{self, AllowedHost, Bounds, Hosts, Hub, Key, Parts, Workers, serve};
+use crate::http;
+use crate::http::{AllowedHost, Bounds, Hosts, Hub, Key, Parts, Workers, serve};
+use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;

@@ -7,17 +7,17 @@
 //! plugin serves what), `http` (one file per resource), `cli` (one file per subcommand).
 
 pub mod app;
+mod attempt_setup;
 pub mod cli;
 pub mod clock;
 pub mod config;
 mod dispatcher;
-mod figures;
 mod files;
 mod http;
 mod jq;
 mod json;
-mod kit;
 mod limits;
+mod metrics;
 mod registry;
 mod secrets;
 mod shutdown;

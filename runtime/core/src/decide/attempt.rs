@@ -1,8 +1,8 @@
 //! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
 
-use super::checkpoint::{hands_over, take_checkpoint};
-use super::clock::next_watch;
-use super::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying};
+use crate::decide::checkpoint::{hands_over, take_checkpoint};
+use crate::decide::clock::next_watch;
+use crate::decide::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying};
 use crate::flow::{OnFailure, Ties};
 use crate::{
     AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
@@ -316,7 +316,7 @@ pub(super) fn wait(
     ties.joined = false;
     ties.waited_by = Some(run.token);
     job.end_run();
-    super::ties::block(&mut draft, job, case.now, "waits for its children");
+    crate::decide::dependencies::block(&mut draft, job, case.now, "waits for its children");
     Ok(draft.now(known.job))
 }
 

@@ -1,7 +1,7 @@
 //! A checkpoint comes: the job keeps it, makes room for another version that waits for it, and has made progress if it differs
 //! from the one before.
 
-use super::{Draft, Known};
+use crate::decide::{Draft, Known};
 use crate::{AfterStop, Body, BodyKind, BodyRef, Change, Checkpoint, EventKind, Job, Plugin, Run, Runner, Time};
 
 pub(super) fn take_checkpoint(draft: &mut Draft, known: &mut Known<'_>, checkpoint: Checkpoint, now: Time) {

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::act::ask_stop;
-use super::attempt::{charge_failure, count_canary, out_of_time, record_error};
-use super::{Case, Draft, Known, after_stop, end, make_pending, make_retrying};
+use crate::decide::attempt::{charge_failure, count_canary, out_of_time, record_error};
+use crate::decide::operator::ask_stop;
+use crate::decide::{Case, Draft, Known, after_stop, end, make_pending, make_retrying};
 use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, Usage, bounds, retry};
 
 /// A scheduled or retrying job's time has come.

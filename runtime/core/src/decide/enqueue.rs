@@ -1,6 +1,6 @@
 //! A new job: checked, given its policy, and put where it belongs.
 
-use super::{Case, Draft, Known, bounded, end, held_back};
+use crate::decide::{Case, Draft, Known, bounded, end, held_back};
 use crate::flow::{ChainPart, ChainPlace};
 use crate::{
     Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
@@ -93,7 +93,8 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         job.ties.get_or_insert_default().chain = Some(place);
         draft.changes.push(Change::Chain { first: id, chain });
     }
-    let failed = super::ties::depend(&mut draft, &mut job, &facts.dependencies, new.on_dependency_failure);
+    let failed =
+        crate::decide::dependencies::depend(&mut draft, &mut job, &facts.dependencies, new.on_dependency_failure);
     let state = if let Some(reason) = new.hold_reason {
         let reason = bounded(reason, bounds::REASON_BYTES);
         draft.event(&job, now, EventKind::Held { reason: reason.clone().into() });

@@ -5,15 +5,15 @@
 //! beside this one: `enqueue`, `attempt` (what runners say), `checkpoint` (what they save), `act` (what people ask),
 //! `rebuild` (from nothing, with all below it), `clock` (what time brings), `ties` (what other jobs and rounds bring).
 
-mod act;
 mod attempt;
 mod checkpoint;
 mod clock;
+mod dependencies;
 mod enqueue;
+mod operator;
 mod rebuild;
 #[cfg(test)]
 mod tests;
-mod ties;
 
 use core::time::Duration;
 
@@ -35,35 +35,37 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
         }
         Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
         Command::HandBack { word, reason, usage } => attempt::hand_back(case, known(facts)?, word, reason, usage),
-        Command::Swap { by } => Ok(act::swap(case, known(facts)?, by)),
+        Command::Swap { by } => Ok(crate::decide::operator::swap(case, known(facts)?, by)),
         Command::Beat { word, progress, checkpoint, spent, notes } => {
             attempt::beat(case, known(facts)?, word, progress, checkpoint, spent, notes)
         }
-        Command::Cancel { reason } => act::cancel(case, known(facts)?, reason),
-        Command::Retry => act::retry(case, known(facts)?),
+        Command::Cancel { reason } => crate::decide::operator::cancel(case, known(facts)?, reason),
+        Command::Retry => crate::decide::operator::retry(case, known(facts)?),
         Command::Rebuild => rebuild::rebuild(case, known(facts)?),
         Command::Clear => rebuild::clear(case, known(facts)?),
         Command::Cleared => rebuild::cleared(case, known(facts)?),
-        Command::Requeue => act::requeue(case, known(facts)?),
+        Command::Requeue => crate::decide::operator::requeue(case, known(facts)?),
         Command::Move { queue, reset_attempts, priority } => {
-            act::move_to(case, known(facts)?, queue, reset_attempts, priority)
+            crate::decide::operator::move_to(case, known(facts)?, queue, reset_attempts, priority)
         }
-        Command::Reprioritise { priority } => act::reprioritise(case, known(facts)?, priority),
-        Command::Hold { reason } => act::hold(case, known(facts)?, reason),
-        Command::Approve => act::approve(case, known(facts)?),
-        Command::Reject { reason } => act::reject(case, known(facts)?, reason),
-        Command::Delete => act::delete(case, known(facts)?),
+        Command::Reprioritise { priority } => crate::decide::operator::reprioritise(case, known(facts)?, priority),
+        Command::Hold { reason } => crate::decide::operator::hold(case, known(facts)?, reason),
+        Command::Approve => crate::decide::operator::approve(case, known(facts)?),
+        Command::Reject { reason } => crate::decide::operator::reject(case, known(facts)?, reason),
+        Command::Delete => crate::decide::operator::delete(case, known(facts)?),
         Command::Due => clock::due(case, known(facts)?),
         Command::Expire => clock::expire(case, known(facts)?),
         Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
         Command::Wait { word, on_child_failure, checkpoint, usage, notes } => {
             attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint, usage, notes)
         }
-        Command::RoundStarted => ties::round_started(case, known(facts)?),
-        Command::Joined => ties::joined(case, known(facts)?),
-        Command::ChildFailed { child, more } => ties::child_failed(case, known(facts)?, child.as_deref(), more),
+        Command::RoundStarted => crate::decide::dependencies::round_started(case, known(facts)?),
+        Command::Joined => crate::decide::dependencies::joined(case, known(facts)?),
+        Command::ChildFailed { child, more } => {
+            crate::decide::dependencies::child_failed(case, known(facts)?, child.as_deref(), more)
+        }
         Command::DependencyEnded { dependency, state } => {
-            ties::dependency_ended(case, known(facts)?, dependency, state)
+            crate::decide::dependencies::dependency_ended(case, known(facts)?, dependency, state)
         }
         Command::Crash => clock::crash(case, known(facts)?),
     }
@@ -162,7 +164,7 @@ fn make_pending(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, no
     job.end_run();
     job.scheduled_at = None;
     if let Some(round) = held_back(job, rounds) {
-        return ties::block(draft, job, now, format!("{reason}; waits for round {round}"));
+        return crate::decide::dependencies::block(draft, job, now, format!("{reason}; waits for round {round}"));
     }
     job.enter(State::Pending, now, reason.clone());
     draft.event(job, now, EventKind::Pending { reason });
@@ -177,7 +179,7 @@ fn held_back(job: &Job, rounds: Option<RoundFacts>) -> Option<u32> {
 fn make_ready(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: impl Into<Reason>) {
     if job.waits_for() > 0 {
         job.end_run();
-        ties::block(draft, job, now, reason);
+        crate::decide::dependencies::block(draft, job, now, reason);
     } else {
         make_pending(draft, job, rounds, now, reason);
     }

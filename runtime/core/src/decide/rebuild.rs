@@ -1,9 +1,9 @@
 //! A job is taken up again from nothing: all that is below it goes first, so that its children come out under the same
 //! ids and nothing is doubled. Who is below whom is the store's to walk; each job moves by these rules.
 
-use super::act::{ask_stop, reset, take_lock_again};
-use super::attempt::wrong_state;
-use super::{Case, Draft, Known, forget, make_ready, ties};
+use crate::decide::attempt::wrong_state;
+use crate::decide::operator::{ask_stop, reset, take_lock_again};
+use crate::decide::{Case, Draft, Known, dependencies, forget, make_ready};
 use crate::flow::Clearing;
 use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, Refusal, Reply, State, Time};
 
@@ -33,7 +33,7 @@ pub(super) fn rebuild(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     reset(job, rounds);
     if has_children(job) {
         clearing(job, Clearing::Rebuild);
-        ties::block(&mut draft, job, case.now, CLEARING);
+        dependencies::block(&mut draft, job, case.now, CLEARING);
     } else {
         make_ready(&mut draft, job, rounds, case.now, "rebuilt");
     }

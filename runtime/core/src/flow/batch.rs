@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::Ties;
-use super::compose::{over, raw};
+use crate::flow::Ties;
+use crate::flow::payload::{over, raw};
 use crate::{Body, JobId, NewJob, QueueName, Refusal, State, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ties;
-use super::compose::{over, raw, value};
+use crate::flow::Ties;
+use crate::flow::payload::{over, raw, value};
 use crate::{Body, BodyRef, Job, JobId, NewJob, PolicyChoice, QueueName, Refusal, State, StepStatus, bounds};
 
 /// What was asked for: kept once for all jobs of the chain.

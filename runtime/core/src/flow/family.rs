@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::OnFailure;
 use crate::State;
+use crate::flow::OnFailure;
 
 /// The children of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

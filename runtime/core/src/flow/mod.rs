@@ -5,10 +5,10 @@
 
 mod batch;
 mod chain;
-mod compose;
-mod depend;
+mod dependency;
 mod failed_child;
 mod family;
+mod payload;
 mod progress;
 mod rounds;
 
@@ -18,10 +18,10 @@ use crate::{AfterStop, Job, JobId, QueueName, State, Token};
 
 pub use batch::{Batch, Callback, NewBatch, Standing};
 pub use chain::{Chain, ChainPart, ChainPlace, ChainStep};
-pub use compose::over;
-pub use depend::{Dependency, OnFailure, order};
+pub use dependency::{Dependency, OnFailure, order};
 pub use failed_child::{FailedChild, HowFailed, blame};
 pub use family::{Family, Verdict};
+pub use payload::over;
 pub use progress::{percent, rolled_up};
 pub use rounds::{Bound, Course, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, named_by_gates};
 

@@ -4,9 +4,9 @@
 
 use core::time::Duration;
 
-use super::{Canary, Digest, Happening, Plugin, Version, short};
-use crate::grant::Grant;
-use crate::manifest::Manifest;
+use crate::plugin::grant::Grant;
+use crate::plugin::manifest::Manifest;
+use crate::plugin::{Canary, Digest, Happening, Plugin, Version, short};
 use crate::{Blob, Event, Name, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq)]

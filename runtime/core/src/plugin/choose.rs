@@ -1,6 +1,6 @@
 //! Which version an attempt takes, and what its end means for a version that is on trial.
 
-use super::{Canary, Digest, Happening, Plugin, Version, short};
+use crate::plugin::{Canary, Digest, Happening, Plugin, Version, short};
 use crate::{Event, Job, Run, Runner, Time};
 
 /// The version that an attempt takes.

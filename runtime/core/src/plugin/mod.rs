@@ -5,13 +5,16 @@
 
 mod change;
 mod choose;
+pub mod egress;
+pub mod grant;
+pub mod manifest;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::Manifest;
 use crate::{Blob, Event, EventKind, JobId, Name, QueueName, Time, bounds};
+use manifest::Manifest;
 
 pub use change::{NewCanary, PluginChange, PluginCommand, PluginFacts, Stopped, Swap, change};
 pub use choose::{Choice, Why, parse_digest};

@@ -1,7 +1,7 @@
 //! What can be asked of a plugin, as tables.
 
-use super::*;
 use crate::Refusal;
+use crate::plugin::*;
 
 const NOW: Time = Time(1_000);
 
@@ -142,7 +142,7 @@ fn another_activation_ends_the_canary() {
 
 #[test]
 fn a_grant_can_come_before_its_plugin() {
-    let granted = after(vec![PluginCommand::Grant(crate::grant::Grant::default())], &[]).expect("it is taken");
+    let granted = after(vec![PluginCommand::Grant(crate::plugin::grant::Grant::default())], &[]).expect("it is taken");
     assert_eq!((granted.plugin, granted.grant), (None, Some(Some(Default::default()))));
 }
 

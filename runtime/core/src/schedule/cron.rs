@@ -51,7 +51,7 @@ fn explain(text: &str) -> String {
         return format!("is empty; it takes five fields: {ORDER}");
     }
     if text.starts_with('@') {
-        let near = super::zone::nearest(text, NICKNAMES.iter().copied(), 2);
+        let near = crate::schedule::zone::nearest(text, NICKNAMES.iter().copied(), 2);
         let meant = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
         return format!("{text:?} is not one of {}{meant}", NICKNAMES.join(", "));
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Figure, Goal, Result, Setting, attempt, host};
+use crate::bench::{Figure, Goal, Result, Setting, attempt, host};
 use crate::{Cancel, CancelReason, Config, Executor};
 
 const ASLEEP: usize = 1_000;

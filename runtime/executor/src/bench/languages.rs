@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::noop::{Bare, executed, median};
-use super::{Result, attempt, host};
+use crate::bench::noop::{Bare, executed, median};
+use crate::bench::{Result, attempt, host};
 use crate::{Config, Executor, Outcome, Reuse};
 
 /// A handler to measure.

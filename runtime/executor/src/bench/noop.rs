@@ -19,11 +19,11 @@ use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use super::{Figure, Goal, Result, Setting, attempt, host};
+use crate::bench::{Figure, Goal, Result, Setting, attempt, host};
 use crate::bindings::exports::windlass::job::run::Job;
 use crate::bindings::{HandlerPre, PACKAGE};
 use crate::executor::engine;
-use crate::threads::{lower_priority, process_cpu_clock};
+use crate::pool::threads::{lower_priority, process_cpu_clock};
 use crate::{Attempt, Config, Executor, Outcome, Plugin, Reuse};
 
 /// Attempts under way at once: enough to keep every thread busy.

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use crate::attempt::CancelReason;
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::cancel as wit;
-use crate::state::State;
 
 impl wit::Host for State {
     fn cancelled(&mut self) -> wasmtime::Result<Option<wit::Request>> {

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Along, Notes};
 use crate::attempt::Checkpoint;
+use crate::attempt::state::{Interrupted, State, Superseded};
 use crate::bindings::windlass::job::checkpoint as wit;
-use crate::state::{Interrupted, State, Superseded};
+use crate::host::{Along, Notes};
 
 /// Why the host did not store or read something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

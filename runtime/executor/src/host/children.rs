@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-use super::HostError;
 use crate::attempt::Checkpoint;
+use crate::attempt::state::{Interrupted, State, Superseded};
 use crate::bindings::windlass::job::{children as wit, types};
+use crate::host::HostError;
 use crate::limits::{CHILDREN_PAGE, CHILDREN_PAGE_BYTES};
-use crate::state::{Interrupted, State, Superseded};
 
 /// How many children a job has had, and how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `config`: the plugin's own settings.
 
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::config as wit;
-use crate::state::State;
 
 impl wit::Host for State {
     fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {

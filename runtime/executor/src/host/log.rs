@@ -1,8 +1,8 @@
 //! `log`: lines for the job's log. Standard output and error arrive in the same log through `stdio`.
 
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::log as wit;
 use crate::bindings::windlass::job::types;
-use crate::state::State;
 
 /// One line of the job's log.
 #[derive(Clone, Debug, PartialEq, Eq)]

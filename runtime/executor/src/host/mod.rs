@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::attempt::Checkpoint;
-use crate::ended::Usage;
+use crate::attempt::outcome::Usage;
 
 pub use checkpoint::HostError;
 pub use children::{ChildCounts, ChildPage, ChildRead, ChildState, OnChildFailure, PageLimits, Wait};

@@ -1,9 +1,9 @@
 //! `progress`: events for the job's watchers.
 
-use super::log::Level;
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::progress as wit;
+use crate::host::log::Level;
 use crate::limits::{self, cut};
-use crate::state::State;
 
 /// One progress event.
 #[derive(Clone, Debug, PartialEq)]

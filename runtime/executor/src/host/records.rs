@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 
-use super::HostError;
+use crate::attempt::state::{Interrupted, State, Superseded};
 use crate::bindings::windlass::job::records as wit;
-use crate::capability::Refused;
+use crate::host::HostError;
 use crate::limits::{MARK_BYTES, NOTES, NOTES_BYTES, RECORD_BYTES, RECORD_KEY_BYTES};
-use crate::state::{Interrupted, State, Superseded};
+use crate::permissions::Refused;
 
 /// What an attempt has noted and not committed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! `secrets`: values that are shown to the guest they are granted to, and to nobody else.
 
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::secrets as wit;
-use crate::capability::SecretAnswer;
-use crate::state::State;
+use crate::permissions::SecretAnswer;
 
 impl wit::Host for State {
     fn get(&mut self, name: String) -> wasmtime::Result<Result<String, wit::Refusal>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-use crate::state::State;
+use crate::attempt::state::State;
 
 /// One function, so it is linked by hand: `read: func() -> option<string>`.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::attempt::state::State;
 use crate::bindings::windlass::job::spawn as wit;
-use crate::capability::Refused;
 use crate::limits::Limits;
-use crate::state::State;
+use crate::permissions::Refused;
 
 /// A job that this attempt wants started.
 #[derive(Clone, Debug, PartialEq, Eq)]

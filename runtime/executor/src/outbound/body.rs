@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::client::Line;
+use crate::outbound::client::Line;
 
 /// What the guest sends.
 pub(super) struct RequestBody {

@@ -19,12 +19,12 @@ use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use super::body::{RequestBody, ResponseBody};
-use super::connect::Stream;
-use super::{Journal, Network};
-use crate::capability::Hosts;
+use crate::attempt::meter::CpuMeter;
 use crate::limits::{HTTP_HEAD_BYTES, HTTP_HEADERS, HTTP_OPEN, HttpLimits};
-use crate::meter::CpuMeter;
+use crate::outbound::body::{RequestBody, ResponseBody};
+use crate::outbound::connect::Stream;
+use crate::outbound::{Journal, Network};
+use crate::permissions::Hosts;
 
 /// Sends the requests of one attempt. Cheap to clone: each request takes one along.
 #[derive(Clone)]

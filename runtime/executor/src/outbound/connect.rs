@@ -14,9 +14,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use wasmtime_wasi_http::Error;
 
-use super::Journal;
-use super::client::{Client, Target};
 use crate::limits::{HTTP_ADDRESSES, HTTP_SHORTAGE};
+use crate::outbound::Journal;
+use crate::outbound::client::{Client, Target};
 use crate::trouble::is_shortage;
 
 /// A connection, encrypted or not.

@@ -8,8 +8,8 @@ use wasmtime_wasi_http::p2::bindings::http::types::{self, HostFields, HostOutgoi
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Unsent;
 use wasmtime_wasi_http::{FieldMap, WasiHttpView};
 
+use crate::attempt::state::State;
 use crate::limits::{HTTP_AUTHORITY_BYTES, HTTP_METHOD_BYTES, HTTP_PATH_BYTES, HTTP_UNSENT};
-use crate::state::State;
 
 /// The interface as wasmtime names it; guests of any 0.2 fit.
 const TYPES: &str = "wasi:http/types@0.2.12";

@@ -20,11 +20,11 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView};
 
 use self::client::Client;
-use crate::capability::{Hosts, Refused};
+use crate::attempt::log::Logbook;
+use crate::attempt::meter::CpuMeter;
 use crate::host::{Level, Stream};
 use crate::limits::{HTTP_FIELDS_BYTES, HTTP_LOOKUPS, HTTP_REFUSALS, HttpLimits};
-use crate::logbook::Logbook;
-use crate::meter::CpuMeter;
+use crate::permissions::{Hosts, Refused};
 
 pub(crate) use link::add_to_linker;
 

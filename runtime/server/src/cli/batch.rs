@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::client::{Remote, part};
-use super::enqueue::read_json;
-use super::show;
+use crate::cli::client::{Remote, part};
+use crate::cli::enqueue::read_json;
+use crate::cli::show;
 
 /// Count jobs together, and run a callback job when all have ended
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_store::bench::{self, Figure, Goal, Setting};
 
-use super::{bench_guest, bench_http, bench_languages};
+use crate::cli::{bench_guest, bench_http, bench_languages};
 use crate::clock::SystemClock;
 
 /// Measure Windlass on this machine, each figure beside the limit it should keep

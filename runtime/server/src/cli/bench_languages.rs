@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_executor::bench::{Guest, Language, MOST_RATIO, languages};
 
-use super::client::Output;
+use crate::cli::client::Output;
 
 #[derive(Debug, Args)]
 pub struct Languages {

@@ -10,9 +10,10 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
-use super::client::Remote;
-use super::filters::Filters;
-use super::show::{self, Column};
+use crate::cli::client::Remote;
+use crate::cli::filters::Filters;
+use crate::cli::show;
+use crate::cli::show::Column;
 use crate::http::wire::PriorityWord;
 
 /// Do the same thing to many jobs: `windlass search --state dead | windlass bulk retry`
@@ -151,7 +152,7 @@ impl Bulk {
         let [id] = &self.job_ids[..] else {
             bail!("name one operation, such as bulk_01J9Z3N5W7C4V8K2M6QXT0B1RD; `windlass bulk list` lists them")
         };
-        let operation = ask(&super::client::part(id))?;
+        let operation = ask(&crate::cli::client::part(id))?;
         if self.remote.json() {
             show::json(&operation)?
         } else {

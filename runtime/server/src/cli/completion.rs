@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, show};
+use crate::cli::{Cli, show};
 
 /// Print a completion script for a shell: `windlass completion bash > /etc/bash_completion.d/windlass`
 #[derive(Debug, Args)]

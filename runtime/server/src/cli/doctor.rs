@@ -7,9 +7,9 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::author::tools;
-use super::client::Remote;
-use super::show;
+use crate::cli::author::tools;
+use crate::cli::client::Remote;
+use crate::cli::show;
 
 /// Check the server, the data folder, the port and the build tools, and say what is missing
 #[derive(Debug, Args)]

@@ -7,9 +7,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::client::Remote;
-use super::job_flags::JobFlags;
-use super::{show, watch};
+use crate::cli::client::Remote;
+use crate::cli::job_flags::JobFlags;
+use crate::cli::{show, watch};
 
 /// Add a job to a queue
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_core::State;
 
-use super::job_flags::pair;
+use crate::cli::job_flags::pair;
 use crate::http::wire::PriorityWord;
 
 #[derive(Clone, Debug, Default, Args)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::{Remote, part};
-use super::show;
+use crate::cli::client::{Remote, part};
+use crate::cli::show;
 
 /// Show jobs that belong together: chains, batches, trees, dependencies
 #[derive(Debug, Args)]

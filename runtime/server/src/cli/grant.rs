@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::Value;
-use windlass_core::egress::HostPattern;
-use windlass_core::grant::{FolderGrant, Grant};
-use windlass_core::manifest::{HttpLimits, Limits};
+use windlass_core::plugin::egress::HostPattern;
+use windlass_core::plugin::grant::{FolderGrant, Grant};
+use windlass_core::plugin::manifest::{HttpLimits, Limits};
 use windlass_core::quantity::{Size, Span};
 use windlass_core::queue_pattern::QueuePattern;
 
-use super::client::{Remote, part};
-use super::show;
+use crate::cli::client::{Remote, part};
+use crate::cli::show;
 
 /// Allow a plugin something, on top of what it is allowed already
 ///
@@ -317,15 +317,15 @@ mod tests {
             secrets = ["token"]
             spawn = ["bills.*"]
         "#;
-        let asked: windlass_core::manifest::Manifest = toml::from_str(text).expect("a manifest");
-        let (_, denied) = windlass_core::grant::effective(&asked, &Grant::default());
+        let asked: windlass_core::plugin::manifest::Manifest = toml::from_str(text).expect("a manifest");
+        let (_, denied) = windlass_core::plugin::grant::effective(&asked, &Grant::default());
         assert_eq!(denied.len(), 11);
         let mut granted = Grant::default();
         for denied in denied {
             let line = denied.flag.replace('\'', "");
             words(&line).add(&mut granted).expect("good words");
         }
-        let (_, denied) = windlass_core::grant::effective(&asked, &granted);
+        let (_, denied) = windlass_core::plugin::grant::effective(&asked, &granted);
         assert_eq!(denied, []);
     }
 

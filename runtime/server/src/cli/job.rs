@@ -8,10 +8,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::{Remote, part};
-use super::filters::Filters;
-use super::search::{self, Sorting};
-use super::{job_record, show, watch};
+use crate::cli::client::{Remote, part};
+use crate::cli::filters::Filters;
+use crate::cli::search;
+use crate::cli::search::Sorting;
+use crate::cli::{job_record, show, watch};
 use crate::http::wire::PriorityWord;
 use crate::limits;
 

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::enqueue::read_json;
+use crate::cli::enqueue::read_json;
 use crate::http::wire::{BackoffWord, OnFailureWord, PriorityWord, UntilWord, WithinWord};
 
 /// What a job is given. Whatever is left out is as its queue says.

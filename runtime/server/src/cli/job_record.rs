@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::show::{self, Column};
-use super::units;
+use crate::cli::show;
+use crate::cli::show::Column;
+use crate::cli::units;
 
 /// How much of a payload, a checkpoint or a result is shown.
 const BODY_CHARACTERS: usize = 2_000;

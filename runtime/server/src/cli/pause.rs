@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::client::Remote;
-use super::show;
+use crate::cli::client::Remote;
+use crate::cli::show;
 use crate::http::PAUSED;
 
 /// Pause the whole server: nothing starts, and nothing happens by itself, until it is resumed

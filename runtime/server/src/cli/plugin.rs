@@ -7,11 +7,12 @@ use base64::Engine;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::author;
-use super::client::{Remote, part};
-use super::grant::{GrantMore, Revoke, without_nothing};
-use super::job::told;
-use super::show::{self, Column};
+use crate::cli::author;
+use crate::cli::client::{Remote, part};
+use crate::cli::grant::{GrantMore, Revoke, without_nothing};
+use crate::cli::job::told;
+use crate::cli::show;
+use crate::cli::show::Column;
 
 /// Create, build and upload plugins, choose their versions, grant permissions
 #[derive(Debug, Args)]

@@ -7,12 +7,13 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::bulk;
-use super::client::{Remote, part};
-use super::enqueue::read_json;
-use super::job::told;
-use super::show::{self, Column};
-use super::units;
+use crate::cli::bulk;
+use crate::cli::client::{Remote, part};
+use crate::cli::enqueue::read_json;
+use crate::cli::job::told;
+use crate::cli::show;
+use crate::cli::show::Column;
+use crate::cli::units;
 
 /// Look at queues, pause and resume them, set their limits
 #[derive(Debug, Args)]

@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 use windlass_core::Time;
 use windlass_core::schedule::local_time;
 
-use super::client::{Remote, part};
-use super::job::told;
-use super::job_flags::{Body, Retries, TimeLimits, pair};
-use super::show::{self, Column};
+use crate::cli::client::{Remote, part};
+use crate::cli::job::told;
+use crate::cli::job_flags::{Body, Retries, TimeLimits, pair};
+use crate::cli::show;
+use crate::cli::show::Column;
 use crate::http::wire::{CatchUpWord, OverlapWord, PriorityWord};
 
 /// Make jobs by the clock

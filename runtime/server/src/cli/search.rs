@@ -6,9 +6,10 @@ use std::io::IsTerminal;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::client::{Address, Remote};
-use super::filters::Filters;
-use super::show::{self, Column};
+use crate::cli::client::{Address, Remote};
+use crate::cli::filters::Filters;
+use crate::cli::show;
+use crate::cli::show::Column;
 use crate::http::{OrderWord, SortWord};
 use crate::limits;
 

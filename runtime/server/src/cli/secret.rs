@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
-use super::client::{Remote, part};
-use super::job::told;
-use super::show::{self, Column};
+use crate::cli::client::{Remote, part};
+use crate::cli::job::told;
+use crate::cli::show;
+use crate::cli::show::Column;
 
 /// Store secrets that plugins can be granted
 #[derive(Debug, Args)]

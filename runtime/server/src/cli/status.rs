@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::{Remote, part};
-use super::job::told;
-use super::plugin;
-use super::show::{self, Column};
+use crate::cli::client::{Remote, part};
+use crate::cli::job::told;
+use crate::cli::plugin;
+use crate::cli::show;
+use crate::cli::show::Column;
 use crate::http::PAUSED;
 
 /// Show the server at a glance

@@ -9,9 +9,9 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::client::{Event, Remote, part};
-use super::interrupt::on_interrupt;
-use super::show;
+use crate::cli::client::{Event, Remote, part};
+use crate::cli::interrupt::on_interrupt;
+use crate::cli::show;
 
 /// How a process ends that waited for a job.
 const DEAD: u8 = 1;

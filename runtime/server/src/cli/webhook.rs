@@ -3,9 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::client::{Remote, part};
-use super::job::told;
-use super::show::{self, Column};
+use crate::cli::client::{Remote, part};
+use crate::cli::job::told;
+use crate::cli::show;
+use crate::cli::show::Column;
 
 /// Send events to addresses of your own
 #[derive(Debug, Args)]

@@ -14,12 +14,12 @@ use windlass_executor::{
 };
 use windlass_store::{Assignment, Clock, Error};
 
-use super::Floor;
-use super::blot::Blot;
-use super::patience::insist;
-use super::reporter::{Reporter, usage};
-use super::running::Entry;
-use crate::kit::{Kit, shortest};
+use crate::attempt_setup::{Kit, shortest};
+use crate::dispatcher::Floor;
+use crate::dispatcher::patience::insist;
+use crate::dispatcher::redact::Blot;
+use crate::dispatcher::reporter::{Reporter, usage};
+use crate::dispatcher::running::Entry;
 use crate::limits;
 
 /// What an attempt has come to. It is over when this has been said.

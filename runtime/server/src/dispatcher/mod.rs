@@ -4,12 +4,12 @@
 //! command, and what the store wants stopped comes back as an order.
 
 mod attempt;
-mod blot;
 mod patience;
+mod redact;
 mod reporter;
 mod running;
 
-pub(crate) use blot::Blot;
+pub(crate) use redact::Blot;
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use windlass_executor::{Cancel, CancelReason, Executor};
 use windlass_store::{Assignment, By, Claim, Error, Store};
 
 use crate::clock::SystemClock;
-use crate::dispatcher::attempt::LastWord;
-use crate::dispatcher::patience::{insist, pause_after};
-use crate::dispatcher::running::Running;
 use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
+use attempt::LastWord;
+use patience::{insist, pause_after};
+use running::Running;
 
 pub struct Dispatcher {
     floor: Arc<Floor>,

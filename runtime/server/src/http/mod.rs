@@ -1,57 +1,20 @@
-//! The HTTP API: one file per resource. Wire types live here and are converted on purpose; a handler reads a request, asks the
+//! The HTTP API: a folder for each group of resources. Wire types live here and are converted on purpose; a handler reads a request, asks the
 //! store or the registry, and writes the answer. It decides nothing about a job.
 //!
-//! Reading order: `error` (every refusal in one place), `read` (requests), `wire` (words that several resources share),
-//! `openapi` (every route is described), then the resources.
+//! Reading order: `transport` (how a request comes in and an answer goes out, with every refusal in one place), `wire` (types that
+//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `ops`.
 
-mod access;
-mod error;
-mod host;
-mod places;
-mod read;
-mod records;
-mod rounds;
-mod serve;
-pub mod wire;
-
-mod agent;
-mod attempt_view;
-mod batches;
-mod bulk;
-mod chains;
-mod children;
-mod enqueue;
 mod events;
-mod fetch;
-mod filter;
-mod flow_graph;
-mod flow_picture;
 mod flows;
-mod heartbeat;
-mod inbound;
-mod index;
-mod job_view;
 mod jobs;
-mod metrics;
-mod openapi;
-mod patient;
-mod pause;
+mod ops;
 mod plugins;
-mod policy;
-mod queue_settings;
+mod produce;
 mod queues;
-mod raw;
 mod schedules;
-mod search;
-mod secrets;
-mod served;
-mod settle;
-mod stats;
-mod system;
-mod unknown;
-mod warnings;
-mod webhooks;
-mod workers;
+mod transport;
+pub mod wire;
+mod worker;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -63,19 +26,19 @@ use windlass_store::Store;
 
 use crate::Shutdown;
 use crate::clock::SystemClock;
-use crate::figures::Rates;
+use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
-pub use access::{Door, Key};
-use error::Error;
 pub use events::{Hub, event_json};
-pub use host::{AllowedHost, Hosts};
-use openapi::Routes;
-pub use pause::PAUSED;
-pub use search::{OrderWord, SortWord};
-pub use serve::{Bounds, serve};
-pub use workers::Workers;
+pub use jobs::search::{OrderWord, SortWord};
+pub use ops::pause::PAUSED;
+pub use transport::auth::{Door, Key};
+use transport::error::Error;
+pub use transport::host::{AllowedHost, Hosts};
+pub use transport::listen::{Bounds, serve};
+use transport::openapi::Routes;
+pub use worker::workers::Workers;
 
 /// What every handler works with. Cheap to clone, which the router does several times for each request.
 #[derive(Clone)]
@@ -124,22 +87,22 @@ pub fn description() -> serde_json::Value {
 /// Everything the server answers. `Routes` takes no handler without its description.
 fn routes() -> Routes {
     Routes::new()
-        .with(routes!(index::index))
-        .with(routes!(system::health))
-        .with(routes!(system::ready))
-        .with(routes!(metrics::show))
-        .with(routes!(openapi::document))
-        .with(routes!(openapi::page))
+        .with(routes!(crate::http::ops::index::index))
+        .with(routes!(crate::http::ops::system::health))
+        .with(routes!(crate::http::ops::system::ready))
+        .with(routes!(crate::http::ops::metrics::show))
+        .with(routes!(crate::http::transport::openapi::document))
+        .with(routes!(crate::http::transport::openapi::page))
         .join(v1())
 }
 
 fn v1() -> Routes {
     Routes::under("/api/v1")
-        .with(routes!(system::info))
-        .with(routes!(system::cluster))
-        .with(routes!(pause::pause))
-        .with(routes!(pause::resume))
-        .with(routes!(metrics::show_v1))
+        .with(routes!(crate::http::ops::system::info))
+        .with(routes!(crate::http::ops::system::cluster))
+        .with(routes!(crate::http::ops::pause::pause))
+        .with(routes!(crate::http::ops::pause::resume))
+        .with(routes!(crate::http::ops::metrics::show_v1))
         .with(routes!(plugins::list))
         .with(routes!(plugins::show, plugins::upload, plugins::remove))
         .with(routes!(plugins::activate))
@@ -150,32 +113,32 @@ fn v1() -> Routes {
         .with(routes!(plugins::manifest, plugins::set_manifest))
         .with(routes!(plugins::grant, plugins::set_grant, plugins::revoke))
         .with(routes!(plugins::download))
-        .with(routes!(secrets::list))
-        .with(routes!(secrets::set, secrets::remove))
-        .with(routes!(enqueue::one))
-        .with(routes!(enqueue::batch))
-        .with(routes!(inbound::webhook, webhooks::remove))
-        .with(routes!(webhooks::list, webhooks::create))
-        .with(routes!(children::list))
-        .with(routes!(children::tree))
+        .with(routes!(crate::http::plugins::secrets::list))
+        .with(routes!(crate::http::plugins::secrets::set, crate::http::plugins::secrets::remove))
+        .with(routes!(crate::http::produce::enqueue::one))
+        .with(routes!(crate::http::produce::enqueue::batch))
+        .with(routes!(crate::http::produce::inbound::webhook, crate::http::events::webhooks::remove))
+        .with(routes!(crate::http::events::webhooks::list, crate::http::events::webhooks::create))
+        .with(routes!(crate::http::flows::children::list))
+        .with(routes!(crate::http::flows::children::tree))
         .with(routes!(flows::show))
-        .with(routes!(batches::make))
-        .with(routes!(batches::show))
-        .with(routes!(batches::seal))
+        .with(routes!(crate::http::flows::batches::make))
+        .with(routes!(crate::http::flows::batches::show))
+        .with(routes!(crate::http::flows::batches::seal))
         .with(routes!(jobs::list))
-        .with(routes!(stats::all))
+        .with(routes!(crate::http::jobs::stats::all))
         .with(routes!(jobs::bulk_get))
-        .with(routes!(search::search))
-        .with(routes!(search::dead))
-        .with(routes!(bulk::start))
-        .with(routes!(bulk::list_bulks))
-        .with(routes!(bulk::show_bulk, bulk::delete_bulk))
-        .with(routes!(bulk::progress))
-        .with(routes!(bulk::cancel_bulk))
+        .with(routes!(crate::http::jobs::search::search))
+        .with(routes!(crate::http::jobs::search::dead))
+        .with(routes!(crate::http::jobs::bulk::start))
+        .with(routes!(crate::http::jobs::bulk::list_bulks))
+        .with(routes!(crate::http::jobs::bulk::show_bulk, crate::http::jobs::bulk::delete_bulk))
+        .with(routes!(crate::http::jobs::bulk::progress))
+        .with(routes!(crate::http::jobs::bulk::cancel_bulk))
         .with(routes!(jobs::show, jobs::delete))
         .with(routes!(jobs::logs))
-        .with(routes!(raw::result))
-        .with(routes!(raw::payload))
+        .with(routes!(crate::http::jobs::raw::result))
+        .with(routes!(crate::http::jobs::raw::payload))
         .with(routes!(events::of_job))
         .with(routes!(events::wait))
         .with(routes!(events::all))
@@ -189,11 +152,11 @@ fn v1() -> Routes {
         .with(routes!(jobs::reject))
         .with(routes!(queues::list))
         .with(routes!(queues::show, queues::remove))
-        .with(routes!(queue_settings::change))
-        .with(routes!(rounds::list_rounds))
-        .with(routes!(rounds::sweep))
-        .with(routes!(records::list_records))
-        .with(routes!(stats::of_queue))
+        .with(routes!(crate::http::queues::settings::change))
+        .with(routes!(crate::http::queues::rounds::list_rounds))
+        .with(routes!(crate::http::queues::rounds::sweep))
+        .with(routes!(crate::http::queues::records::list_records))
+        .with(routes!(crate::http::jobs::stats::of_queue))
         .with(routes!(queues::pause))
         .with(routes!(queues::resume))
         .with(routes!(queues::drain))
@@ -206,15 +169,15 @@ fn v1() -> Routes {
         .with(routes!(schedules::resume))
         .with(routes!(schedules::run))
         .with(routes!(schedules::next))
-        .with(routes!(workers::list))
-        .with(routes!(workers::drain))
-        .with(routes!(workers::resume))
-        .with(routes!(fetch::one))
-        .with(routes!(fetch::batch))
-        .with(routes!(settle::ack_batch))
-        .with(routes!(settle::ack))
-        .with(routes!(settle::fail))
-        .with(routes!(heartbeat::beat))
+        .with(routes!(crate::http::worker::workers::list))
+        .with(routes!(crate::http::worker::workers::drain))
+        .with(routes!(crate::http::worker::workers::resume))
+        .with(routes!(crate::http::worker::fetch::one))
+        .with(routes!(crate::http::worker::fetch::batch))
+        .with(routes!(crate::http::worker::ack::ack_batch))
+        .with(routes!(crate::http::worker::ack::ack))
+        .with(routes!(crate::http::worker::ack::fail))
+        .with(routes!(crate::http::worker::heartbeat::beat))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

@@ -13,12 +13,12 @@ use windlass_core::schedule::{CatchUp, Overlap, Schedule, Skipped};
 use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Until, Within, bounds};
 use windlass_store::{Clock, ScheduleChange};
 
-use super::Api;
-use super::error::{Error, Result};
-use super::jobs::{Status, status};
-use super::policy::{PolicyBody, PolicyView};
-use super::read::{Body, NamePath, Query};
-use super::wire::{CatchUpWord, NameText, OverlapWord, Rfc3339, Shown, Span};
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, NamePath, Query};
+use crate::http::wire::policy::{PolicyBody, PolicyView};
+use crate::http::wire::{CatchUpWord, NameText, OverlapWord, Rfc3339, Shown, Span};
 use crate::limits;
 
 /// What is sent to make or change a schedule. In a change, what is absent stays.

@@ -8,9 +8,9 @@ use jaq_core::load::{Arena, Error as LoadError, File, Loader, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars};
 use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use windlass_store::thread::leave_to_all_others;
+use windlass_store::idle_thread::leave_to_all_others;
 
-use super::{needles, wire};
+use crate::jq::{needles, wire};
 use crate::json::is_deeper;
 use crate::limits;
 

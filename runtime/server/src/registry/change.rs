@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use windlass_core::grant::Grant;
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, Swap, Version};
 
-use super::{Error, Missing, Registry, find_version};
-use crate::figures;
+use crate::metrics;
+use crate::registry::{Error, Missing, Registry, find_version};
 
 /// A component and what comes with it.
 pub struct Upload {
@@ -39,7 +39,7 @@ impl Registry {
         if let Some(manifest) = &manifest {
             manifest.check()?;
         }
-        let code = figures::compile(&self.inner.executor, bytes.clone()).await?;
+        let code = metrics::compile(&self.inner.executor, bytes.clone()).await?;
         let component = self.inner.store.keep_blob(bytes).await?;
 
         let _changing = self.inner.changing.lock().await;

@@ -13,13 +13,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{error, info, warn};
-use windlass_core::grant::Grant;
+use windlass_core::plugin::grant::Grant;
 use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, parse_digest};
 use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
-use crate::figures;
-use crate::kit::{Kit, kit};
+use crate::attempt_setup::{Kit, kit};
+use crate::metrics;
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
 
@@ -252,7 +252,7 @@ impl Registry {
             &granted,
             self.inner.scope.clone(),
             |name| self.inner.secrets.get(name),
-            &windlass_core::grant::command(plugin),
+            &windlass_core::plugin::grant::command(plugin),
             self.inner.max_body,
         );
         kit.permissions.queues = queues.iter().map(ToString::to_string).collect();
@@ -288,7 +288,7 @@ impl Registry {
             Err(Damaged { what }) => return Err(Missing::Damaged { plugin, version: short(version), what }),
             Err(why) => return Err(Missing::Store { plugin, version: digest, why }),
         };
-        let compiled = figures::compile(&self.inner.executor, bytes).await;
+        let compiled = metrics::compile(&self.inner.executor, bytes).await;
         compiled.map_err(|why| Missing::Rejected { plugin, version: short(version), why })
     }
 

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 use tracing::{error, info};
-use windlass_core::grant::{Folder, effective};
+use windlass_core::plugin::grant::{Folder, effective};
 use windlass_core::{Digest, Plugin, QueueName, Version, parse_digest};
 use windlass_executor::FolderScope;
 
-use super::{Loaded, Missing, Registry};
 use crate::limits;
+use crate::registry::{Loaded, Missing, Registry};
 
 /// Why a version cannot be run.
 #[derive(Clone, Debug)]

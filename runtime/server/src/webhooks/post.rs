@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use windlass_core::egress::{Reach, reach};
+use windlass_core::plugin::egress::{Reach, reach};
 
 /// Where a webhook goes.
 #[derive(Debug)]

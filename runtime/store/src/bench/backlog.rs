@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Figure, Goal, Result, Setting, claim, job, runtime};
 use crate::Store;
+use crate::bench::{Figure, Goal, Result, Setting, claim, job, runtime};
 
 const FEW: u64 = 10_000;
 /// Jobs a claim takes, and claims on their way at once.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use windlass_core::retry::mix;
 
-use super::Result;
 use crate::Durability;
-use crate::embedded::FjallDisk;
-use crate::embedded::disk::{Batch, Disk, Space};
+use crate::bench::Result;
+use crate::disk::{Batch, Disk, Space};
+use crate::store::FjallDisk;
 
 /// What one group of the engine wrote, on average.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use windlass_core::flow::{Callback, NewBatch, OnFailure};
 use windlass_core::{Command, JobId, NewJob, Usage, Word};
 
-use super::{Figure, Goal, Result, Setting, claim, job, queue, runtime};
+use crate::bench::{Figure, Goal, Result, Setting, claim, job, queue, runtime};
 use crate::{Claim, Store};
 
 /// Jobs handed in, claimed and completed at once.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Figure, Goal, Result, Setting, job, runtime};
+use crate::bench::{Figure, Goal, Result, Setting, job, runtime};
 
 pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
     let (scheduled, span) = if setting.quick { (20_000, 5) } else { (1_000_000, 30) };

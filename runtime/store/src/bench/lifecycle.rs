@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Command, Usage, Word};
 
-use super::bare::{Bare, Shape};
-use super::{Figure, Goal, Result, Setting, claim, job, median, runtime};
 use crate::Store;
+use crate::bench::bare::{Bare, Shape};
+use crate::bench::{Figure, Goal, Result, Setting, claim, job, median, runtime};
 
 const CALLERS: usize = 1_024;
 
@@ -63,8 +63,7 @@ fn sustained(setting: &Setting) -> Result<Vec<Figure>> {
 
 /// Lets the callers run for a span; answers jobs per second, jobs per commit, and what a commit looked like.
 fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
-    let embedded = store;
-    let tally = embedded.commits();
+    let tally = store.commits();
     let read = || [&tally.count, &tally.writes, &tally.bytes].map(|counter| counter.load(Ordering::Relaxed));
     let before = read();
     let jobs = Arc::new(AtomicU64::new(0));
@@ -103,8 +102,7 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
 
 /// Commits that took longer than 100 ms, of all.
 fn slow_commits(store: &Store) -> (u64, u64) {
-    let embedded = store;
-    let tally = embedded.commits();
+    let tally = store.commits();
     (tally.slow.load(Ordering::Relaxed), tally.count.load(Ordering::Relaxed).max(1))
 }
 
@@ -115,8 +113,7 @@ fn alone(setting: &Setting) -> Result<Figure> {
     let bare_dir = setting.folder("alone-bare")?;
     let store = setting.open(&engine_dir.0)?;
     let mut bare = Bare::open(&bare_dir.0)?;
-    let embedded = &store;
-    let tally = embedded.commits();
+    let tally = store.commits();
     let runtime = runtime()?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..times {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Database, KeyspaceCreateOptions};
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{Blob, Body, BodyKind, Checkpoint, Command, NewJob, PluginCommand, Swap, Usage, Word};
-use windlass_store::embedded::keys;
+use windlass_store::disk::keys;
 use windlass_store::{Assignment, By, Claim, Store};
 
 use crate::folder::{open, temporary};

@@ -63,10 +63,9 @@ fn check(what: &str, found: &[JobId], unreadable: &Unreadable, all: &BTreeSet<Jo
 
 /// Every way of a search: short and long, by records and by payloads.
 async fn searches(store: &Store) -> Vec<(String, Vec<JobId>, Unreadable)> {
-    let embedded = store;
     let mut found = Vec::new();
     for few in [5_000, 1] {
-        embedded.set_few_rows(few);
+        store.set_few_rows(few);
         let pending = Filter { states: vec![State::Pending], ..Filter::default() };
         // Payloads are random bytes; one of them is in nearly all.
         let payload = Filter { payload_contains: Some(String::new()), ..Filter::default() };

@@ -1,6 +1,6 @@
 //! Handlers that work in rounds: another round, a person's look, the bounds, and what was spent.
 
-use super::{Desk, beat, complete, outside, plain, watch};
+use crate::decide::tests::{Desk, beat, complete, outside, plain, watch};
 use crate::{
     Agent, AgentStatus, Body, Checkpoint, Closing, Command, EventKind, NewJob, Refusal, Reply, Spent, State,
     StepStatus, Usage, Word,
@@ -86,7 +86,7 @@ fn an_agent_can_ask_for_a_person_and_its_reason_is_kept() {
 fn a_cancel_that_was_asked_for_goes_before_another_round() {
     let mut desk = Desk::with(plain());
     let word = desk.start(outside());
-    desk.ask(super::cancel()).expect("it runs");
+    desk.ask(crate::decide::tests::cancel()).expect("it runs");
     desk.ask(round(word, AgentStatus::Continue)).expect("its own word");
     assert_eq!(desk.state(), State::Cancelled);
 }

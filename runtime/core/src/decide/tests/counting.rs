@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, complete, fail, hand_back, here, outside, plain, policy, save, watch};
+use crate::decide::tests::{Desk, complete, fail, hand_back, here, outside, plain, policy, save, watch};
 use crate::{
     AgentStatus, BackoffKind, Blob, Body, Closing, Command, NewJob, PolicyChoice, Reply, Retry, State, Usage, bounds,
 };

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::{Desk, beat, cancel, complete, fail, hand_back, here, plain, queue, watch};
+use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, here, plain, queue, watch};
 use crate::flow::OnFailure;
-use crate::manifest::{Manifest, Retry as ManifestRetry};
+use crate::plugin::manifest::{Manifest, Retry as ManifestRetry};
 use crate::{
     AfterStop, Blob, Body, Checkpoint, Command, Effect, EventKind, Happening, NewCanary, Plugin, PluginCommand,
     PluginFacts, Reply, Retry, Runner, State, Swap, Usage, Word, change_plugin,

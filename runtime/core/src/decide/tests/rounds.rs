@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
+use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
 use crate::flow::{Clearing, OnFailure, RoundFacts};
 use crate::{
     AfterStop, Body, Checkpoint, Command, EventKind, JobId, NewJob, NewMark, NewRecord, Notes, PolicyChoice, Reply,
@@ -83,7 +83,7 @@ fn whatever_puts_a_job_back_in_line_heeds_its_round() {
         ("failed", |_, word| fail(word, Retry::After(Duration::ZERO))),
         ("lease lapsed", |desk, _| {
             desk.pass(3_600);
-            super::watch()
+            crate::decide::tests::watch()
         }),
         ("retried", |desk, word| {
             desk.ask(complete(word)).expect("done");

@@ -1,6 +1,6 @@
 //! A running attempt that somebody wants stopped: what it says last, who wished for more, and what becomes of the job.
 
-use super::{Desk, beat, cancel, complete, fail, hand_back, here, hold, outside, plain, watch};
+use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, here, hold, outside, plain, watch};
 use crate::{AfterStop, Command, Effect, EventKind, NewJob, PolicyChoice, Reply, Retry, State, Word};
 
 /// A wish, how the attempt ends, and where the job stands then.

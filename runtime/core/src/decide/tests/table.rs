@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
+use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
 use crate::{Command, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Word};
 
 /// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the word of its last
@@ -111,7 +111,7 @@ fn what_the_clock_brings_too_early_changes_nothing() {
 #[test]
 fn a_time_that_has_passed_is_no_delay() {
     let mut desk = Desk::new();
-    let new = NewJob { scheduled_at: Some(desk.now), ..super::plain() };
+    let new = NewJob { scheduled_at: Some(desk.now), ..crate::decide::tests::plain() };
     desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
     assert_eq!(desk.state(), State::Pending);
 }

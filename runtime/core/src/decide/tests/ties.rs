@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, beat, cancel, complete, fail, here, outside, plain, policy};
+use crate::decide::tests::{Desk, beat, cancel, complete, fail, here, outside, plain, policy};
 use crate::flow::{FailedChild, OnFailure};
 use crate::{Command, EventKind, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage, Word};
 

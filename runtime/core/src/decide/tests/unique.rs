@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, cancel, complete, fail, hold, move_to, outside, plain, queue};
+use crate::decide::tests::{Desk, cancel, complete, fail, hold, move_to, outside, plain, queue};
 use crate::{
     Command, Job, JobId, Lock, LockKey, NewJob, PolicyChoice, Refusal, Reply, Retry, State, Time, Unique, Until, Within,
 };

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Desk, STRANGER, beat, complete, fail, hand_back, here, outside, plain, policy, watch};
+use crate::decide::tests::{Desk, STRANGER, beat, complete, fail, hand_back, here, outside, plain, policy, watch};
 use crate::{Command, NewJob, PolicyChoice, Refusal, Reply, Retry, State, Word};
 
 fn refused(desk: &mut Desk, command: Command) {

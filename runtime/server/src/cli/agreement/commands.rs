@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::{Problems, commands, documents, files, names, read};
 use crate::cli::Cli;
+use crate::cli::agreement::{Problems, commands, documents, files, names, read};
 
 /// Flags in the documents that are another program's.
 const OF_OTHERS: [(&str, &str); 1] = [("--once", "examples/worker.py and its like: one job, and out")];

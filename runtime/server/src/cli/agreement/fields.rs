@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 use serde_json::Value;
 
-use super::{Problems, command, names};
+use crate::cli::agreement::{Problems, command, names};
 
 /// How a request is made from the command line.
 enum Way {
@@ -297,7 +297,7 @@ fn explained(problems: &mut Problems, request: &str, reason: &str) {
         problems.add(format!("`{request}` in REQUESTS has no reason"));
     }
     for named in reason.split('`').skip(1).step_by(2) {
-        if let Some(why) = super::commands::wrong(&format!("windlass {named}")) {
+        if let Some(why) = crate::cli::agreement::commands::wrong(&format!("windlass {named}")) {
             problems.add(format!("`{request}` in REQUESTS names `{named}`, which is not a command: {why}"));
         }
     }

@@ -1,6 +1,6 @@
 //! Every command explains itself, and all that it takes.
 
-use super::{Problems, commands, is_builtin};
+use crate::cli::agreement::{Problems, commands, is_builtin};
 
 #[test]
 fn no_argument_takes_the_place_of_one_that_all_commands_have() {

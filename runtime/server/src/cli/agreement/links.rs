@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Problems, files, read, root};
+use crate::cli::agreement::{Problems, files, read, root};
 
 /// The text of a document outside of code.
 fn prose(text: &str) -> String {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::manifest::Manifest;
 
-use super::{Problems, read};
+use crate::cli::agreement::{Problems, read};
 
 /// Where manifests are explained; together they have every field.
 const DOCUMENTS: [&str; 2] = ["docs/plugins.md", "docs/plugin-guide.md"];

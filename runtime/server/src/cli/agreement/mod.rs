@@ -70,7 +70,7 @@ fn documents() -> Vec<String> {
 
 /// The whole command line.
 fn program() -> Command {
-    let mut program = super::Cli::command();
+    let mut program = crate::cli::Cli::command();
     program.build();
     program
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Problems, read};
+use crate::cli::agreement::{Problems, read};
 use crate::limits;
 
 /// A number as people write it: 10,000.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Arg;
 
-use super::{Problems, command, is_builtin, read};
+use crate::cli::agreement::{Problems, command, is_builtin, read};
 use crate::config::Layer;
 
 const HEAD: &str = "| flag | variable | key | default | meaning |";

@@ -7,12 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use windlass_core::manifest::Lang;
+use windlass_core::plugin::manifest::Lang;
 use windlass_executor::{componentize, slim};
 
-use super::check;
-use super::project::Project;
-use super::tools::{self, ask, run, run_tool, say};
+use crate::cli::author::check;
+use crate::cli::author::project::Project;
+use crate::cli::author::tools;
+use crate::cli::author::tools::{ask, run, run_tool, say};
 
 /// Build a plugin's folder into a component, and check that a server would take it
 ///

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde_json::json;
 use windlass_executor::{CacheConfig, Config, Executor, Plugin};
 
-use super::project::Project;
-use super::tools;
+use crate::cli::author::project::Project;
+use crate::cli::author::tools;
 use crate::cli::show;
 
 /// Compiles it as a server would, and tells its size and what it will need.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
-use windlass_core::manifest::Lang;
+use windlass_core::plugin::manifest::Lang;
 
-use super::project::{LangName, check_name};
-use super::templates;
+use crate::cli::author::project::{LangName, check_name};
+use crate::cli::author::templates;
 use crate::cli::show;
 
 /// Make a folder for a new plugin: a manifest, a handler, a test, and the SDK

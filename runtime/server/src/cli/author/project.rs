@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use windlass_core::manifest::{Lang, Manifest};
+use windlass_core::plugin::manifest::{Lang, Manifest};
 
 pub struct Project {
     pub folder: PathBuf,

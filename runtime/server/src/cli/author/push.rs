@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::build::build;
-use super::project::Project;
+use crate::cli::author::build::build;
+use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
 use crate::cli::plugin;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use windlass_core::manifest::Lang;
+use windlass_core::plugin::manifest::Lang;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
@@ -86,7 +86,7 @@ mod tests {
             write_template(lang, "my-plugin", dir.path()).unwrap_or_else(|error| panic!("{lang:?}: {error:#}"));
             write_sdk(lang, &dir.path().join("sdk")).unwrap_or_else(|error| panic!("{lang:?}: {error:#}"));
             let text = fs::read_to_string(dir.path().join("windlass.toml")).expect("a manifest");
-            let manifest: windlass_core::manifest::Manifest = toml::from_str(&text).expect("a manifest");
+            let manifest: windlass_core::plugin::manifest::Manifest = toml::from_str(&text).expect("a manifest");
             assert_eq!((manifest.check(), manifest.build.lang), (Ok(()), Some(lang)));
             let readme = fs::read_to_string(dir.path().join("README.md")).expect("a README");
             assert!(readme.contains("my-plugin") && readme.lines().count() <= 16, "{lang:?}: {readme}");

@@ -8,8 +8,8 @@ use anyhow::bail;
 use serde_json::{Value, json};
 use windlass_core::figure::{Figure, Goal};
 
-use super::server::{Client, Server};
-use super::{NOTHING, Setting, percentile, say};
+use crate::cli::bench_guest::server::{Client, Server};
+use crate::cli::bench_guest::{NOTHING, Setting, percentile, say};
 
 /// Hostile guests, each for so many milliseconds: as a name, a unit and a payload.
 fn kinds(ms: u64) -> [(&'static str, Value); 6] {
@@ -37,7 +37,7 @@ fn server(setting: &Setting, guest: &[u8]) -> anyhow::Result<Server> {
     let server = Server::start(setting, "beside")?;
     server.client.upload("noop", guest)?;
     // Other bytes, so that it is another plugin to the executor, too.
-    server.client.upload("hostile", &super::swap::other_bytes(guest, "hostile"))?;
+    server.client.upload("hostile", &crate::cli::bench_guest::swap::other_bytes(guest, "hostile"))?;
     Ok(server)
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use windlass_core::figure::{Figure, Goal};
 use windlass_executor::bench;
 
-use super::server::Server;
-use super::{NOTHING, Setting, say, store_setting};
+use crate::cli::bench_guest::server::Server;
+use crate::cli::bench_guest::{NOTHING, Setting, say, store_setting};
 
 /// Jobs in one request: enqueueing is not what is measured.
 const BATCH: usize = 1_000;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Value, json};
 
-use super::Setting;
+use crate::cli::bench_guest::Setting;
 
 pub struct Server {
     child: Child,

@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use serde_json::Value;
 use windlass_core::figure::{Figure, Goal};
 
-use super::server::{Client, Server};
-use super::{NOTHING, Setting, percentile, say};
+use crate::cli::bench_guest::server::{Client, Server};
+use crate::cli::bench_guest::{NOTHING, Setting, percentile, say};
 
 const CALLERS: usize = 4;
 

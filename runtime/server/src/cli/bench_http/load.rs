@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::peer::EVENT_EVERY;
+use crate::cli::bench_http::peer::EVENT_EVERY;
 
 /// What to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,8 +7,9 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use windlass_store::bench::{Figure, Goal};
 
-use super::load::{self, Shape};
-use super::{BATCH, Folder, Process, Setting, batch_body, median, say};
+use crate::cli::bench_http::load;
+use crate::cli::bench_http::load::Shape;
+use crate::cli::bench_http::{BATCH, Folder, Process, Setting, batch_body, median, say};
 
 /// The goals are for so many; with fewer, what reads every job is counted up.
 const MILLION: usize = 1_000_000;

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use windlass_core::egress::HostPattern;
-use windlass_core::grant::{FolderGrant, Grant};
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::egress::HostPattern;
+use windlass_core::plugin::grant::{FolderGrant, Grant};
+use windlass_core::plugin::manifest::Manifest;
 use windlass_core::queue_pattern::QueuePattern;
 use windlass_executor::Secret;
 
@@ -157,7 +157,7 @@ mod tests {
         let mut asked = Manifest::default();
         asked.capabilities.secrets = vec!["token".to_owned(), "other".to_owned()];
         let (manifest, grant, secrets) = words.decide(Some(asked)).expect("good words");
-        let (allowed, denied) = windlass_core::grant::effective(&manifest, &grant);
+        let (allowed, denied) = windlass_core::plugin::grant::effective(&manifest, &grant);
         assert!(allowed.http[0].private && allowed.environment.contains_key("TZ") && allowed.secrets.contains("token"));
         assert_eq!(denied.len(), 1, "the manifest's other wish: {denied:?}");
         assert_eq!((secrets.len(), manifest.config["region"].as_str()), (1, "eu"));

@@ -27,12 +27,12 @@ use windlass_store::Clock;
 
 use self::state::StateFile;
 use self::terminal::Terminal;
-use super::{enqueue, show, watch as watching};
 use crate::app::compiler;
+use crate::attempt_setup::{Kit, kit};
+use crate::cli::{enqueue, show, watch as watching};
 use crate::clock::SystemClock;
 use crate::dispatcher::Blot;
 use crate::http::wire::Shown;
-use crate::kit::{Kit, kit};
 use crate::limits;
 use crate::shutdown::signalled;
 

@@ -9,8 +9,8 @@ use windlass_executor::{
     Usage, async_trait,
 };
 
-use super::shown;
-use super::state::{Kept, StateFile};
+use crate::cli::run::shown;
+use crate::cli::run::state::{Kept, StateFile};
 use crate::cli::watch::{Screen, log_line};
 use crate::dispatcher::Blot;
 

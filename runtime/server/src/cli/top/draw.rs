@@ -7,8 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
 use serde_json::Value;
 
-use super::layout::{self, Column};
-use super::view::{SORTS, View};
+use crate::cli::top::layout;
+use crate::cli::top::layout::Column;
+use crate::cli::top::view::{SORTS, View};
 use crate::http::PAUSED;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -242,8 +243,8 @@ mod tests {
     use ratatui::backend::TestBackend;
     use serde_json::json;
 
-    use super::super::view::Snapshot;
     use super::*;
+    use crate::cli::top::view::Snapshot;
 
     fn screen(width: u16, height: u16) -> String {
         let mut view = View::new(Snapshot::read(&json!({

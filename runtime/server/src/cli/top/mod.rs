@@ -17,8 +17,8 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use serde_json::{Value, json};
 
 use self::view::{Key, Snapshot, View};
-use super::client::{Remote, part};
-use super::show;
+use crate::cli::client::{Remote, part};
+use crate::cli::show;
 
 /// Show queues, running jobs, workers and plugins, live
 #[derive(Debug, Args)]

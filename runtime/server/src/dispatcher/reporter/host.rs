@@ -7,9 +7,10 @@ use windlass_core::{BodyKind, Checkpoint, Command, Job, Name, NewJob, QueueName,
 use windlass_executor::{self as executor, Along, ChildPage, Host, HostError, PageLimits, Record, Stream, async_trait};
 use windlass_store::{Clock, Error, LogLine};
 
-use super::Reporter;
-use super::convert::{self, child_read, usage};
 use crate::dispatcher::patience::{Patience, host_error};
+use crate::dispatcher::reporter::Reporter;
+use crate::dispatcher::reporter::convert;
+use crate::dispatcher::reporter::convert::{child_read, usage};
 use crate::limits;
 
 impl Reporter {

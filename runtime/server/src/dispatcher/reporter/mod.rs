@@ -19,9 +19,9 @@ use windlass_core::{Command, Job, JobId, Name, NewJob, NewMark, NewRecord, Notes
 use windlass_executor::{self as executor, Along, Child};
 use windlass_store::{Clock, Error, LogLine, Store};
 
-use super::blot::Blot;
-use super::patience::{Waited, insist, pause_after};
 use crate::clock::SystemClock;
+use crate::dispatcher::patience::{Waited, insist, pause_after};
+use crate::dispatcher::redact::Blot;
 use crate::limits;
 use crate::secrets::Secrets;
 pub(super) use convert::usage;

@@ -4,7 +4,7 @@ use windlass_core::{EventKind, Usage};
 use windlass_executor::{Amount, ChildPage, ChildState, Host, HostError, Level, PageLimits, Record};
 use windlass_store::{Assignment, By, Claim, Durability, Options};
 
-use super::*;
+use crate::dispatcher::reporter::*;
 
 /// A reporter for a job that is active in a real store.
 async fn reporter(dir: &tempfile::TempDir) -> Reporter {

@@ -13,7 +13,7 @@ use tracing::warn;
 use windlass_core::{JobId, Time};
 use windlass_store::{EventRecord, LogRecord, Store};
 
-use super::line;
+use crate::http::events::line;
 use crate::{Shutdown, limits};
 
 /// An event on its way to watchers.

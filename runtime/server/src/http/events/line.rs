@@ -6,7 +6,7 @@ use windlass_core::flow::RoundEvent;
 use windlass_core::{Blob, BodyKind, EventKind, Job, JobId, PluginEvent, QueueName, State, Time};
 use windlass_store::{EventRecord, LogLine, Store};
 
-use crate::http::job_view::ProgressView;
+use crate::http::jobs::view::ProgressView;
 use crate::http::wire::{Rfc3339, Shown};
 use crate::limits;
 

@@ -5,6 +5,7 @@
 mod hub;
 mod line;
 mod watch;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +24,12 @@ pub use self::hub::Hub;
 use self::hub::{Joined, Told};
 pub use self::line::event_json;
 use self::watch::{Wanted, Watched, Watcher, is_end};
-use super::Api;
-use super::error::{Error, Result};
-use super::job_view::{self, WholeJob};
-use super::read::{JobPath, Query};
-use super::wire::Span;
+use crate::http::Api;
+use crate::http::jobs::view;
+use crate::http::jobs::view::WholeJob;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{JobPath, Query};
+use crate::http::wire::Span;
 use crate::limits;
 
 /// One event of a stream: lines `id: `, `event: ` and `data: `, one of each, and an empty line.
@@ -234,7 +236,7 @@ pub async fn wait(
         let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
         let timed_out = !job.is_ended() && Instant::now() >= deadline;
         if job.is_ended() || timed_out {
-            return Ok(Json(Waited { job: job_view::whole(&store, job).await?, timed_out }));
+            return Ok(Json(Waited { job: view::whole(&store, job).await?, timed_out }));
         }
         // A view is not to be kept while nothing is read.
         drop(store);

@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{EventKind, Job, JobId, QueueName};
 use windlass_store::{EventRecord, LogRecord, Store};
 
-use super::hub::Told;
-use super::line;
+use crate::http::events::hub::Told;
+use crate::http::events::line;
 use crate::{Shutdown, limits};
 
 /// Which events a watcher gets. An empty list does not narrow.

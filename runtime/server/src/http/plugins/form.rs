@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::http::error::{Error, Result};
-use crate::http::read;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract;
 use crate::limits;
 
 /// Reads either. What begins with a brace is JSON; no TOML document does.
@@ -12,7 +12,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
         return Err(Error::too_large(format!("{what} has {} bytes, of at most {}", bytes.len(), limits::MANIFEST)));
     }
     if bytes.trim_ascii_start().first() == Some(&b'{') {
-        return read::parse(bytes);
+        return extract::parse(bytes);
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(Error::not_json(format!("{what} is neither TOML nor JSON: it is not text")));

@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
-use windlass_core::grant::Grant;
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::manifest::Manifest;
 
-use super::view::{ManifestAnswer, PluginAnswer, show_grant, show_plugin};
-use super::{WhichVersion, form};
 use crate::http::Api;
-use crate::http::error::{Error, Result};
 use crate::http::jobs::{Status, status};
-use crate::http::read::{Body, NamePath, Query};
+use crate::http::plugins::view::{ManifestAnswer, PluginAnswer, show_grant, show_plugin};
+use crate::http::plugins::{WhichVersion, form};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::registry::find_version;
 
 /// The manifest of a version

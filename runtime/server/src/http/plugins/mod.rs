@@ -4,6 +4,7 @@
 
 mod form;
 mod grant;
+pub(crate) mod secrets;
 mod swap;
 mod view;
 
@@ -14,13 +15,14 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{Name, QueueName};
 
-use super::Api;
-use super::error::{Error, Result};
-use super::jobs::{Status, status};
-use super::read::{self, NamePath, Query};
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract;
+use crate::http::transport::extract::{NamePath, Query};
 use crate::limits;
 use crate::registry::{Upload, find_version};
 pub use grant::*;
@@ -94,7 +96,7 @@ pub async fn upload(
     let swap = swap::parse(query.swap.as_deref(), query.deadline.as_deref())?;
     let swap = query.activate.unwrap_or(true).then_some(swap);
     let smaller = "build the component for size and without debug information";
-    let bytes = read::read(request, &api, limits::COMPONENT, smaller).await?;
+    let bytes = extract::read(request, &api, limits::COMPONENT, smaller).await?;
     let uploaded = api.registry.upload(name, Upload { bytes, manifest, queues, by, swap }).await?;
     let status = if uploaded.new_version { StatusCode::CREATED } else { StatusCode::OK };
     let plugin = show_plugin(&api, uploaded.plugin).await?;

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::{NewCanary, Swap};
 
-use super::view::{PluginAnswer, show_plugin};
 use crate::http::Api;
-use crate::http::error::{Error, Result};
-use crate::http::read::{Body, NamePath};
+use crate::http::plugins::view::{PluginAnswer, show_plugin};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::Span;
 use crate::limits;
 

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass_core::grant::{Grant, command, effective};
+use windlass_core::plugin::grant::{Grant, command, effective};
 use windlass_core::{Blob, Canary, Digest, Happened, Plugin, QueueName, Version};
 use windlass_store::Running;
 
 use crate::http::Api;
-use crate::http::error::Result;
+use crate::http::transport::error::Result;
 use crate::http::wire::{NameText, Rfc3339};
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,14 +1,17 @@
 //! Words that several resources share: how times, spans, bodies and enums look in JSON.
 
+pub(crate) mod agent;
 mod body;
+mod duration;
+mod enums;
+pub(crate) mod filter;
+pub(crate) mod policy;
 mod schema;
-mod span;
 mod time;
-mod words;
 
 pub use body::Shown;
+pub use duration::{Span, Text};
+pub(super) use enums::words;
+pub use enums::{BackoffWord, CatchUpWord, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};
 pub use schema::{BulkIdText, JobIdText, NameText, StateWord};
-pub use span::{Span, Text};
 pub use time::{Moment, Rfc3339};
-pub(super) use words::words;
-pub use words::{BackoffWord, CatchUpWord, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};

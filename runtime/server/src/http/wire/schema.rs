@@ -5,7 +5,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use windlass_core::{State, bounds};
 
-use super::{Moment, Rfc3339, Span, Text};
+use crate::http::wire::{Moment, Rfc3339, Span, Text};
 
 /// Gives a type of the wire its schema and the name that others refer to it by.
 macro_rules! described {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use windlass_core::manifest::Manifest;
+use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{
     Blob, Body, Command, Failure, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply, Retry,
     Settings, State, Swap, Time, Usage, Word,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windlass_core::grant::Grant;
-use windlass_core::manifest::{Limits, Manifest};
+use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::{
     Blob, Body, Checkpoint, Command, NewCanary, Plugin, PluginCommand, Refusal, Reply, Runner, State, Swap, Usage, Word,
 };

@@ -23,8 +23,8 @@ struct Whole {
 }
 
 fn few_rows(house: &House, rows: u64) {
-    let embedded = &house.store;
-    embedded.set_few_rows(rows);
+    let store = &house.store;
+    store.set_few_rows(rows);
 }
 
 fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {

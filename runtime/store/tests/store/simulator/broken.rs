@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use windlass_core::flow::{Batch, Chain, Family, Round};
 use windlass_core::limits::Limiter;
 use windlass_core::{Bulk, Event, EventKind, Job, Queue, State, Webhook};
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::{pause, record};
+use windlass_store::disk::Space;
+use windlass_store::disk::codec;
+use windlass_store::engine::pause;
 
 use super::disk::{Fault, JobFault};
 use super::world::World;
@@ -20,8 +21,8 @@ const SEEDS: u64 = 60;
 
 /// Changes a row, when it is one of these and the change applies.
 fn row<T: Serialize + DeserializeOwned>(space: Space, value: &[u8], change: fn(&mut T) -> bool) -> Option<Vec<u8>> {
-    let mut row: T = record::decode(space, value).expect("a row reads back");
-    change(&mut row).then(|| record::encode(&row))
+    let mut row: T = codec::decode(space, value).expect("a row reads back");
+    change(&mut row).then(|| codec::encode(&row))
 }
 
 fn queue(space: Space, value: &[u8], change: fn(&mut Queue) -> bool) -> Option<Vec<u8>> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Priority, State, Webhook};
 use windlass_store::WebhookChange;
-use windlass_store::embedded::bulk::BulkChange;
-use windlass_store::embedded::message::Request;
+use windlass_store::engine::bulk::BulkChange;
+use windlass_store::engine::message::Request;
 
 use super::answers::allowed;
 use super::causes::Causes;

@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use windlass_core::grant::Grant;
+use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AfterStop, BodyKind, BodyRef, Bulk, BulkId, Job, JobId, Lock, Plugin, Queue, State, Time, Until, Webhook,
 };
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::engine::{META_KEY, Meta};
-use windlass_store::embedded::keys::{self, TimerFor};
-use windlass_store::embedded::{index, pause, record};
+use windlass_store::disk::Space;
+use windlass_store::disk::keys;
+use windlass_store::disk::keys::TimerFor;
+use windlass_store::disk::{codec, index};
+use windlass_store::engine::pause;
+use windlass_store::engine::{META_KEY, Meta};
 
 use super::disk::SimDisk;
 use super::flows::StoredFlows;
@@ -60,11 +62,11 @@ impl Stored {
 /// One of the engine's own records.
 fn meta<T: serde::de::DeserializeOwned>(disk: &SimDisk, name: &[u8]) -> Option<T> {
     let found = disk.all(Space::Meta).into_iter().find(|(key, _)| key == name);
-    found.map(|(_, value)| record::decode(Space::Meta, &value).expect("a record of the engine"))
+    found.map(|(_, value)| codec::decode(Space::Meta, &value).expect("a record of the engine"))
 }
 
 fn rows<T: serde::de::DeserializeOwned>(disk: &SimDisk, space: Space) -> Vec<(Vec<u8>, T)> {
-    let decode = |value: &[u8]| record::decode(space, value).unwrap_or_else(|error| panic!("{error}"));
+    let decode = |value: &[u8]| codec::decode(space, value).unwrap_or_else(|error| panic!("{error}"));
     disk.all(space).into_iter().map(|(key, value)| (key, decode(&value))).collect()
 }
 
@@ -129,7 +131,7 @@ fn implied(stored: &Stored) -> BTreeMap<Space, Rows> {
     }
     for bulk in stored.bulks.values().filter(|bulk| !bulk.status.is_over()) {
         let key = keys::blob_of_bulk(&bulk.jobs, bulk.id);
-        implied.entry(Space::Blobs).or_default().insert(key, vec![record::FORMAT]);
+        implied.entry(Space::Blobs).or_default().insert(key, vec![codec::FORMAT]);
     }
     implied
 }

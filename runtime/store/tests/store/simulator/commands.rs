@@ -10,7 +10,7 @@ use windlass_core::{
     NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings,
     Spent, Time, Token, Unique, Until, Usage, Within, Word,
 };
-use windlass_store::embedded::message::Request;
+use windlass_store::engine::message::Request;
 use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange, WebhookChange};
 
 use super::bulks::BulkAsk;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use windlass_core::{Job, JobId};
-use windlass_store::embedded::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
-use windlass_store::embedded::record;
+use windlass_store::disk::codec;
+use windlass_store::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
 
 /// What the next commit meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,9 @@ impl Inner {
             return fault(space, key, value);
         }
         let fault = self.job_fault.filter(|_| space == Space::Jobs)?;
-        let mut after: Job = record::decode(space, value).expect("a job reads back");
+        let mut after: Job = codec::decode(space, value).expect("a job reads back");
         let before = self.jobs.get(&after.id)?;
-        fault(before, &mut after).then(|| record::encode(&after))
+        fault(before, &mut after).then(|| codec::encode(&after))
     }
 }
 
@@ -147,7 +147,7 @@ impl Disk for SimDisk {
                     let id = JobId::from_bytes(key.as_slice().try_into().expect("a job's key is its id"));
                     match &value {
                         Some(value) => {
-                            let job: Job = record::decode(space, value).expect("a job reads back");
+                            let job: Job = codec::decode(space, value).expect("a job reads back");
                             assert_eq!(job.id, id, "a job lies under its id");
                             inner.jobs.insert(id, Rc::new(job));
                         }

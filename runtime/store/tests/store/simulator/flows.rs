@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::flow::{Batch, Chain, Clearing, Family, OnFailure, Round, Work};
 use windlass_core::{Event, EventKind, Job, JobId, State};
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::{keys, record};
+use windlass_store::disk::Space;
+use windlass_store::disk::{codec, keys};
 
 use super::causes::Causes;
 use super::check::Stored;
@@ -37,21 +37,21 @@ impl StoredFlows {
             let text = || String::from_utf8(key[1..].to_vec()).expect("a batch's id");
             let decode = "a row of a flow";
             match key[0] {
-                0 => drop(flows.batches.insert(text(), record::decode(Space::Flows, &value).expect(decode))),
+                0 => drop(flows.batches.insert(text(), codec::decode(Space::Flows, &value).expect(decode))),
                 1 => drop(flows.callbacks.insert(text())),
-                2 => drop(flows.families.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
-                3 => drop(flows.chains.insert(id(&key, 1), record::decode(Space::Flows, &value).expect(decode))),
+                2 => drop(flows.families.insert(id(&key, 1), codec::decode(Space::Flows, &value).expect(decode))),
+                3 => drop(flows.chains.insert(id(&key, 1), codec::decode(Space::Flows, &value).expect(decode))),
                 4 => {
                     let place = keys::read_round(&key).expect("a round");
-                    flows.rounds.insert(place, record::decode(Space::Flows, &value).expect(decode));
+                    flows.rounds.insert(place, codec::decode(Space::Flows, &value).expect(decode));
                 }
                 5 => {
                     let queue = u32::from_be_bytes(*key.last_chunk::<4>().expect("a queue's id"));
-                    flows.courses.insert(queue, record::decode(Space::Flows, &value).expect(decode));
+                    flows.courses.insert(queue, codec::decode(Space::Flows, &value).expect(decode));
                 }
                 9 => {
                     let number = u64::from_be_bytes(*key.last_chunk::<8>().expect("a number"));
-                    flows.works.push((number, record::decode(Space::Flows, &value).expect(decode)));
+                    flows.works.push((number, codec::decode(Space::Flows, &value).expect(decode)));
                 }
                 other => panic!("a row of a flow that nobody knows: {other}"),
             }

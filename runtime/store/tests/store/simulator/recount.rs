@@ -8,9 +8,9 @@ use windlass_core::limits::Limiter;
 use windlass_core::{
     Body, BodyKind, BodyRef, Command, Counts, Event, EventKind, Histogram, Job, JobId, Runner, State, Time,
 };
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::engine::Running;
-use windlass_store::embedded::{keys, record};
+use windlass_store::disk::Space;
+use windlass_store::disk::{codec, keys};
+use windlass_store::engine::Running;
 
 use super::causes::Causes;
 use super::check::Stored;
@@ -364,7 +364,7 @@ fn running(stored: &Stored) -> Running {
 fn check_limiters(disk: &SimDisk, stored: &Stored) {
     let mut running = running(stored).keys;
     for (key, value) in disk.all(Space::Limiters) {
-        let limiter: Limiter = record::decode(Space::Limiters, &value).expect("a limiter");
+        let limiter: Limiter = codec::decode(Space::Limiters, &value).expect("a limiter");
         let (queue, key) = key.split_first_chunk::<4>().expect("a queue's id");
         let queue = u32::from_be_bytes(*queue);
         let key = String::from_utf8(key.to_vec()).expect("a key");
@@ -396,7 +396,7 @@ pub fn check_memory(found: &Running, disk: &SimDisk, stored: &Stored) {
     let missing = expected.plugins.keys().find(|plugin| !found.plugins.contains_key(*plugin));
     assert!(missing.is_none(), "nobody counts the attempts of {missing:?}");
     let events = disk.all(Space::Events).into_iter().map(|(_, value)| {
-        let (_, events): (u64, Vec<Event>) = record::decode(Space::Events, &value).expect("events");
+        let (_, events): (u64, Vec<Event>) = codec::decode(Space::Events, &value).expect("events");
         events.len() as u64
     });
     assert_eq!(found.events, events.sum::<u64>(), "events that are stored");

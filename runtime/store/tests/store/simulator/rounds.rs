@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::flow::{Clearing, Course, Pace, Position, RoundEvent};
 use windlass_core::{AfterStop, Event, JobId, QueueName, Record, Settings, State};
-use windlass_store::embedded::disk::Space;
-use windlass_store::embedded::{keys, record};
+use windlass_store::disk::Space;
+use windlass_store::disk::{codec, keys};
 
 use super::check::Stored;
 use super::disk::SimDisk;
@@ -159,7 +159,7 @@ pub fn records(disk: &SimDisk, stored: &Stored) -> BTreeMap<(u32, String), Recor
     for (key, value) in disk.all(Space::Records) {
         match key[0] {
             0 => {
-                let row: Record = record::decode(Space::Records, &value).expect("a record");
+                let row: Record = codec::decode(Space::Records, &value).expect("a record");
                 let queue = u32::from_be_bytes(key[1..5].try_into().expect("a queue's id"));
                 assert_eq!(key, keys::record(queue, &row.key), "{row:?} lies elsewhere");
                 let owner = stored.jobs.get(&row.job).unwrap_or_else(|| panic!("{row:?} of a job that is gone"));

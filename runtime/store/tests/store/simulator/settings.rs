@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use windlass_core::flow::Gate;
-use windlass_core::grant::Grant;
 use windlass_core::limits::Rate;
-use windlass_core::manifest::{Limits, Manifest};
+use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{Blob, Keep, Name, NewCanary, PluginCommand, PolicyChoice, QueueName, Settings, Swap, Time};
 use windlass_store::ScheduleChange;
-use windlass_store::embedded::message::Request;
+use windlass_store::engine::message::Request;
 
 use super::commands::{Asked, PLUGINS, QUEUES, SCHEDULES, queue, seconds};
 use super::world::World;

@@ -1,6 +1,6 @@
 //! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
 
-use windlass_core::grant::effective;
+use windlass_core::plugin::grant::effective;
 use windlass_core::{AfterStop, Plugin, Run, Runner, Time};
 
 use super::causes::Causes;

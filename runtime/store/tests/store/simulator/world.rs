@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::{Command, Effect, JobId, QueueName, Settings, State, Time, Token, Usage, Word};
-use windlass_store::embedded::disk::{Disk, Space};
-use windlass_store::embedded::engine::Engine;
-use windlass_store::embedded::keys;
-use windlass_store::embedded::message::Request;
-use windlass_store::embedded::recover::Alive;
-use windlass_store::embedded::stream;
+use windlass_store::disk::keys;
+use windlass_store::disk::{Disk, Space};
+use windlass_store::engine::Engine;
+use windlass_store::engine::message::Request;
+use windlass_store::engine::recover::Alive;
 use windlass_store::limits::Tuning;
+use windlass_store::read::events;
 use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
 
 use super::answers::assert_unheard;
@@ -301,7 +301,7 @@ impl World {
         self.model.flows.adopt(&stored.flows, causes);
         let new = [self.model.last_event + 1, u64::MAX].map(keys::event);
         for (_, value) in self.disk.scan(Space::Events, &new[0], &new[1], usize::MAX).expect("the disk reads") {
-            for record in stream::read_chunk(&value, self.model.last_event).expect("events read") {
+            for record in events::read_chunk(&value, self.model.last_event).expect("events read") {
                 self.say(|_| format!("    {} {} {:?}", record.seq, record.event.job, record.event.kind));
                 let job = stored.jobs.get(&record.event.job).map(|job| &**job);
                 self.model.flows.before(&record.event, job, &stored.flows, &self.model.jobs);

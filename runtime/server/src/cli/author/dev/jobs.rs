@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::say;
+use crate::cli::author::dev::keys::say;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Event, Remote, part};
 use crate::cli::watch::log_line;

@@ -7,7 +7,7 @@ use std::thread;
 use ratatui::crossterm::event::{self, KeyCode, KeyModifiers};
 use ratatui::crossterm::terminal;
 
-use super::Happened;
+use crate::cli::author::dev::Happened;
 
 /// One line, or several. A terminal that gives us single keys does not go back to the left by itself.
 pub fn say(text: &str) {

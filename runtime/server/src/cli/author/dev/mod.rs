@@ -19,7 +19,7 @@ use clap::Args;
 use notify::{RecursiveMode, Watcher};
 use serde_json::Value;
 
-use super::project::Project;
+use crate::cli::author::project::Project;
 use crate::cli::client::Remote;
 use jobs::Jobs;
 use keys::{Keys, say};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use sha2::{Digest, Sha256};
-use windlass_core::manifest::{Lang, Manifest};
+use windlass_core::plugin::manifest::{Lang, Manifest};
 use windlass_core::quantity::Size;
 use windlass_executor::attach_sources;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::keys::{calm, say};
-use super::prepared;
 use crate::cli::author::build::build;
+use crate::cli::author::dev::keys::{calm, say};
+use crate::cli::author::dev::prepared;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
 use crate::cli::plugin;

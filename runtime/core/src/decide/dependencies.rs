@@ -1,0 +1,124 @@
+//! What other jobs bring: a dependency or the children have ended, or the rounds before its own.
+
+use crate::decide::{Case, Draft, Known, end, held_back, make_pending, make_ready};
+use crate::flow::{Clearing, FailedChild, OnFailure, RoundFacts, Ties, blame};
+use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
+
+/// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
+pub(super) fn depend(
+    draft: &mut Draft,
+    job: &mut Job,
+    dependencies: &[(JobId, State)],
+    policy: OnFailure,
+) -> Option<(State, Reason)> {
+    if dependencies.is_empty() {
+        return None;
+    }
+    let ties: &mut Ties = job.ties.get_or_insert_default();
+    ties.on_dependency_failure = policy;
+    let mut failed = None;
+    for (dependency, state) in dependencies {
+        ties.depends_on += 1;
+        if !state.is_ended() {
+            ties.waits_for += 1;
+        } else if failed.is_none() {
+            failed = failure(policy, *dependency, *state);
+        }
+        draft.changes.push(Change::Link { dependency: *dependency, dependant: job.id });
+    }
+    failed
+}
+
+/// What the end of a dependency does to one that depends on it, when it is a failure and its policy minds.
+fn failure(policy: OnFailure, dependency: JobId, state: State) -> Option<(State, Reason)> {
+    if state == State::Completed {
+        return None;
+    }
+    let reason = format!("dependency {dependency} is {}", state.word()).into();
+    match policy {
+        OnFailure::Fail => Some((State::Dead, reason)),
+        OnFailure::Cancel => Some((State::Cancelled, reason)),
+        OnFailure::Continue => None,
+    }
+}
+
+pub(super) fn dependency_ended(
+    case: Case,
+    mut known: Known<'_>,
+    dependency: JobId,
+    state: State,
+) -> Result<Decision, Refusal> {
+    let job = &mut known.job;
+    let Some(ties) = job.ties.as_mut().filter(|ties| ties.waits_for > 0) else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    ties.waits_for -= 1;
+    let failed = failure(ties.on_dependency_failure, dependency, state);
+    let mut draft = Draft::new();
+    if job.is_ended() || job.clearing() == Some(Clearing::Remove) {
+        // Should it be retried, it has one less to wait for.
+        return Ok(draft.done(known.job, Reply::Unchanged));
+    }
+    if let Some((state, reason)) = failed {
+        end(&mut draft, &mut known, state, case.now, reason);
+    } else if job.waits_for() == 0 && job.state == State::Blocked && job.clearing().is_none() {
+        unblock(&mut draft, job, known.facts.rounds, case.now, "the jobs it waited for have ended");
+    }
+    Ok(draft.now(known.job))
+}
+
+/// The rounds before the job's own have ended, and the gates let its round start.
+pub(super) fn round_started(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let rounds = known.facts.rounds;
+    if known.job.waits_for_round().is_none() || held_back(&known.job, rounds).is_some() {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    make_pending(&mut draft, &mut known.job, rounds, case.now, "its round has started");
+    Ok(draft.now(known.job))
+}
+
+/// The job waited for its children, and they have ended: it is run again.
+pub(super) fn joined(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+    let Some(ties) = known.job.ties.as_mut().filter(|ties| ties.waits_for_children.is_some()) else {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    };
+    ties.waits_for_children = None;
+    ties.joined = true;
+    let mut draft = Draft::new();
+    make_ready(&mut draft, &mut known.job, known.facts.rounds, case.now, "its children have ended");
+    Ok(draft.now(known.job))
+}
+
+/// The job waited for its children, and fails with the first of them that does.
+pub(super) fn child_failed(
+    case: Case,
+    mut known: Known<'_>,
+    child: Option<&FailedChild>,
+    more: u64,
+) -> Result<Decision, Refusal> {
+    if known.job.ties.as_ref().is_none_or(|ties| ties.waits_for_children.is_none()) {
+        return Ok(Draft::unchanged(Reply::Unchanged));
+    }
+    let mut draft = Draft::new();
+    let error = blame(child, more);
+    known.job.last_error = Some(error.clone());
+    end(&mut draft, &mut known, State::Dead, case.now, error);
+    Ok(draft.now(known.job))
+}
+
+/// Nothing else holds it back: in line, or until its time.
+fn unblock(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: &'static str) {
+    match job.scheduled_at.filter(|at| *at > now) {
+        Some(at) => {
+            job.enter(State::Scheduled, now, reason);
+            draft.event(job, now, EventKind::Scheduled { at });
+        }
+        None => make_pending(draft, job, rounds, now, reason),
+    }
+}
+
+pub(super) fn block(draft: &mut Draft, job: &mut Job, now: Time, reason: impl Into<Reason>) {
+    job.enter(State::Blocked, now, reason);
+    draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for(), round: job.waits_for_round() });
+}

@@ -1,0 +1,380 @@
+//! What the operator grants a plugin, and what is left of its wishes: [`effective`].
+//!
+//! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted it does
+//! not get, however often it asks. Every refusal says what to grant and how, because it ends up in front of somebody who must
+//! decide about it.
+
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::plugin::egress::{HostPattern, Whereabouts};
+use crate::plugin::manifest;
+use crate::plugin::manifest::{HttpLimits, Limits, Manifest};
+use crate::quantity::{Size, Span};
+use crate::queue_pattern::QueuePattern;
+use crate::{Name, Refusal};
+
+/// What the operator allows one plugin. The default allows nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Grant {
+    /// Ceilings. For memory, log, checkpoint, result and HTTP an absent one is the server's default, and the plugin gets no more.
+    pub limits: Limits,
+    /// Hosts it may send requests to, at public addresses.
+    pub http: Vec<HostPattern>,
+    /// Hosts it may send requests to wherever they are: loopback, private networks, link-local.
+    pub private_http: Vec<HostPattern>,
+    /// The folders it may see: the path it sees, and what is there.
+    pub folders: BTreeMap<String, FolderGrant>,
+    /// Environment variables with their values. Nothing is taken from the server's own environment.
+    pub environment: BTreeMap<String, String>,
+    /// Secrets it may read, by name.
+    pub secrets: BTreeSet<String>,
+    /// Queues it may spawn jobs into. Those it serves need no grant.
+    pub spawn: Vec<QueuePattern>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderGrant {
+    /// The folder on this machine.
+    pub path: String,
+    #[serde(default)]
+    pub write: bool,
+}
+
+/// What a plugin really gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    pub limits: AllowedLimits,
+    pub http: Vec<HostRule>,
+    pub folders: Vec<Folder>,
+    pub environment: BTreeMap<String, String>,
+    pub secrets: BTreeSet<String>,
+    pub spawn: Vec<QueuePattern>,
+}
+
+/// The limits with every default filled in. `None` is no limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedLimits {
+    pub memory: Size,
+    pub cpu_time: Option<Span>,
+    pub attempt_timeout: Option<Span>,
+    pub stall_timeout: Option<Span>,
+    pub log: Size,
+    pub checkpoint: Size,
+    pub result: Size,
+    pub concurrency: Option<u32>,
+    pub http: AllowedHttp,
+}
+
+/// What HTTP requests may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedHttp {
+    pub connect: Span,
+    pub first_byte: Span,
+    pub between_bytes: Span,
+    pub total: Span,
+    pub request: Size,
+    pub response: Size,
+    pub at_once: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRule {
+    pub pattern: HostPattern,
+    /// Whether the host may be at an address that is not public.
+    pub private: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// What the guest sees.
+    pub guest: String,
+    /// What is there.
+    pub host: String,
+    pub write: bool,
+}
+
+/// Something that was asked for and not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What the plugin asked for.
+    pub what: String,
+    /// Where a manifest asks for it: a field of its `[capabilities]`, or `limits`.
+    pub field: &'static str,
+    /// The words of the command line that would allow it, as `--http api.example.com`.
+    pub flag: String,
+    /// Where the host of an HTTP request lies, as far as its name says.
+    pub whereabouts: Option<Whereabouts>,
+}
+
+impl Denied {
+    fn new(what: String, field: &'static str, flag: String) -> Denied {
+        Denied { what, field, flag, whereabouts: None }
+    }
+
+    /// A request to a host. `asked` is what covers it in the manifest, and best granted as it was asked for.
+    pub fn http(host: &HostPattern, asked: Option<&HostPattern>) -> Denied {
+        let whereabouts = host.whereabouts();
+        let is_private = whereabouts == Whereabouts::Private;
+        // Nobody should grant the whole private network for the sake of one host.
+        let pattern = asked.filter(|asked| !(is_private && asked.is_any())).unwrap_or(host);
+        let flag = if is_private { "--private-http" } else { "--http" };
+        let flag = format!("{flag} {}", word(&pattern.to_string()));
+        Denied { whereabouts: Some(whereabouts), ..Denied::new(format!("HTTP to `{host}`"), "http", flag) }
+    }
+
+    /// A job in a queue, or in all that a pattern covers.
+    pub fn spawn(queue: &QueuePattern, asked: Option<&QueuePattern>) -> Denied {
+        let pattern = asked.filter(|asked| !asked.is_any()).unwrap_or(queue);
+        let flag = format!("--spawn {}", word(&pattern.to_string()));
+        Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag)
+    }
+
+    pub fn secret(name: &str) -> Denied {
+        Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", word(name)))
+    }
+
+    /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it. `folders`
+    /// says what else a folder needs on this server.
+    pub fn sentence(&self, command: &str, folders: Option<&str>) -> String {
+        let Denied { what, flag, .. } = self;
+        match self.whereabouts {
+            Some(Whereabouts::Never(kind)) => format!("{what} is never allowed: it is {kind}"),
+            _ => format!("{what} is not granted; to allow it{}: {command} {flag}", self.note(folders)),
+        }
+    }
+
+    /// The same for what the manifest does not ask for: the plugin's author comes first.
+    pub fn unasked(&self, command: &str) -> String {
+        let Denied { what, field, flag, .. } = self;
+        match self.whereabouts {
+            Some(Whereabouts::Never(_)) => self.sentence(command, None),
+            _ => format!(
+                "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
+                 windlass.toml) and grant it{}: {command} {flag}",
+                self.note(None)
+            ),
+        }
+    }
+
+    fn note(&self, folders: Option<&str>) -> String {
+        let note = match self.field {
+            "read" | "write" => folders,
+            "http" if self.whereabouts == Some(Whereabouts::Unknown) && !self.flag.contains('*') => {
+                Some("with --private-http instead if its address is not a public one")
+            }
+            _ => None,
+        };
+        note.map(|note| format!(" ({note})")).unwrap_or_default()
+    }
+}
+
+/// The beginning of the command that grants a plugin something.
+pub fn command(plugin: &str) -> String {
+    format!("windlass plugin grant {plugin}")
+}
+
+impl Default for AllowedLimits {
+    fn default() -> AllowedLimits {
+        AllowedLimits {
+            memory: Size(256 << 20),
+            cpu_time: None,
+            attempt_timeout: None,
+            stall_timeout: None,
+            log: Size(1 << 20),
+            checkpoint: Size(16 << 20),
+            result: Size(16 << 20),
+            concurrency: None,
+            http: AllowedHttp::default(),
+        }
+    }
+}
+
+impl Default for AllowedHttp {
+    fn default() -> AllowedHttp {
+        let seconds = |seconds| Span(Duration::from_secs(seconds));
+        AllowedHttp {
+            connect: seconds(10),
+            first_byte: seconds(120),
+            between_bytes: seconds(30),
+            total: seconds(15 * 60),
+            request: Size(64 << 20),
+            response: Size(256 << 20),
+            at_once: 16,
+        }
+    }
+}
+
+impl Grant {
+    /// Refuses what cannot be meant, naming the field.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.limits.check()?;
+        manifest::at_most("http", self.http.len())?;
+        manifest::at_most("private_http", self.private_http.len())?;
+        manifest::at_most("folders", self.folders.len())?;
+        for (guest, folder) in &self.folders {
+            manifest::guest_path("folders", guest)?;
+            if !folder.path.starts_with('/') || folder.path.contains('\0') {
+                let why = format!("`{}` must be the whole path of a folder on the server", folder.path);
+                return Err(Refusal::invalid("folders", why));
+            }
+        }
+        manifest::at_most("environment", self.environment.len())?;
+        for (name, value) in &self.environment {
+            manifest::variable("environment", name, value)?;
+        }
+        manifest::at_most("secrets", self.secrets.len())?;
+        manifest::at_most("spawn", self.spawn.len())?;
+        self.secrets.iter().try_for_each(|name| Name::parse("secrets", name).map(drop))
+    }
+}
+
+/// What is left of a plugin's wishes, and what is not, in the order in which it asked.
+pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
+    let mut denied = Vec::new();
+    let wishes = &asked.capabilities;
+    let mut allowed = Allowed { limits: limits(&asked.limits, &granted.limits, &mut denied), ..Allowed::default() };
+    for pattern in &wishes.http {
+        hosts(pattern, granted, &mut allowed.http, &mut denied);
+    }
+    for (guest, write) in
+        wishes.read.iter().map(|path| (path, false)).chain(wishes.write.iter().map(|path| (path, true)))
+    {
+        let found = granted.folders.get(guest);
+        if let Some(folder) = found {
+            // Never more than it asked for: a folder granted for writing stays read-only for who wants to read.
+            let write = write && folder.write;
+            allowed.folders.push(Folder { guest: guest.clone(), host: folder.path.clone(), write });
+        }
+        if found.is_none_or(|folder| write && !folder.write) {
+            let (verb, flag) = if write { ("writing", "--write") } else { ("reading", "--read") };
+            let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
+            let field = if write { "write" } else { "read" };
+            let flag = format!("{flag} {}", word(&format!("{guest}={path}")));
+            denied.push(Denied::new(format!("{verb} the folder `{guest}`"), field, flag));
+        }
+    }
+    for name in &wishes.environment {
+        match granted.environment.get(name) {
+            Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
+            None => {
+                let flag = format!("--env {}", word(&format!("{name}=VALUE")));
+                denied.push(Denied::new(format!("the environment variable `{name}`"), "environment", flag));
+            }
+        }
+    }
+    for name in &wishes.secrets {
+        if granted.secrets.contains(name) {
+            allowed.secrets.insert(name.clone());
+        } else {
+            denied.push(Denied::secret(name));
+        }
+    }
+    for pattern in &wishes.spawn {
+        queues(pattern, &granted.spawn, &mut allowed.spawn, &mut denied);
+    }
+    (allowed, denied)
+}
+
+/// The queues that lie in both what was asked and what was granted.
+fn queues(asked: &QueuePattern, granted: &[QueuePattern], allowed: &mut Vec<QueuePattern>, denied: &mut Vec<Denied>) {
+    if granted.iter().any(|pattern| pattern.includes(asked)) {
+        allowed.push(asked.clone());
+        return;
+    }
+    allowed.extend(granted.iter().filter(|pattern| asked.includes(pattern)).cloned());
+    denied.push(Denied::spawn(asked, None));
+}
+
+/// The patterns that lie in both what was asked and what was granted.
+fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, denied: &mut Vec<Denied>) {
+    let lists = [(&granted.private_http, true), (&granted.http, false)];
+    let mut whole = false;
+    for (pattern, private) in lists.into_iter().flat_map(|(list, private)| list.iter().map(move |one| (one, private))) {
+        if pattern.includes(asked) {
+            whole = true;
+            allowed.push(HostRule { pattern: asked.clone(), private });
+        } else if asked.includes(pattern) {
+            allowed.push(HostRule { pattern: pattern.clone(), private });
+        }
+    }
+    if !whole {
+        denied.push(Denied::http(asked, None));
+    }
+}
+
+/// A word of a command line: in quotes where a shell would read more into it.
+pub fn word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
+    if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> AllowedLimits {
+    let default = AllowedLimits::default();
+    AllowedLimits {
+        memory: with_default("memory", asked.memory, ceiling.memory, default.memory, denied),
+        cpu_time: at_most("cpu_time", asked.cpu_time, ceiling.cpu_time, denied),
+        attempt_timeout: at_most("attempt_timeout", asked.attempt_timeout, ceiling.attempt_timeout, denied),
+        stall_timeout: at_most("stall_timeout", asked.stall_timeout, ceiling.stall_timeout, denied),
+        log: with_default("log", asked.log, ceiling.log, default.log, denied),
+        checkpoint: with_default("checkpoint", asked.checkpoint, ceiling.checkpoint, default.checkpoint, denied),
+        result: with_default("result", asked.result, ceiling.result, default.result, denied),
+        concurrency: at_most("concurrency", asked.concurrency, ceiling.concurrency, denied),
+        http: http_limits(&asked.http, &ceiling.http, denied),
+    }
+}
+
+fn http_limits(asked: &HttpLimits, ceiling: &HttpLimits, denied: &mut Vec<Denied>) -> AllowedHttp {
+    let default = AllowedHttp::default();
+    AllowedHttp {
+        connect: with_default("http_connect", asked.connect, ceiling.connect, default.connect, denied),
+        first_byte: with_default("http_first_byte", asked.first_byte, ceiling.first_byte, default.first_byte, denied),
+        between_bytes: with_default(
+            "http_between_bytes",
+            asked.between_bytes,
+            ceiling.between_bytes,
+            default.between_bytes,
+            denied,
+        ),
+        total: with_default("http_total", asked.total, ceiling.total, default.total, denied),
+        request: with_default("http_request", asked.request, ceiling.request, default.request, denied),
+        response: with_default("http_response", asked.response, ceiling.response, default.response, denied),
+        at_once: with_default("http_at_once", asked.at_once, ceiling.at_once, default.at_once, denied),
+    }
+}
+
+/// A limit that always holds: the default is what one gets, and what one may have, when nobody says anything.
+fn with_default<T: Copy + Ord + fmt::Display>(
+    name: &str,
+    asked: Option<T>,
+    ceiling: Option<T>,
+    default: T,
+    denied: &mut Vec<Denied>,
+) -> T {
+    let ceiling = ceiling.unwrap_or(default);
+    at_most(name, asked, Some(ceiling), denied).filter(|_| asked.is_some()).unwrap_or(default.min(ceiling))
+}
+
+/// A limit that holds only when somebody sets it: the lower of the two.
+fn at_most<T: Copy + Ord + fmt::Display>(
+    name: &str,
+    asked: Option<T>,
+    ceiling: Option<T>,
+    denied: &mut Vec<Denied>,
+) -> Option<T> {
+    if let (Some(asked), Some(ceiling)) = (asked, ceiling)
+        && asked > ceiling
+    {
+        let flag = format!("--{} {asked}", name.replace('_', "-"));
+        denied.push(Denied::new(format!("a limit `{name}` of {asked} (at most {ceiling})"), "limits", flag));
+    }
+    asked.into_iter().chain(ceiling).min()
+}

@@ -1,0 +1,188 @@
+//! What belongs to one running guest: the data of its wasmtime store.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::component::{HasData, ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+
+use crate::attempt::checkpoint_rate::Pace;
+use crate::attempt::log::Logbook;
+use crate::attempt::meter::{CpuMeter, Life, MemoryMeter};
+use crate::attempt::outcome::Usage;
+use crate::attempt::stop::Stop;
+use crate::bindings::windlass::job::types;
+use crate::host::{ChildCounts, Children, Host, Notes, Wait};
+use crate::limits::{Limits, RESOURCES};
+use crate::outbound::{Network, Outbound};
+use crate::permissions::{NoFolder, Permissions};
+
+pub(crate) struct State {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) permissions: Permissions,
+    pub(crate) stop: Stop,
+    pub(crate) logbook: Arc<Logbook>,
+    pub(crate) children: Children,
+    pub(crate) joined: Option<ChildCounts>,
+    pub(crate) round: Option<u32>,
+    pub(crate) notes: Notes,
+    /// What the guest wants instead of an end, should it return ok.
+    pub(crate) wait: Option<Wait>,
+    pub(crate) memory: MemoryMeter,
+    pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) host_calls: u64,
+    pub(crate) life: Arc<Life>,
+    pub(crate) pace: Pace,
+    /// Sources that came with the component.
+    pub(crate) sources: Option<Arc<str>>,
+    network: Network,
+    /// Made when the guest first speaks of HTTP.
+    outbound: Option<Box<Outbound>>,
+    wasi: WasiCtx,
+    resources: ResourceTable,
+}
+
+/// What belongs to one attempt, whichever instance serves it.
+pub(crate) struct Parts {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) stop: Stop,
+    pub(crate) life: Arc<Life>,
+    pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) permissions: Permissions,
+    pub(crate) children_committed: u32,
+    pub(crate) joined: Option<ChildCounts>,
+    pub(crate) round: Option<u32>,
+    pub(crate) sources: Option<Arc<str>>,
+    pub(crate) network: Network,
+}
+
+impl State {
+    pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
+            parts;
+        let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
+        let mut resources = ResourceTable::new();
+        resources.set_max_capacity(RESOURCES);
+        Ok(State {
+            wasi: permissions.wasi(&logbook)?,
+            memory: MemoryMeter::new(limits.memory_bytes),
+            children: Children::starting_at(children_committed),
+            joined,
+            round,
+            notes: Notes::default(),
+            wait: None,
+            host_calls: 0,
+            host,
+            limits,
+            permissions,
+            stop,
+            logbook,
+            cpu,
+            life,
+            pace: Pace::begin(Instant::now()),
+            sources,
+            network,
+            outbound: None,
+            resources,
+        })
+    }
+
+    /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
+    pub(crate) fn renew(&mut self, parts: Parts) {
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
+            parts;
+        self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
+        self.memory.renew();
+        self.children = Children::starting_at(children_committed);
+        self.joined = joined;
+        self.round = round;
+        self.notes = Notes::default();
+        self.wait = None;
+        self.host_calls = 0;
+        self.host = host;
+        self.limits = limits;
+        self.permissions = permissions;
+        self.stop = stop;
+        self.life = life;
+        self.pace = Pace::begin(Instant::now());
+        self.cpu = cpu;
+        self.sources = sources;
+        self.network = network;
+        self.outbound = None;
+    }
+
+    /// The HTTP requests that this attempt was refused, each a sentence that says what to grant.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.refused())
+    }
+
+    /// What the host could not do for this attempt, through no fault of the guest.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.outbound.as_ref().and_then(|outbound| outbound.trouble())
+    }
+
+    /// What the attempt has used so far, given its processor time.
+    pub(crate) fn used(&self, cpu: Duration) -> Usage {
+        Usage {
+            cpu,
+            wall: self.life.elapsed(),
+            peak_memory: self.memory.peak() as u64,
+            host_calls: self.host_calls,
+            log_bytes: self.logbook.written(),
+        }
+    }
+
+    pub(crate) fn host_called(&mut self) {
+        self.host_calls += 1;
+    }
+
+    /// A sign of life: the guest made progress.
+    pub(crate) fn alive(&self) {
+        self.life.sign();
+    }
+}
+
+impl WasiView for State {
+    /// WASI asks for this once in every call.
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.host_called();
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.host_called();
+        let outbound = self.outbound.get_or_insert_with(|| {
+            let (logbook, cpu) = (Arc::clone(&self.logbook), Arc::clone(&self.cpu));
+            let hosts = self.permissions.hosts();
+            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), logbook, cpu))
+        });
+        outbound.view(&mut self.resources)
+    }
+}
+
+impl HasData for State {
+    type Data<'a> = &'a mut State;
+}
+
+/// `types` has no functions; linking it needs the word all the same.
+impl types::Host for State {}
+
+/// Ends the guest from inside a host call: the attempt is over and nobody wants to hear of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the attempt is over")]
+pub(crate) struct Superseded;
+
+/// Ends the guest from inside a host call, or before it began: the host is in trouble, and here is why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Interrupted(pub(crate) String);
+
+/// Ends the guest from inside the epoch callback: its processor time is used up.
+#[derive(Debug, thiserror::Error)]
+#[error("the processor time is used up")]
+pub(crate) struct CpuTimeUsedUp;

@@ -1,0 +1,139 @@
+//! From what is allowed to what the executor takes: the one place where a manifest and a grant become permissions and limits.
+//!
+//! The registry calls it for every attempt, and `windlass run` for its one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass_core::plugin::grant::{Allowed, AllowedHttp, AllowedLimits, Grant, effective};
+use windlass_core::plugin::manifest::Manifest;
+use windlass_core::quantity::{Size, Span};
+use windlass_executor::{Folder, FolderScope, HttpLimits, Limits, Permissions, Secret};
+
+/// What one attempt of a plugin's version is equipped with.
+#[derive(Clone, Debug)]
+pub struct Kit {
+    pub permissions: Permissions,
+    pub limits: Limits,
+    /// How many more attempts an instance may serve after its first.
+    pub reuse: u32,
+}
+
+/// Equips an attempt. `scope` is where its folders may lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was
+/// denied; `max_body` is what a checkpoint or a result may have when neither side says anything.
+pub fn kit(
+    manifest: &Manifest,
+    granted: &Grant,
+    scope: FolderScope,
+    secret: impl Fn(&str) -> Option<Secret>,
+    command: &str,
+    max_body: usize,
+) -> Kit {
+    let (allowed, denied) = effective(manifest, granted);
+    let limits = limits(&allowed.limits, max_body);
+    let hint = scope.hint();
+    let Allowed { limits: _, http, folders, environment, secrets, spawn } = allowed;
+    let folder = |folder: windlass_core::plugin::grant::Folder| Folder {
+        host: PathBuf::from(folder.host),
+        guest: folder.guest,
+        write: folder.write,
+    };
+    let permissions = Permissions {
+        config: manifest.config.clone(),
+        secrets: secrets.into_iter().map(|name| (secret(&name), name)).map(|(value, name)| (name, value)).collect(),
+        environment,
+        folders: folders.into_iter().map(folder).collect(),
+        denied: denied.iter().map(|denied| denied.sentence(command, hint.as_deref())).collect(),
+        scope,
+        http,
+        spawn,
+        asked: manifest.capabilities.clone(),
+        grant_command: command.to_owned(),
+        queues: manifest.queues.iter().map(ToString::to_string).collect(),
+    };
+    Kit { permissions, limits, reuse: manifest.reuse }
+}
+
+fn limits(allowed: &AllowedLimits, max_body: usize) -> Limits {
+    let default = AllowedLimits::default();
+    let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let body = |size: Size, default: Size| if size == default { max_body } else { bytes(size) };
+    let span = |span: Option<Span>| span.map(|span| span.0);
+    Limits {
+        memory_bytes: bytes(allowed.memory),
+        attempt_timeout: span(allowed.attempt_timeout),
+        stall_timeout: span(allowed.stall_timeout),
+        cpu_time: span(allowed.cpu_time),
+        log_bytes: bytes(allowed.log),
+        checkpoint_bytes: body(allowed.checkpoint, default.checkpoint),
+        result_bytes: body(allowed.result, default.result),
+        children_bytes: max_body,
+        http: http(&allowed.http),
+        ..Limits::default()
+    }
+}
+
+fn http(allowed: &AllowedHttp) -> HttpLimits {
+    HttpLimits {
+        connect: allowed.connect.0,
+        first_byte: allowed.first_byte.0,
+        between_bytes: allowed.between_bytes.0,
+        total: allowed.total.0,
+        request_bytes: allowed.request.0,
+        response_bytes: allowed.response.0,
+        at_once: usize::try_from(allowed.at_once).unwrap_or(usize::MAX),
+    }
+}
+
+/// The shortest of what several sides allow; none when nobody sets a limit.
+pub fn shortest<const N: usize>(spans: [Option<Duration>; N]) -> Option<Duration> {
+    spans.into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const MAX_BODY: usize = 7_000_000;
+
+    fn equip(manifest: &Manifest, granted: &Grant) -> Kit {
+        let scope = FolderScope::default();
+        kit(manifest, granted, scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
+    }
+
+    #[test]
+    fn what_both_sides_agree_on_reaches_the_attempt() {
+        let mut manifest = Manifest { reuse: 3, ..Manifest::default() };
+        manifest.config.insert("region".into(), "eu".into());
+        manifest.capabilities.secrets = vec!["token".into(), "other".into()];
+        manifest.capabilities.read = vec!["/data".into()];
+        manifest.limits.memory = Some(Size(1 << 20));
+        manifest.limits.checkpoint = Some(Size(1_000));
+        let folder = windlass_core::plugin::grant::FolderGrant { path: "/srv".into(), write: true };
+        let granted = Grant {
+            secrets: BTreeSet::from(["token".to_owned()]),
+            folders: [("/data".to_owned(), folder)].into(),
+            ..Grant::default()
+        };
+        let kit = equip(&manifest, &granted);
+        assert_eq!(kit.permissions.secrets.keys().collect::<Vec<_>>(), ["token"]);
+        assert_eq!(kit.permissions.config["region"], "eu");
+        assert_eq!((&*kit.permissions.folders[0].guest, kit.permissions.folders[0].write), ("/data", false));
+        assert_eq!(kit.permissions.denied.len(), 1);
+        assert!(kit.permissions.denied[0].ends_with("windlass plugin grant mailer --secret other"));
+        assert_eq!((kit.limits.memory_bytes, kit.limits.checkpoint_bytes, kit.reuse), (1 << 20, 1_000, 3));
+        assert_eq!(kit.limits.result_bytes, MAX_BODY);
+    }
+
+    #[test]
+    fn a_plugin_that_says_nothing_has_the_defaults_and_no_time_limit() {
+        let kit = equip(&Manifest::default(), &Grant::default());
+        assert_eq!((kit.limits.attempt_timeout, kit.limits.checkpoint_bytes), (None, MAX_BODY));
+        let nothing =
+            Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+        assert_eq!(kit.permissions, nothing);
+        assert_eq!(kit.limits.http, HttpLimits::default(), "the two lists of defaults say the same");
+    }
+}

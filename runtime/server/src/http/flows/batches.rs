@@ -1,0 +1,122 @@
+//! `/batch`: jobs that are counted together, with a callback when all have ended.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use windlass_core::flow::{Batch, Callback, NewBatch};
+use windlass_core::{Name, Refusal};
+
+use crate::http::Api;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::Body;
+use crate::http::wire::{NameText, Rfc3339};
+
+/// What a batch calls back with.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct BatchBody<'a> {
+    /// Where the callback is enqueued once all members have ended. Without one, the batch only counts.
+    #[schema(value_type = Option<NameText>)]
+    callback_queue: Option<String>,
+    /// Its payload; the numbers of the batch are laid under its fields.
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
+    callback_payload: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BatchMade {
+    batch_id: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BatchView {
+    batch_id: String,
+    /// `open` while jobs can join, `running` once it is sealed, `finished` when all members have ended.
+    #[schema(value_type = String)]
+    state: &'static str,
+    total: u64,
+    /// Members that have not ended.
+    pending: u64,
+    succeeded: u64,
+    failed: u64,
+    cancelled: u64,
+    /// How many of a hundred have ended.
+    percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<NameText>)]
+    callback_queue: Option<windlass_core::QueueName>,
+    /// The callback, once it was enqueued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_job: Option<String>,
+    created_at: Rfc3339,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Rfc3339>,
+}
+
+impl From<Batch> for BatchView {
+    fn from(batch: Batch) -> BatchView {
+        BatchView {
+            state: batch.standing().word(),
+            percent: batch.percent(),
+            batch_id: batch.id,
+            total: batch.total,
+            pending: batch.open,
+            succeeded: batch.completed,
+            failed: batch.dead,
+            cancelled: batch.cancelled,
+            callback_queue: batch.callback_queue,
+            callback_job: batch.callback_job.map(|id| id.to_string()),
+            created_at: Rfc3339(batch.created_at),
+            sealed_at: batch.sealed_at.map(Rfc3339),
+            finished_at: batch.finished_at.map(Rfc3339),
+        }
+    }
+}
+
+/// What a request says of a batch; `place` stands before a field's name in an error.
+pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewBatch> {
+    let callback = match (&batch.callback_queue, batch.callback_payload) {
+        (Some(queue), payload) => Some(Callback {
+            queue: Name::parse("callback_queue", queue)
+                .map_err(|error| Error::invalid(format!("{place}{error}, not {queue:?}")))?,
+            payload: payload.map(|raw| body.part(raw)),
+        }),
+        (None, Some(_)) => {
+            let why = "is missing, and there is a callback_payload; name the queue the callback goes to";
+            return Err(Error::field(&format!("{place}callback_queue"), why));
+        }
+        (None, None) => None,
+    };
+    Ok(NewBatch { id: None, callback })
+}
+
+/// Make a batch
+///
+/// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is enqueued, in the
+/// commit of the last end, and once only.
+#[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = BatchMade)))]
+pub async fn make(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<BatchMade>)> {
+    let batch: BatchBody = body.json_or_default()?;
+    let made = api.store.make_batch(new_batch(&body, &batch, "")?, Vec::new(), false).await?;
+    Ok((StatusCode::CREATED, Json(BatchMade { batch_id: made.id })))
+}
+
+/// Seal a batch
+///
+/// No more jobs can join. The answer has `callback_job` when that was all it waited for. To seal it again changes nothing.
+#[utoipa::path(post, path = "/batch/{id}/seal", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch.")))]
+pub async fn seal(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
+    Ok(Json(api.store.seal(id).await?.into()))
+}
+
+/// How a batch stands
+#[utoipa::path(get, path = "/batch/{id}", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch, or all its jobs are gone.")))]
+pub async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
+    let batch = api.store.batch(&id).await?.ok_or_else(|| Refusal::not_found("batch", id))?;
+    Ok(Json(batch.into()))
+}

@@ -1,0 +1,186 @@
+//! A job's children: a page of them with their results, and the tree below a job.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::flow::Family;
+use windlass_core::{BodyKind, Job, QueueName, Refusal};
+use windlass_store::Store;
+
+use crate::http::Api;
+use crate::http::transport::error::Result;
+use crate::http::transport::extract::{JobPath, Query};
+use crate::http::wire::{NameText, Shown, StateWord};
+use crate::limits;
+
+/// How many children a job has, and how they stand.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct ChildCounts {
+    total: u64,
+    /// Those that have not ended.
+    pub pending: u64,
+    succeeded: u64,
+    failed: u64,
+    cancelled: u64,
+}
+
+impl From<Family> for ChildCounts {
+    fn from(family: Family) -> ChildCounts {
+        ChildCounts {
+            total: family.total,
+            pending: family.open,
+            succeeded: family.completed,
+            failed: family.dead,
+            cancelled: family.cancelled,
+        }
+    }
+}
+
+/// The numbers of a job's children; none when it has none.
+pub async fn counts(store: &Store, job: &Job) -> Result<Option<ChildCounts>> {
+    if job.children == 0 && job.adopted() == 0 {
+        return Ok(None);
+    }
+    Ok(store.family(job.id).await?.map(ChildCounts::from))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+pub struct ChildrenQuery {
+    /// The number of the first child, as `next` of the page before said.
+    #[serde(default)]
+    from: u64,
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChildrenPage {
+    #[serde(flatten)]
+    counts: Option<ChildCounts>,
+    children: Vec<ChildView>,
+    /// Where the next page begins; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ChildView {
+    id: String,
+    #[schema(value_type = NameText)]
+    queue: QueueName,
+    #[schema(value_type = StateWord)]
+    state: &'static str,
+    #[schema(value_type = serde_json::Value)]
+    result: Option<Shown>,
+    /// The result is too large for a list: `GET /jobs/{id}` has it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    result_omitted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The children of a job, with their results
+///
+/// In the order they were spawned, those that others put under the job last. Children that are gone are left out.
+#[utoipa::path(get, path = "/jobs/{id}/children", tag = "flows", params(ChildrenQuery), responses((status = 200, body = ChildrenPage), (status = 404, description = "There is no such job.")))]
+pub async fn list(
+    State(api): State<Api>,
+    JobPath(id): JobPath,
+    Query(query): Query<ChildrenQuery>,
+) -> Result<Json<ChildrenPage>> {
+    let store = api.store.frozen();
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let limit = query.limit.unwrap_or(limits::PAGE).clamp(1, limits::PAGE_MOST);
+    let (found, next) = store.children(&job, query.from, limit).await?;
+    let mut children = Vec::with_capacity(found.len());
+    for (_, child) in found {
+        let large = child.result.len() > limits::EVENT_RESULT;
+        let result = if large { None } else { store.body(&child, BodyKind::Result).await? };
+        children.push(ChildView {
+            id: child.id.to_string(),
+            queue: child.queue,
+            state: child.state.word(),
+            result: result.map(Shown),
+            result_omitted: large,
+            error: child.last_error,
+        });
+    }
+    Ok(Json(ChildrenPage { counts: counts(&store, &job).await?, children, next }))
+}
+
+/// A job and what is below it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Tree {
+    id: String,
+    #[schema(value_type = NameText)]
+    queue: QueueName,
+    #[schema(value_type = StateWord)]
+    state: &'static str,
+    /// How far the job and all below it are: of a hundred, each child by its weight.
+    percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<ChildCounts>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(no_recursion)]
+    jobs: Vec<Tree>,
+    /// Children that are not shown: there is a bound on how much is.
+    #[serde(skip_serializing_if = "is_zero")]
+    omitted: u64,
+    #[serde(skip)]
+    weight: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The tree below a job
+///
+/// Children and their children, at most some hundred in all; `percent` rolls up from the leaves, weighted.
+#[utoipa::path(get, path = "/jobs/{id}/tree", tag = "flows", responses((status = 200, body = Tree), (status = 404, description = "There is no such job.")))]
+pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Tree>> {
+    let store = api.store.frozen();
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    let mut room = limits::FLOW_NODES;
+    Ok(Json(grow(&store, job, &mut room).await?))
+}
+
+/// Depth first, with room for so many jobs; what does not fit is counted.
+async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
+    let counts = counts(store, &job).await?;
+    let mut tree = leaf(&job);
+    tree.children = counts;
+    let Some(counts) = counts else { return Ok(tree) };
+    let (children, _) = store.children(&job, 0, (*room).min(limits::FLOW_CHILDREN)).await?;
+    *room = room.saturating_sub(children.len());
+    for (_, child) in children {
+        tree.jobs.push(Box::pin(grow(store, child, room)).await?);
+    }
+    tree.omitted = counts.total.saturating_sub(tree.jobs.len() as u64);
+    let shown = tree.jobs.iter().filter(|child| ended(child.state)).count() as u64;
+    let omitted_ended = (counts.total - counts.pending).saturating_sub(shown).min(tree.omitted);
+    let parts = tree.jobs.iter().map(|child| (child.percent, child.weight));
+    let unseen = [(100.0, omitted_ended as f64), (0.0, (tree.omitted - omitted_ended) as f64)];
+    if !job.is_ended() {
+        tree.percent = windlass_core::flow::rolled_up(parts.chain(unseen));
+    }
+    Ok(tree)
+}
+
+fn ended(state: &str) -> bool {
+    matches!(state, "completed" | "dead" | "cancelled")
+}
+
+fn leaf(job: &Job) -> Tree {
+    Tree {
+        id: job.id.to_string(),
+        queue: job.queue.clone(),
+        state: job.state.word(),
+        percent: windlass_core::flow::percent(job),
+        children: None,
+        jobs: Vec::new(),
+        omitted: 0,
+        weight: job.progress.as_ref().and_then(|progress| progress.weight).unwrap_or(1.0),
+    }
+}

@@ -1,0 +1,244 @@
+//! The connected thing a job belongs to, gathered from the store: jobs, batches and what leads from one to the other. Bounded:
+//! what does not fit is summed up in a node of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::flow::{Batch, Chain, ChainPart, ChainPlace, percent};
+use windlass_core::{Job, JobId, Refusal};
+use windlass_store::Store;
+
+use crate::http::transport::error::Result;
+use crate::limits;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Flow {
+    /// What was asked for.
+    pub id: String,
+    pub nodes: Vec<FlowNode>,
+    pub edges: Vec<FlowEdge>,
+    /// There is more than is shown.
+    pub truncated: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FlowNode {
+    pub id: String,
+    /// `job`, `batch`, or `more` for jobs that are only counted.
+    #[schema(value_type = String)]
+    pub kind: &'static str,
+    /// The queue of a job, or what a batch counts.
+    pub label: String,
+    /// The state of a job or batch.
+    pub state: String,
+    pub percent: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FlowEdge {
+    pub from: String,
+    pub to: String,
+    /// `needs`, `child`, `step` or `member`.
+    #[schema(value_type = String)]
+    pub kind: &'static str,
+}
+
+/// Everything that hangs together with a job, a batch (`batch_…`) or a chain (`chain_…`).
+pub async fn gather(store: &Store, id: &str) -> Result<Flow> {
+    let mut walk =
+        Walk { store, flow: new_flow(id), known: BTreeMap::new(), edges: BTreeMap::new(), next: VecDeque::new() };
+    if Batch::is_id(id) {
+        let batch = store.batch(id).await?.ok_or_else(|| Refusal::not_found("flow", id))?;
+        walk.batch(batch);
+    } else {
+        let first = Chain::first(id).or_else(|| id.parse().ok()).ok_or_else(|| Refusal::not_found("flow", id))?;
+        let job = store.job(first).await?.ok_or_else(|| Refusal::not_found("flow", id))?;
+        walk.see(job);
+    }
+    while let Some(job) = walk.next.pop_front() {
+        walk.around(&job).await?;
+    }
+    Ok(walk.finish())
+}
+
+fn new_flow(id: &str) -> Flow {
+    Flow { id: id.to_owned(), nodes: Vec::new(), edges: Vec::new(), truncated: false }
+}
+
+struct Walk<'a> {
+    store: &'a Store,
+    flow: Flow,
+    /// Where each node is.
+    known: BTreeMap<String, usize>,
+    edges: BTreeMap<(String, String), &'static str>,
+    /// Jobs whose neighbours are still to be looked at.
+    next: VecDeque<Job>,
+}
+
+impl Walk<'_> {
+    /// Takes a job in; false when there is no room for it.
+    fn see(&mut self, job: Job) -> bool {
+        let id = job.id.to_string();
+        if self.known.contains_key(&id) {
+            return true;
+        }
+        let node = FlowNode {
+            id,
+            kind: "job",
+            label: job.queue.to_string(),
+            state: job.state.word().to_owned(),
+            percent: percent(&job),
+        };
+        let took = self.add(node);
+        if took {
+            self.next.push_back(job);
+        }
+        took
+    }
+
+    fn add(&mut self, node: FlowNode) -> bool {
+        if self.flow.nodes.len() >= limits::FLOW_NODES {
+            self.flow.truncated = true;
+            return false;
+        }
+        self.known.insert(node.id.clone(), self.flow.nodes.len());
+        self.flow.nodes.push(node);
+        true
+    }
+
+    fn edge(&mut self, from: &str, to: &str, kind: &'static str) {
+        self.edges.insert((from.to_owned(), to.to_owned()), kind);
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        let node = FlowNode {
+            kind: "batch",
+            label: format!(
+                "{} jobs: {} completed, {} dead, {} cancelled",
+                batch.total, batch.completed, batch.dead, batch.cancelled
+            ),
+            state: batch.standing().word().to_owned(),
+            percent: batch.percent(),
+            id: batch.id,
+        };
+        self.add(node);
+    }
+
+    async fn see_id(&mut self, id: JobId) -> Result<bool> {
+        if self.known.contains_key(&id.to_string()) {
+            return Ok(true);
+        }
+        Ok(match self.store.job(id).await? {
+            Some(job) => self.see(job),
+            None => false,
+        })
+    }
+
+    /// Takes in what a job is tied to.
+    async fn around(&mut self, job: &Job) -> Result<()> {
+        let id = job.id.to_string();
+        if let Some(parent) = job.parent
+            && self.see_id(parent).await?
+        {
+            self.edge(&parent.to_string(), &id, "child");
+        }
+        self.around_children(job).await?;
+        for batch_id in job.batch_id.iter().chain(job.ties.as_ref().and_then(|ties| ties.callback_of.as_ref())) {
+            if !self.known.contains_key(batch_id)
+                && let Some(batch) = self.store.batch(batch_id).await?
+            {
+                let callback = batch.callback_job;
+                self.batch(batch);
+                if let Some(callback) = callback
+                    && self.see_id(callback).await?
+                {
+                    self.edge(batch_id, &callback.to_string(), "step");
+                }
+            }
+            if job.batch_id.as_ref() == Some(batch_id) && self.known.contains_key(batch_id) {
+                self.edge(&id, batch_id, "member");
+            }
+        }
+        let Some(ties) = &job.ties else { return Ok(()) };
+        if ties.depends_on > 0 {
+            for linked in self.store.dependencies(job.id, limits::FLOW_CHILDREN).await? {
+                if self.see_id(linked.id).await? {
+                    self.edge(&linked.id.to_string(), &id, "needs");
+                }
+            }
+        }
+        if ties.dependants > 0 {
+            for linked in self.store.dependants(job.id, limits::FLOW_CHILDREN).await? {
+                if self.see_id(linked.id).await? {
+                    self.edge(&id, &linked.id.to_string(), "needs");
+                }
+            }
+            self.more(&id, u64::from(ties.dependants), "needs");
+        }
+        match ties.chain {
+            Some(place) => self.around_chain(place).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn around_children(&mut self, job: &Job) -> Result<()> {
+        let all = u64::from(job.children) + u64::from(job.adopted());
+        if all == 0 {
+            return Ok(());
+        }
+        let id = job.id.to_string();
+        let (children, _) = self.store.children(job, 0, limits::FLOW_CHILDREN).await?;
+        for (_, child) in children {
+            let child_id = child.id.to_string();
+            if self.see(child) {
+                self.edge(&id, &child_id, "child");
+            }
+        }
+        self.more(&id, all, "child");
+        Ok(())
+    }
+
+    /// Sums up those at the other end of a job's edges that are not shown, when some of its edges are.
+    fn more(&mut self, id: &str, all: u64, kind: &'static str) {
+        let shown = self.edges.iter().filter(|((from, _), edge)| from == id && **edge == kind).count() as u64;
+        if all > limits::FLOW_CHILDREN as u64 && all > shown {
+            let node = format!("{id}/{kind}");
+            let label = format!("{} more", all - shown);
+            self.flow.truncated = true;
+            if self.add(FlowNode { id: node.clone(), kind: "more", label, state: String::new(), percent: 0.0 }) {
+                self.edge(id, &node, kind);
+            }
+        }
+    }
+
+    /// The jobs of a chain have ids of their own making, so that they need no list.
+    async fn around_chain(&mut self, place: ChainPlace) -> Result<()> {
+        let Some(chain) = self.store.chain(place.first).await? else { return Ok(()) };
+        let mut last = place.first;
+        for step in 0..chain.steps.len() as u32 {
+            let id = if step == 0 { place.first } else { JobId::of_chain(place.first, step, ChainPart::Step as u8) };
+            if step > 0 && !self.see_id(id).await? {
+                break;
+            }
+            if step > 0 {
+                self.edge(&last.to_string(), &id.to_string(), "step");
+            }
+            for part in [ChainPart::OnFailure, ChainPart::OnExit] {
+                let follower = JobId::of_chain(place.first, step, part as u8);
+                if self.see_id(follower).await? {
+                    self.edge(&id.to_string(), &follower.to_string(), "step");
+                }
+            }
+            last = id;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Flow {
+        let known = &self.known;
+        let edges = self.edges.into_iter().filter(|((from, to), _)| known.contains_key(from) && known.contains_key(to));
+        self.flow.edges = edges.map(|((from, to), kind)| FlowEdge { from, to, kind }).collect();
+        self.flow
+    }
+}

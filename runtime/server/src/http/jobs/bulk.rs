@@ -1,0 +1,375 @@
+//! One action on many jobs: `POST /jobs/bulk`, and `/bulk` for those that run in the background.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::body::Body as Stream;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{sleep_until, timeout};
+use utoipa::ToSchema;
+use windlass_core::{Action, Bulk, BulkId, BulkStatus, Guard, JobId, Name, Refusal};
+use windlass_store::search::{Filter, Search};
+
+use crate::http::Api;
+use crate::http::events::StreamEvent;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::Body;
+use crate::http::wire::filter::JobFilter;
+use crate::http::wire::{JobIdText, NameText, PriorityWord, Rfc3339};
+use crate::limits;
+
+/// An action, and the jobs it is for: by their ids or by a filter.
+#[derive(Debug, Deserialize, ToSchema)]
+struct BulkRequest {
+    /// retry, rebuild, requeue, cancel, move, change_priority, hold, approve, reject or delete.
+    #[schema(required = true)]
+    action: Option<String>,
+    #[schema(value_type = Option<Vec<JobIdText>>)]
+    job_ids: Option<Vec<String>>,
+    /// Fixed at the moment it is asked: jobs that are made later do not join.
+    filter: Option<JobFilter>,
+    /// Where `move` moves to.
+    #[schema(value_type = Option<NameText>)]
+    move_to_queue: Option<String>,
+    /// What `change_priority` changes to.
+    priority: Option<PriorityWord>,
+    /// For cancel, hold and reject.
+    reason: Option<String>,
+    /// Do not wait for the end. Above 10,000 jobs nobody does.
+    #[serde(default, rename = "async")]
+    in_background: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BulkDone {
+    bulk_operation_id: String,
+    total: u64,
+    affected: u64,
+    errors: u64,
+    /// The first of the errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    duration_ms: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BulkTaken {
+    bulk_operation_id: String,
+    status: &'static str,
+    estimated_total: u64,
+    progress_url: String,
+}
+
+/// An operation, as it stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BulkView {
+    id: String,
+    /// queued, running, completed, failed or cancelled.
+    status: &'static str,
+    action: &'static str,
+    total: u64,
+    processed: u64,
+    affected: u64,
+    errors: u64,
+    error: Option<String>,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+    finished_at: Option<Rfc3339>,
+}
+
+impl From<Bulk> for BulkView {
+    fn from(bulk: Bulk) -> BulkView {
+        BulkView {
+            id: bulk.id.to_string(),
+            status: bulk.status.word(),
+            action: bulk.action.word(),
+            total: bulk.total,
+            processed: bulk.processed,
+            affected: bulk.affected,
+            errors: bulk.errors,
+            error: bulk.error,
+            created_at: Rfc3339(bulk.created_at),
+            updated_at: Rfc3339(bulk.updated_at),
+            finished_at: bulk.finished_at.map(Rfc3339),
+        }
+    }
+}
+
+/// Do one thing to many jobs
+///
+/// Jobs that are not in a state for it are passed over. What is accepted is carried out whatever crashes, each job once.
+#[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkTaken)))]
+pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
+    let began = Instant::now();
+    let wanted: BulkRequest = body.json()?;
+    let action = action(&wanted)?;
+    let (jobs, guard) = match (wanted.job_ids, wanted.filter) {
+        (Some(ids), None) => (listed(&ids)?, Guard::default()),
+        (None, Some(filter)) => chosen(&api, filter).await?,
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Error::invalid("say which jobs: either `job_ids` or a `filter`"));
+        }
+    };
+    let in_background = wanted.in_background;
+    let news = api.store.watch_bulks();
+    let bulk = api.store.start_bulk(action, guard, jobs).await?;
+    answer(&api, bulk, news, in_background, began).await
+}
+
+/// Waits for the end of an operation that was taken on, for a while, unless nobody wants that.
+pub async fn answer(
+    api: &Api,
+    bulk: Bulk,
+    news: Receiver<Bulk>,
+    in_background: bool,
+    began: Instant,
+) -> Result<Response> {
+    if in_background || bulk.total > limits::BULK_WAITS as u64 {
+        return Ok(taken(&bulk).into_response());
+    }
+    let id = bulk.id;
+    match timeout(limits::BULK_PATIENCE, ended(api, id, news)).await {
+        Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
+        // It goes on without us.
+        Err(_) => Ok(taken(&bulk).into_response()),
+    }
+}
+
+fn action(wanted: &BulkRequest) -> Result<Action> {
+    let reason = |otherwise: &str| wanted.reason.clone().unwrap_or_else(|| otherwise.to_owned());
+    let known = Action::WORDS.join(", ");
+    let Some(word) = wanted.action.as_deref() else {
+        return Err(Error::field("action", format!("is missing; it is one of {known}")));
+    };
+    Ok(match word {
+        "retry" => Action::Retry,
+        "rebuild" => Action::Rebuild,
+        "requeue" => Action::Requeue,
+        "cancel" => Action::Cancel { reason: reason("cancelled by hand") },
+        "hold" => Action::Hold { reason: reason("held by hand") },
+        "approve" => Action::Approve,
+        "reject" => Action::Reject { reason: reason("rejected by hand") },
+        "delete" => Action::Delete,
+        "move" => match &wanted.move_to_queue {
+            Some(queue) => Action::Move { queue: Name::parse("move_to_queue", queue)? },
+            None => return Err(Error::field("move_to_queue", "is missing; name the queue to move the jobs to")),
+        },
+        "change_priority" => match wanted.priority {
+            Some(priority) => Action::ChangePriority { priority: priority.into() },
+            None => return Err(Error::field("priority", "is missing; it is critical, high, normal or low")),
+        },
+        other => return Err(Error::field("action", format!("{other:?} is not one of {known}"))),
+    })
+}
+
+/// Each job once, in the order of the list.
+fn listed(ids: &[String]) -> Result<Vec<JobId>> {
+    let mut seen = HashSet::new();
+    let mut jobs = Vec::with_capacity(ids.len());
+    for (index, text) in ids.iter().enumerate() {
+        let id =
+            text.parse().map_err(|wrong| Error::field(&format!("job_ids[{index}]"), format!("{text:?}: {wrong}")))?;
+        if seen.insert(id) {
+            jobs.push(id);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The jobs that pass the filter now. One that has left its state or queue when its turn comes is left alone.
+async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
+    let (filter, sieve) = filter.read().await?;
+    if filter == Filter::default() && sieve.is_none() {
+        return Err(Error::field(
+            "filter",
+            "is empty, which would be every job there is; say at least one thing of them",
+        ));
+    }
+    let guard = Guard { queue: filter.queue.clone(), states: filter.states.clone() };
+    let jobs = api.store.search_ids(Search { sieve, ..Search::of(filter, 0) }).await?;
+    Ok((jobs, guard))
+}
+
+fn taken(bulk: &Bulk) -> (StatusCode, Json<BulkTaken>) {
+    let id = bulk.id.to_string();
+    let progress_url = format!("/api/v1/bulk/{id}/progress");
+    let taken =
+        BulkTaken { bulk_operation_id: id, status: bulk.status.word(), estimated_total: bulk.total, progress_url };
+    (StatusCode::ACCEPTED, Json(taken))
+}
+
+fn done(bulk: Bulk, began: Instant) -> BulkDone {
+    BulkDone {
+        bulk_operation_id: bulk.id.to_string(),
+        total: bulk.total,
+        affected: bulk.affected,
+        errors: bulk.errors,
+        error: bulk.error,
+        duration_ms: began.elapsed().as_millis() as u64,
+    }
+}
+
+/// Waits for the end of an operation.
+async fn ended(api: &Api, id: BulkId, mut news: Receiver<Bulk>) -> Result<Bulk> {
+    loop {
+        let bulk = known(api, id).await?;
+        if bulk.status.is_over() {
+            return Ok(bulk);
+        }
+        next_of(&mut news, id).await;
+    }
+}
+
+/// Returns when there may be something new of it.
+async fn next_of(news: &mut Receiver<Bulk>, id: BulkId) -> Option<Bulk> {
+    loop {
+        match news.recv().await {
+            Ok(bulk) if bulk.id == id => return Some(bulk),
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => return None,
+            // The store is closing; the record says how far it came.
+            Err(RecvError::Closed) => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                return None;
+            }
+        }
+    }
+}
+
+async fn known(api: &Api, id: BulkId) -> Result<Bulk> {
+    Ok(api.store.bulk(id).await?.ok_or_else(|| Refusal::not_found("bulk operation", id))?)
+}
+
+fn id(text: &str) -> Result<BulkId> {
+    text.parse().map_err(|wrong| Error::not_found(format!("there is no bulk operation `{text}`: {wrong}")))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Bulks {
+    bulks: Vec<BulkView>,
+}
+
+/// All operations that are still known, newest first
+#[utoipa::path(get, path = "/bulk", tag = "jobs", responses((status = 200, body = Bulks)))]
+pub async fn list_bulks(State(api): State<Api>) -> Result<Json<Bulks>> {
+    let bulks = api.store.bulks().await?;
+    Ok(Json(Bulks { bulks: bulks.into_iter().rev().map(BulkView::from).collect() }))
+}
+
+/// How far an operation is
+#[utoipa::path(get, path = "/bulk/{id}", tag = "jobs", responses((status = 200, body = BulkView)))]
+pub async fn show_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
+    Ok(Json(known(&api, id(&text)?).await?.into()))
+}
+
+/// Stop an operation; what it has done stays done
+#[utoipa::path(post, path = "/bulk/{id}/cancel", tag = "jobs", responses((status = 200, body = BulkView)))]
+pub async fn cancel_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
+    Ok(Json(api.store.cancel_bulk(id(&text)?).await?.into()))
+}
+
+/// Stop an operation, said in another way
+#[utoipa::path(delete, path = "/bulk/{id}", tag = "jobs", responses((status = 200, body = BulkView)))]
+pub async fn delete_bulk(api: State<Api>, path: Path<String>) -> Result<Json<BulkView>> {
+    cancel_bulk(api, path).await
+}
+
+/// How far an operation is, as a live stream that ends with it
+#[utoipa::path(
+    get,
+    path = "/bulk/{id}/progress",
+    tag = "jobs",
+    responses(
+        (
+            status = 200,
+            description = "Events `bulk.async.started`, `progress`, `completed`, `failed` and `cancelled`.",
+            body = StreamEvent,
+            content_type = "text/event-stream"
+        )
+    )
+)]
+pub async fn progress(State(api): State<Api>, Path(text): Path<String>) -> Result<Response> {
+    let id = id(&text)?;
+    let news = api.store.watch_bulks();
+    let bulk = known(&api, id).await?;
+    let watcher = Watcher { api: Arc::new(api), id, news, first: Some(bulk), over: false };
+    let lines = stream::unfold(watcher, |mut watcher| async move {
+        let line = watcher.next().await?;
+        Some((Ok::<_, Infallible>(line), watcher))
+    });
+    let mut response = Stream::from_stream(lines).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Somebody who watches an operation.
+struct Watcher {
+    api: Arc<Api>,
+    id: BulkId,
+    news: Receiver<Bulk>,
+    /// How it stood at the beginning.
+    first: Option<Bulk>,
+    over: bool,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        if let Some(bulk) = self.first.take() {
+            self.over = bulk.status.is_over();
+            let mut lines = line("started", &bulk);
+            if self.over {
+                lines.push_str(&line(bulk.status.word(), &bulk));
+            }
+            return Some(lines.into());
+        }
+        let quiet = sleep_until(tokio::time::Instant::now() + limits::SSE_COMMENT);
+        let bulk = tokio::select! {
+            bulk = next_of(&mut self.news, self.id) => bulk,
+            () = quiet => return Some(Bytes::from_static(b": still here\n\n")),
+            () = self.api.shutdown.requested() => return None,
+        };
+        // Some news were missed: the record tells.
+        let bulk = match bulk {
+            Some(bulk) => bulk,
+            None => known(&self.api, self.id).await.ok()?,
+        };
+        self.over = bulk.status.is_over();
+        let word = if self.over { bulk.status.word() } else { "progress" };
+        Some(line(word, &bulk).into())
+    }
+}
+
+fn line(word: &str, bulk: &Bulk) -> String {
+    let percent = match (bulk.total, bulk.status) {
+        (0, _) | (_, BulkStatus::Completed) => 100.0,
+        (total, _) => (bulk.processed as f64 * 1000.0 / total as f64).floor() / 10.0,
+    };
+    let data = json!({
+        "task_id": bulk.id.to_string(),
+        "status": bulk.status.word(),
+        "total": bulk.total,
+        "processed": bulk.processed,
+        "affected": bulk.affected,
+        "errors": bulk.errors,
+        "percent": percent,
+        "error": bulk.error,
+    });
+    format!("event: bulk.async.{word}\ndata: {data}\n\n")
+}

@@ -1,0 +1,345 @@
+//! `/jobs`: looking at jobs, and what people ask of one.
+
+mod attempt;
+pub(crate) mod bulk;
+pub(crate) mod raw;
+pub(crate) mod search;
+pub(crate) mod stats;
+pub(crate) mod view;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::{Command, JobId, Name, Refusal, Reply};
+use windlass_store::{JobList, Store, Unreadable};
+
+use crate::http::Api;
+use crate::http::events;
+use crate::http::events::StreamEvent;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, JobPath, Query};
+use crate::http::wire::filter::state;
+use crate::http::wire::{NameText, PriorityWord, Rfc3339};
+use crate::limits;
+use view::{JobView, WholeJob};
+
+/// The answer to most actions.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Status {
+    pub status: &'static str,
+}
+
+pub fn status(status: &'static str) -> Json<Status> {
+    Json(Status { status })
+}
+
+/// One job: all of its record
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
+pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
+    let store = api.store.frozen();
+    let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
+    Ok(Json(view::whole(&store, job).await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    queue: Option<String>,
+    state: Option<String>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+}
+
+/// Jobs that belong to the answer and cannot be read, because a file of the store is damaged.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UnreadableJobs {
+    count: u64,
+    /// The first 100 of them.
+    ids: Vec<String>,
+    /// What is damaged, and what can be done about it.
+    error: String,
+}
+
+impl UnreadableJobs {
+    /// None if everything could be read.
+    pub fn of(unreadable: Unreadable) -> Option<UnreadableJobs> {
+        let error = unreadable.why?;
+        let ids = unreadable.ids.iter().map(JobId::to_string).collect();
+        Some(UnreadableJobs { count: unreadable.count, ids, error })
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Jobs {
+    jobs: Vec<JobView>,
+    /// Only if there are such jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
+}
+
+/// A plain list of jobs
+///
+/// Those that changed their state last come first; without bodies and errors. A search can sort otherwise.
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = Jobs)))]
+pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
+    let state = match query.state {
+        Some(word) => Some(state(&word)?),
+        None => None,
+    };
+    let queue = match query.queue {
+        Some(name) => Some(Name::parse("queue", &name)?),
+        None => None,
+    };
+    let limit = query.limit.unwrap_or(limits::PAGE).min(limits::PAGE_MOST);
+    let (jobs, unreadable) = api.store.list(JobList { queue, state, limit, offset: query.offset }).await?;
+    Ok(Json(Jobs { jobs: jobs.into_iter().map(JobView::from).collect(), unreadable: UnreadableJobs::of(unreadable) }))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct BulkGet {
+    job_ids: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WholeJobs {
+    jobs: Vec<WholeJob>,
+    /// Only if there are such jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
+}
+
+/// The records of many jobs
+///
+/// The records of many jobs. Those that do not exist are left out; those that cannot be read are listed in `unreadable`.
+#[utoipa::path(
+    post,
+    path = "/jobs/bulk-get",
+    tag = "jobs",
+    request_body = BulkGet,
+    responses((status = 200, body = WholeJobs))
+)]
+pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJobs>> {
+    let BulkGet { job_ids } = body.json()?;
+    if job_ids.len() > limits::BULK_GET {
+        return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
+    }
+    let store = api.store.frozen();
+    let (mut jobs, mut unreadable) = (Vec::with_capacity(job_ids.len()), Unreadable::default());
+    for id in job_ids.iter().filter_map(|id| id.parse().ok()) {
+        match whole(&store, id).await {
+            Ok(job) => jobs.extend(job),
+            Err(error) => unreadable.add(id, error.into_damage()?),
+        }
+    }
+    Ok(Json(WholeJobs { jobs, unreadable: UnreadableJobs::of(unreadable) }))
+}
+
+async fn whole(store: &Store, id: JobId) -> Result<Option<WholeJob>> {
+    match store.job(id).await? {
+        Some(job) => Ok(Some(view::whole(store, job).await?)),
+        None => Ok(None),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LogQuery {
+    #[serde(default)]
+    from: u64,
+    limit: Option<usize>,
+    /// A stream of `log` events instead of a page: the lines from `from` on, then those to come, until the job has ended.
+    #[serde(default)]
+    follow: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Logs {
+    lines: Vec<Line>,
+    /// Where the next page begins.
+    next: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LogLine)]
+struct Line {
+    n: u64,
+    at: Rfc3339,
+    attempt: u32,
+    level: String,
+    text: String,
+}
+
+/// The log of a job, page by page or as it comes
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/logs",
+    tag = "jobs",
+    params(LogQuery),
+    responses(
+        (
+            status = 200,
+            description = "A page of lines; with `follow=true` a stream of `log` events.",
+            content((Logs = "application/json"), (StreamEvent = "text/event-stream"))
+        )
+    )
+)]
+pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Response> {
+    if query.follow {
+        return events::follow_log(&api, id, query.from).await;
+    }
+    let store = api.store.frozen();
+    if store.job(id).await?.is_none() {
+        return Err(Refusal::not_found("job", id).into());
+    }
+    let limit = query.limit.unwrap_or(limits::LOG_PAGE).min(limits::LOG_PAGE_MOST);
+    let lines = store.logs(id, query.from, limit).await?;
+    let next = lines.last().map_or(query.from, |(n, _)| n + 1);
+    let lines = lines.into_iter().map(|(n, line)| Line {
+        n,
+        at: Rfc3339(line.at),
+        attempt: line.attempt,
+        level: line.level,
+        text: line.text,
+    });
+    Ok(Json(Logs { lines: lines.collect(), next }).into_response())
+}
+
+/// What an action may say of itself.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Reason {
+    reason: Option<String>,
+}
+
+/// Cancel a job
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/cancel",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
+pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let Reason { reason } = body.json_or_default()?;
+    let command = Command::Cancel { reason: reason.unwrap_or_else(|| "cancelled by hand".to_owned()) };
+    let reply = ask(&api, id, command).await?;
+    // An active job ends when its attempt does.
+    Ok(status(if matches!(reply, Reply::Stopping) { "cancelling" } else { "cancelled" }))
+}
+
+/// Run an ended job again, attempts counted anew
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/retry",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
+pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Retry).await?;
+    Ok(status("retried"))
+}
+
+/// Run an ended job from nothing, with all that is below it made anew
+///
+/// What it had spawned is removed first, so that its children come out under the same ids and nothing is doubled.
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/rebuild",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
+pub async fn rebuild(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Rebuild).await?;
+    Ok(status("rebuilding"))
+}
+
+/// Grant a dead job one more run, its history kept
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/requeue",
+    tag = "jobs",
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
+pub async fn requeue(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Requeue).await?;
+    Ok(status("requeued"))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Move {
+    #[schema(required = true, value_type = NameText)]
+    queue: Option<String>,
+    #[serde(default)]
+    reset_attempts: bool,
+    priority: Option<PriorityWord>,
+}
+
+/// Move a job to another queue
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/move",
+    tag = "jobs",
+    request_body = Move,
+    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
+)]
+pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let wanted: Move = body.json_or_default()?;
+    let Some(queue) = wanted.queue else {
+        return Err(Error::field("queue", "is missing; name the queue to move the job to"));
+    };
+    let command = Command::Move {
+        queue: Name::parse("queue", &queue)?,
+        reset_attempts: wanted.reset_attempts,
+        priority: wanted.priority.map(Into::into),
+    };
+    ask(&api, id, command).await?;
+    Ok(status("moved"))
+}
+
+/// Hold a job until somebody approves it
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/hold",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
+pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let Reason { reason } = body.json_or_default()?;
+    ask(&api, id, Command::Hold { reason: reason.unwrap_or_else(|| "held by hand".to_owned()) }).await?;
+    Ok(status("held"))
+}
+
+/// Let a held job go on
+#[utoipa::path(post, path = "/jobs/{id}/approve", tag = "jobs", responses((status = 200, body = Status)))]
+pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Approve).await?;
+    Ok(status("pending"))
+}
+
+/// End a held job as dead
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/reject",
+    tag = "jobs",
+    request_body = Option<Reason>,
+    responses((status = 200, body = Status))
+)]
+pub async fn reject(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let Reason { reason } = body.json_or_default()?;
+    ask(&api, id, Command::Reject { reason: reason.unwrap_or_else(|| "rejected by hand".to_owned()) }).await?;
+    Ok(status("dead"))
+}
+
+/// Delete a job
+#[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = Status)))]
+pub async fn delete(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+    ask(&api, id, Command::Delete).await?;
+    Ok(status("deleted"))
+}
+
+async fn ask(api: &Api, id: JobId, command: Command) -> Result<Reply> {
+    Ok(api.store.ask(id, command, Vec::new()).await?)
+}

@@ -1,0 +1,158 @@
+//! `POST /jobs/search`, and `GET /dead` through it.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_store::search::{Cursor, Found, Order, Page, Search, Sort};
+
+use crate::http::Api;
+use crate::http::jobs::UnreadableJobs;
+use crate::http::jobs::view::JobView;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, Query};
+use crate::http::wire::filter::JobFilter;
+use crate::http::wire::{Shown, words};
+use crate::limits;
+
+words!(OrderWord = Order { Asc, Desc });
+
+/// By what jobs are sorted. Those of the same value follow by their creation, those without a value come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum SortWord {
+    CreatedAt,
+    StartedAt,
+    CompletedAt,
+    Priority,
+    Attempt,
+}
+
+impl From<SortWord> for Sort {
+    fn from(word: SortWord) -> Sort {
+        match word {
+            SortWord::CreatedAt => Sort::CreatedAt,
+            SortWord::StartedAt => Sort::StartedAt,
+            SortWord::CompletedAt => Sort::CompletedAt,
+            SortWord::Priority => Sort::Priority,
+            SortWord::Attempt => Sort::Attempt,
+        }
+    }
+}
+
+/// Which part of what is found, and in which order.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Paging {
+    sort: Option<SortWord>,
+    order: Option<OrderWord>,
+    #[schema(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// As the page before gave it.
+    cursor: Option<String>,
+}
+
+/// A search: a filter, and which part of what it finds.
+#[derive(Debug, Deserialize, ToSchema)]
+#[allow(dead_code, reason = "only described: its two halves are read apart, so that an error names the field")]
+struct SearchRequest {
+    #[serde(flatten)]
+    filter: JobFilter,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchAnswer {
+    jobs: Vec<FoundJob>,
+    /// How many pass the filter; on later pages, how many did when the first was asked for.
+    total: u64,
+    /// Where the next page begins.
+    cursor: Option<String>,
+    has_more: bool,
+    duration_ms: u64,
+    /// Only if there are such jobs. Whether they pass the filter is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<UnreadableJobs>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct FoundJob {
+    #[serde(flatten)]
+    job: JobView,
+    /// Left out when it is large; the job itself has it.
+    #[schema(value_type = serde_json::Value)]
+    payload: Option<Shown>,
+    payload_size: u64,
+}
+
+/// Find jobs
+///
+/// Filters on queue, state, tag, scope, batch, parent, unique key and time go by indexes; those on payloads and errors read
+/// them, and give way to everything else. A page is what one moment saw.
+#[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
+pub async fn search(State(api): State<Api>, body: Body) -> Result<Json<SearchAnswer>> {
+    let began = Instant::now();
+    let (filter, paging): (JobFilter, Paging) = body.json_both()?;
+    find(&api, filter, paging, began).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DeadQuery {
+    queue: Option<String>,
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// Jobs that died
+///
+/// The dead letter queue: a search for dead jobs, newest first.
+#[utoipa::path(get, path = "/dead", tag = "jobs", params(DeadQuery), responses((status = 200, body = SearchAnswer)))]
+pub async fn dead(State(api): State<Api>, Query(query): Query<DeadQuery>) -> Result<Json<SearchAnswer>> {
+    let paging = Paging { limit: query.limit, cursor: query.cursor, ..Paging::default() };
+    find(&api, JobFilter::in_state("dead", query.queue), paging, Instant::now()).await
+}
+
+async fn find(api: &Api, filter: JobFilter, paging: Paging, began: Instant) -> Result<Json<SearchAnswer>> {
+    let sort = paging.sort.map_or(Sort::CreatedAt, Into::into);
+    let order = paging.order.map_or(Order::Desc, Into::into);
+    let limit = paging.limit.unwrap_or(limits::PAGE);
+    if !(1..=limits::PAGE_MOST).contains(&limit) {
+        return Err(Error::field("limit", format!("1 to {} jobs on a page, not {limit}", limits::PAGE_MOST)));
+    }
+    let after = paging.cursor.as_deref().map(|text| cursor(text, sort, order)).transpose()?;
+    let (filter, sieve) = filter.read().await?;
+    let page = api.store.search(Search { filter, sort, order, limit, after, sieve }).await?;
+    Ok(Json(answer(page, began)))
+}
+
+/// The cursor of the page before; it holds for the order it was made in.
+fn cursor(text: &str, sort: Sort, order: Order) -> Result<Cursor> {
+    let cursor = Cursor::from_text(text)
+        .ok_or_else(|| Error::field("cursor", "is none that a search gave; send it as it came, or leave it out"))?;
+    if cursor.sort != sort || cursor.order != order {
+        return Err(Error::field("cursor", "belongs to another `sort` or `order`; begin anew without it"));
+    }
+    Ok(cursor)
+}
+
+fn answer(page: Page, began: Instant) -> SearchAnswer {
+    let shown = |Found { job, payload }: Found| FoundJob {
+        payload_size: job.payload.len(),
+        payload: payload.map(Shown),
+        job: job.into(),
+    };
+    SearchAnswer {
+        jobs: page.jobs.into_iter().map(shown).collect(),
+        unreadable: UnreadableJobs::of(page.unreadable),
+        total: page.total,
+        has_more: page.next.is_some(),
+        cursor: page.next.map(|cursor| cursor.to_text()),
+        duration_ms: began.elapsed().as_millis() as u64,
+    }
+}

@@ -1,0 +1,169 @@
+//! Figures about jobs: `/jobs/stats` over all queues, `/queues/{name}/stats` for one.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::{Counts, Job, Queue, QueueName, Refusal, State as JobState};
+use windlass_store::{JobList, Store};
+
+use crate::http::Api;
+use crate::http::transport::error::Result;
+use crate::http::transport::extract::NamePath;
+use crate::http::wire::NameText;
+use crate::limits;
+
+/// Counts of jobs as they stand now, and totals of what has happened.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Stats {
+    /// Jobs that are in this state now. An ended job is counted until it is retried or removed.
+    pending: u64,
+    /// Jobs that are active now.
+    processing: u64,
+    scheduled: u64,
+    retrying: u64,
+    held: u64,
+    blocked: u64,
+    /// Completed jobs that are still kept.
+    completed: u64,
+    /// Jobs that are dead now.
+    dead: u64,
+    /// The same number as `dead`, under the name that older clients read.
+    failed: u64,
+    cancelled: u64,
+    totals: Totals,
+    /// Of all jobs that have completed or died so far, the part that completed; `null` when none has.
+    success_rate: Option<f64>,
+    /// Milliseconds, over all jobs that have completed so far.
+    avg_execution_time: f64,
+    avg_wait_time: f64,
+}
+
+/// What has happened since the queues were made. A total only rises: a dead job that is retried has died all the same.
+#[derive(Debug, Serialize, ToSchema)]
+struct Totals {
+    /// Jobs stored.
+    enqueued: u64,
+    /// How often a job completed.
+    completed: u64,
+    /// Attempts that failed and were followed by another.
+    failed_attempts: u64,
+    /// How often a job died.
+    dead: u64,
+    /// How often a job was cancelled.
+    cancelled: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueueStats {
+    #[schema(value_type = NameText)]
+    name: QueueName,
+    #[serde(flatten)]
+    stats: Stats,
+    /// Of the jobs completed last, so many of them.
+    sample: usize,
+    wait_ms: Spread,
+    run_ms: Spread,
+}
+
+#[derive(Debug, Default, Serialize, ToSchema)]
+struct Spread {
+    p50: Option<u64>,
+    p95: Option<u64>,
+    p99: Option<u64>,
+}
+
+/// Figures over all queues
+#[utoipa::path(get, path = "/jobs/stats", tag = "jobs", responses((status = 200, body = Stats)))]
+pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
+    let mut sum = Counts::default();
+    for view in api.store.queues().await? {
+        let counts = view.queue.counts;
+        for (sum, count) in sum.now.iter_mut().zip(counts.now) {
+            *sum += count;
+        }
+        sum.enqueued += counts.enqueued;
+        sum.completed += counts.completed;
+        sum.failed += counts.failed;
+        sum.dead += counts.dead;
+        sum.cancelled += counts.cancelled;
+        sum.wait_ms += counts.wait_ms;
+        sum.run_ms += counts.run_ms;
+    }
+    Ok(Json(stats(&sum)))
+}
+
+/// Figures of one queue: success rate, waiting and running times
+#[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
+pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
+    let store = api.store.frozen();
+    let queue = find(&store, &name).await?;
+    let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };
+    let jobs = store.jobs(list).await?;
+    let wait = |job: &Job| job.first_started_at.map(|at| at.since(job.created_at));
+    let run = |job: &Job| job.completed_at.zip(job.started_at).map(|(end, start)| end.since(start));
+    Ok(Json(QueueStats {
+        name: queue.name,
+        stats: stats(&queue.counts),
+        sample: jobs.len(),
+        wait_ms: spread(jobs.iter().filter_map(wait).collect()),
+        run_ms: spread(jobs.iter().filter_map(run).collect()),
+    }))
+}
+
+async fn find(store: &Store, name: &QueueName) -> Result<Queue> {
+    let found = store.queues().await?.into_iter().find(|view| view.queue.name == *name);
+    Ok(found.ok_or_else(|| Refusal::not_found("queue", name))?.queue)
+}
+
+fn stats(counts: &Counts) -> Stats {
+    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    Stats {
+        pending: counts.of(JobState::Pending),
+        processing: counts.of(JobState::Active),
+        scheduled: counts.of(JobState::Scheduled),
+        retrying: counts.of(JobState::Retrying),
+        held: counts.of(JobState::Held),
+        blocked: counts.of(JobState::Blocked),
+        completed: counts.of(JobState::Completed),
+        dead: counts.of(JobState::Dead),
+        failed: counts.of(JobState::Dead),
+        cancelled: counts.of(JobState::Cancelled),
+        totals: Totals {
+            enqueued: counts.enqueued,
+            completed: counts.completed,
+            failed_attempts: counts.failed,
+            dead: counts.dead,
+            cancelled: counts.cancelled,
+        },
+        success_rate: share(counts.completed, counts.completed + counts.dead),
+        avg_execution_time: share(counts.run_ms, counts.completed).unwrap_or(0.0),
+        avg_wait_time: share(counts.wait_ms, counts.completed).unwrap_or(0.0),
+    }
+}
+
+fn spread(mut spans: Vec<Duration>) -> Spread {
+    spans.sort_unstable();
+    // The smallest value that so many percent do not exceed.
+    let at = |percent: usize| {
+        let rank = (spans.len() * percent).div_ceil(100).max(1) - 1;
+        spans.get(rank).map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    };
+    Spread { p50: at(50), p95: at(95), p99: at(99) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let spread = spread((1..=100).rev().map(Duration::from_millis).collect());
+        assert_eq!((spread.p50, spread.p95, spread.p99), (Some(50), Some(95), Some(99)));
+        let one = super::spread(vec![Duration::from_millis(7)]);
+        assert_eq!((one.p50, one.p99), (Some(7), Some(7)));
+        assert_eq!(super::spread(Vec::new()).p50, None);
+    }
+}

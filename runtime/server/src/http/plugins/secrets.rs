@@ -1,0 +1,59 @@
+//! `/secrets`: values for plugins that are granted them. They go in and never come out: no answer holds one.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract;
+use crate::http::transport::extract::NamePath;
+use crate::http::wire::Rfc3339;
+use crate::limits;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SecretList {
+    secrets: Vec<SecretAnswer>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SecretAnswer {
+    name: String,
+    /// The plugins that may read it.
+    granted_to: Vec<String>,
+    created_at: Rfc3339,
+    updated_at: Rfc3339,
+}
+
+/// The names of all secrets
+#[utoipa::path(get, path = "/secrets", tag = "secrets", responses((status = 200, body = SecretList)))]
+pub async fn list(State(api): State<Api>) -> Result<Json<SecretList>> {
+    let rows = api.secrets.list().await?;
+    let answer = |row: windlass_store::SecretRow| SecretAnswer {
+        granted_to: api.registry.granted_to(&row.name),
+        name: row.name,
+        created_at: Rfc3339(row.created_at),
+        updated_at: Rfc3339(row.updated_at),
+    };
+    Ok(Json(SecretList { secrets: rows.into_iter().map(answer).collect() }))
+}
+
+/// Set a secret
+///
+/// The body is the value, as it is. The next attempt of a plugin that is granted it reads this one.
+#[utoipa::path(put, path = "/secrets/{name}", tag = "secrets", request_body(content = String, content_type = "text/plain", description = "The value."), responses((status = 200, body = Status)))]
+pub async fn set(State(api): State<Api>, NamePath(name): NamePath, request: Request) -> Result<Json<Status>> {
+    let bytes = extract::read(request, &api, limits::SECRET, "keep what is larger elsewhere, and its key here").await?;
+    let value = String::from_utf8(bytes.to_vec()).map_err(|_| Error::field("value", "a secret is text (UTF-8)"))?;
+    api.secrets.set(name, value).await?;
+    Ok(status("stored"))
+}
+
+/// Remove a secret
+#[utoipa::path(delete, path = "/secrets/{name}", tag = "secrets", responses((status = 200, body = Status)))]
+pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.secrets.remove(name).await?;
+    Ok(status("removed"))
+}

@@ -1,0 +1,467 @@
+//! Producers: `POST /enqueue` and `POST /enqueue/batch`.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use windlass_core::flow::{Batch, Dependency, NewBatch};
+use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
+use windlass_store::Enqueued;
+
+use crate::http::Api;
+use crate::http::flows::batches::{BatchBody, new_batch};
+use crate::http::flows::chains::ChainBody;
+use crate::http::jobs::view;
+use crate::http::jobs::view::WholeJob;
+use crate::http::ops::pause;
+use crate::http::produce::served_by;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::Body;
+use crate::http::transport::warnings;
+use crate::http::wire::agent::AgentBody;
+use crate::http::wire::{
+    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateWord, UntilWord, WithinWord,
+};
+use crate::limits;
+
+/// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub(crate) struct JobBody<'a> {
+    #[schema(required = true, value_type = NameText)]
+    queue: Option<String>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    checkpoint: Option<&'a RawValue>,
+    priority: Option<PriorityWord>,
+    max_retries: Option<u32>,
+    retry_backoff: Option<BackoffWord>,
+    retry_base_delay: Option<Span>,
+    retry_max_delay: Option<Span>,
+    attempt_timeout: Option<Span>,
+    stall_timeout: Option<Span>,
+    max_duration: Option<Span>,
+    lease_duration: Option<Span>,
+    expire_after: Option<Span>,
+    ttl: Option<Span>,
+    scheduled_at: Option<Moment>,
+    delay: Option<Span>,
+    unique_key: Option<String>,
+    unique_period: Option<Span>,
+    unique_scope: Option<WithinWord>,
+    unique_until: Option<UntilWord>,
+    tags: Option<BTreeMap<String, String>>,
+    scope: Option<String>,
+    limit_key: Option<String>,
+    target_worker: Option<String>,
+    parent_id: Option<String>,
+    batch_id: Option<String>,
+    hold_reason: Option<String>,
+    /// For handlers that work in rounds.
+    agent: Option<AgentBody>,
+    /// A name for other jobs of this request to depend on.
+    name: Option<String>,
+    /// Blocked until these have ended: ids, or names of jobs in this request.
+    depends_on: Option<Vec<String>>,
+    /// What becomes of it when one of those dies or is cancelled.
+    on_dependency_failure: Option<OnFailureWord>,
+    /// Steps that follow each other; the job is the first.
+    #[serde(borrow)]
+    #[schema(value_type = Option<ChainBody>)]
+    chain: Option<ChainBody<'a>>,
+    /// Several jobs instead of this one: only `/enqueue` looks here, so that it reads a body once.
+    #[serde(borrow)]
+    #[schema(ignore)]
+    jobs: Option<&'a RawValue>,
+}
+
+/// The body of `/enqueue`: one job, or several under `jobs`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Several<'a> {
+    #[serde(borrow)]
+    #[schema(required = true, value_type = Vec<JobBody>)]
+    jobs: Option<Vec<JobBody<'a>>>,
+    /// Counts the jobs together, and calls back when all have ended.
+    #[serde(borrow)]
+    #[schema(value_type = Option<BatchBody>)]
+    batch: Option<BatchBody<'a>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OneAnswer {
+    job_id: String,
+    status: &'static str,
+    unique_existing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_job_id: Option<String>,
+    /// A new job in short; of a duplicate the whole record.
+    #[schema(value_type = EnqueuedJob)]
+    job: JobOrWhole,
+    job_url: String,
+    /// The live stream of this job.
+    events_url: String,
+    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` when nobody does
+    /// yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
+    #[schema(required = true)]
+    served_by: Option<String>,
+    /// What the sender should know although the request was accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct EnqueuedJob {
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<NameText>)]
+    queue: Option<QueueName>,
+    #[schema(value_type = StateWord)]
+    state: &'static str,
+}
+
+/// The body of `/enqueue`, as it is described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described: what is there decides which is read")]
+enum EnqueueBody<'a> {
+    One(Box<JobBody<'a>>),
+    Several(Several<'a>),
+}
+
+/// The answer to `/enqueue`, as it is described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described")]
+enum EnqueueAnswer {
+    One(OneAnswer),
+    Several(SeveralAnswer),
+}
+
+/// A new job in short; for a duplicate the whole record of the job that is there, its result among it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum JobOrWhole {
+    Short(EnqueuedJob),
+    Whole(Box<WholeJob>),
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct SeveralAnswer {
+    job_ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<String>,
+    jobs: Vec<EnqueuedJob>,
+    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` when nobody does yet.
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
+    served_by: BTreeMap<QueueName, Option<String>>,
+    /// What the sender should know although the request was accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    warnings: Vec<String>,
+}
+
+/// An explicit `null` is a payload like any other; only a field that is not there is absent.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Hand in one job, or several
+#[utoipa::path(
+    post,
+    path = "/enqueue",
+    tag = "producers",
+    params(
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body = EnqueueBody,
+    responses(
+        (status = 201, description = "New jobs.", body = EnqueueAnswer),
+        (
+            status = 200,
+            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            body = OneAnswer
+        )
+    )
+)]
+pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+    let once = Once::read(&headers)?;
+    let (job, unknown): (JobBody, _) = body.watched()?;
+    if job.jobs.is_some() {
+        return store_several(&api, &body, body.json()?, &once).await;
+    }
+    body.report(unknown)?;
+    let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
+    store_one(&api, once.mark(job, 0)).await
+}
+
+pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
+    let queue = job.queue.clone();
+    let stored = api.store.enqueue(vec![job]).await?;
+    let Some(stored) = stored.into_iter().next() else {
+        return Err(Error::internal("one job in, none out"));
+    };
+    let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    let existing = if stored.duplicate { api.store.job(stored.id).await? } else { None };
+    // A duplicate may stand in another queue.
+    let queue = existing.as_ref().map(|job| job.queue.clone()).or(queue);
+    let served_by = queue.as_ref().and_then(|queue| served_by::served_by(api, queue));
+    let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
+    pause::warn(api);
+    let warnings = warnings::take().into_iter().chain(unserved.map(served_by::warning)).collect();
+    let job = match existing {
+        Some(job) => JobOrWhole::Whole(Box::new(view::whole(&api.store, job).await?)),
+        None => JobOrWhole::Short(job_answer(&stored, queue)),
+    };
+    Ok((status, Json(OneAnswer { served_by, warnings, ..answer(stored, job) })).into_response())
+}
+
+/// Hand in many jobs: all of them, or none
+#[utoipa::path(
+    post,
+    path = "/enqueue/batch",
+    tag = "producers",
+    params(
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body = Several,
+    responses((status = 201, description = "All are stored.", body = SeveralAnswer))
+)]
+pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+    let once = Once::read(&headers)?;
+    store_several(&api, &body, body.json()?, &once).await
+}
+
+/// The sender's own name for this request. Sent again under the same name, it finds the jobs of the first time.
+pub(crate) struct Once(Option<String>);
+
+impl Once {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Once> {
+        let Some(key) = headers.get("idempotency-key") else { return Ok(Once(None)) };
+        match key.to_str() {
+            Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(Once(Some(key.to_owned()))),
+            _ => Err(Error::field("Idempotency-Key", format!("1 to {} ASCII characters", limits::IDEMPOTENCY_KEY))),
+        }
+    }
+
+    /// The batch that the request makes, or made.
+    fn batch(&self) -> Option<String> {
+        let name = self.0.as_ref()?;
+        Some(Batch::id(JobId::of_batch(&format!("idempotency:{name}"), windlass_core::Time::ZERO)))
+    }
+
+    /// It is a unique key that outlives the job. A job that has one of its own is found by that.
+    pub(crate) fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
+        if let (Some(name), None) = (&self.0, &job.unique) {
+            let key = format!("idempotency:{name}:{index}");
+            let unique = Unique { key, within: Within::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
+            job.unique = Some(unique);
+        }
+        job
+    }
+}
+
+/// All of the jobs, or none.
+async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once) -> Result<Response> {
+    let batch = match &several.batch {
+        Some(batch) => Some(NewBatch { id: once.batch(), ..new_batch(body, batch, "batch.")? }),
+        None => None,
+    };
+    let Some(jobs) = several.jobs else {
+        return Err(Error::field("jobs", "a list of jobs is needed, each as for /enqueue"));
+    };
+    if jobs.len() > limits::BATCH {
+        return Err(Error::field("jobs", format!("at most {} jobs in one batch, not {}", limits::BATCH, jobs.len())));
+    }
+    let names = Names::of(&jobs)?;
+    let mut new = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.into_iter().enumerate() {
+        if batch.is_some() && job.batch_id.is_some() {
+            let why = "the job is in the request's own batch; leave one of the two out";
+            return Err(Error::field(&format!("jobs[{index}].batch_id"), why));
+        }
+        let job = to_new_job(api, body, job, &names, &format!("jobs[{index}].")).await?;
+        new.push(once.mark(job, index));
+    }
+    let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
+    let mut served_by = BTreeMap::new();
+    for queue in queues.iter().flatten() {
+        if !served_by.contains_key(queue) {
+            served_by.insert(queue.clone(), served_by::served_by(api, queue));
+        }
+    }
+    let (stored, batch_id) = match batch {
+        Some(batch) => {
+            let made = api.store.make_batch(batch, new, true).await?;
+            (made.jobs, Some(made.id))
+        }
+        None if new.is_empty() => (Vec::new(), None),
+        None => (api.store.enqueue(new).await?, None),
+    };
+    let job_ids = stored.iter().map(|job| job.id.to_string()).collect();
+    let jobs = stored.into_iter().zip(queues).map(|(job, queue)| job_answer(&job, queue)).collect();
+    pause::warn(api);
+    let mut warnings = warnings::take();
+    warnings.extend(served_by::warnings(&served_by));
+    Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())
+}
+
+/// Jobs that an attempt of `parent` hands in with its end. Their ids come from (parent, ordinal): sent again, they are the same.
+pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<JobBody<'_>>) -> Result<Vec<NewJob>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    if jobs.len() > limits::BATCH {
+        return Err(Error::field("children", format!("at most {} at once, not {}", limits::BATCH, jobs.len())));
+    }
+    let first = api.store.job(parent).await?.map_or(0, |job| job.children);
+    let names = Names::of(&jobs)?;
+    let mut new = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.into_iter().enumerate() {
+        let job = to_new_job(api, body, job, &names, &format!("children[{index}].")).await?;
+        let ordinal = u32::try_from(index).ok().and_then(|index| first.checked_add(index));
+        let Some(ordinal) = ordinal else { return Err(Error::field("children", "the job has had too many")) };
+        new.push(NewJob { parent: Some(parent), id: Some(JobId::child(parent, ordinal)), ..job });
+    }
+    Ok(new)
+}
+
+fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
+    let id = stored.id.to_string();
+    OneAnswer {
+        status: if stored.duplicate { "duplicate" } else { stored.state.word() },
+        unique_existing: stored.duplicate,
+        unique_job_id: stored.duplicate.then(|| id.clone()),
+        job,
+        job_url: format!("/api/v1/jobs/{id}"),
+        events_url: format!("/api/v1/jobs/{id}/events"),
+        job_id: id,
+        served_by: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// A duplicate may stand in another queue of its scope, so its queue is not told.
+fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
+    let queue = queue.filter(|_| !stored.duplicate);
+    EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.word() }
+}
+
+/// The names that the jobs of one request have for each other.
+#[derive(Default)]
+struct Names(BTreeMap<String, usize>);
+
+impl Names {
+    fn of(jobs: &[JobBody<'_>]) -> Result<Names> {
+        let mut names = BTreeMap::new();
+        for (index, job) in jobs.iter().enumerate() {
+            let Some(name) = &job.name else { continue };
+            let field = format!("jobs[{index}].name");
+            if name.is_empty() || name.parse::<JobId>().is_ok() {
+                return Err(Error::field(&field, "a word of your own, which is no job id"));
+            }
+            if let Some(other) = names.insert(name.clone(), index) {
+                return Err(Error::field(&field, format!("{name:?} is the name of jobs[{other}] already")));
+            }
+        }
+        Ok(Names(names))
+    }
+
+    fn find(&self, text: &str) -> Option<Dependency> {
+        let named = self.0.get(text).map(|index| Dependency::Sibling(*index));
+        named.or_else(|| text.parse().ok().map(Dependency::Job))
+    }
+}
+
+/// `place` is what stands before a field's name in an error.
+async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
+    let wrong = |field: &str, why: &str| Error::field(&format!("{place}{field}"), why);
+    let mut depends_on = Vec::new();
+    for text in job.depends_on.iter().flatten() {
+        let Some(dependency) = names.find(text) else {
+            let why = format!("{text:?} is neither a job id nor the `name` of a job in this request");
+            return Err(wrong("depends_on", &why));
+        };
+        depends_on.push(dependency);
+    }
+    let Some(queue) = job.queue else {
+        return Err(wrong("queue", "is missing; name the queue the job goes to, such as \"emails.send\""));
+    };
+    let queue = Name::parse("queue", &queue).map_err(|error| Error::invalid(format!("{error}, not {queue:?}")))?;
+    let parent = match job.parent_id {
+        Some(id) => Some(id.parse().map_err(|_| wrong("parent_id", "a job id is `job_` and 26 characters"))?),
+        None => None,
+    };
+    let payload = job
+        .payload
+        .or_else(|| job.chain.as_ref().and_then(ChainBody::first_payload))
+        .map_or_else(|| Bytes::from_static(b"{}"), |raw| body.part(raw));
+    let checkpoint = match job.checkpoint {
+        Some(raw) => Some(api.store.keep(body.part(raw)).await?),
+        None => None,
+    };
+    let chain = match job.chain {
+        Some(chain) => Some(Box::new(chain.into_chain(body, &format!("{place}chain."))?)),
+        None => None,
+    };
+    let span = |span: Option<Span>| span.map(|span| span.0);
+    Ok(NewJob {
+        queue: Some(queue),
+        payload: Some(api.store.keep(payload).await?),
+        policy: PolicyChoice {
+            priority: job.priority.map(Into::into),
+            max_retries: job.max_retries,
+            backoff: job.retry_backoff.map(Into::into),
+            base_delay: span(job.retry_base_delay),
+            max_delay: span(job.retry_max_delay),
+            attempt_timeout: span(job.attempt_timeout),
+            stall_timeout: span(job.stall_timeout),
+            max_duration: span(job.max_duration),
+            expire_after: span(job.expire_after),
+            lease: span(job.lease_duration),
+            ttl: span(job.ttl),
+        },
+        scheduled_at: job.scheduled_at.map(|moment| moment.0),
+        delay: span(job.delay),
+        unique: job.unique_key.map(|key| Unique {
+            key,
+            within: job.unique_scope.map(Into::into).unwrap_or_default(),
+            until: job.unique_until.map(Into::into).unwrap_or_default(),
+            period: span(job.unique_period).unwrap_or(windlass_core::DEFAULT_PERIOD),
+        }),
+        tags: job.tags.unwrap_or_default().into_iter().collect(),
+        scope: job.scope,
+        limit_key: job.limit_key,
+        target_worker: job.target_worker,
+        parent,
+        batch_id: job.batch_id,
+        schedule: None,
+        created_by: None,
+        checkpoint,
+        agent: job.agent.map(|agent| Box::new(agent.into())),
+        id: None,
+        hold_reason: job.hold_reason,
+        depends_on,
+        on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
+        chain,
+        ties: None,
+    })
+}

@@ -1,0 +1,103 @@
+//! Producers that can only post a body of their own: `POST /webhooks/{queue}`.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::IntoParams;
+use windlass_core::{NewJob, PolicyChoice, Unique, Until, Within};
+
+use crate::http::Api;
+use crate::http::produce::enqueue::{Once, OneAnswer, store_one};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, NamePath, Query};
+use crate::http::wire::{Moment, PriorityWord, Shown};
+
+/// What a sender that can only post its own body may say in the address.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct HookQuery {
+    priority: Option<PriorityWord>,
+    unique_key: Option<String>,
+    max_retries: Option<u32>,
+    scheduled_at: Option<Moment>,
+    tags: Option<String>,
+}
+
+/// Hand in a job whose payload is the body, whatever it is
+///
+/// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
+#[utoipa::path(
+    post,
+    path = "/webhooks/{name}",
+    tag = "producers",
+    params(
+        HookQuery,
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            max_length = 255
+        )
+    ),
+    request_body(content = String, content_type = "text/plain", description = "Any body."),
+    responses(
+        (status = 201, description = "A new job.", body = OneAnswer),
+        (
+            status = 200,
+            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            body = OneAnswer
+        )
+    )
+)]
+pub async fn webhook(
+    State(api): State<Api>,
+    NamePath(queue): NamePath,
+    Query(query): Query<HookQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let once = Once::read(&headers)?;
+    let mut tags = Vec::new();
+    for pair in query.tags.as_deref().unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once(':') else {
+            return Err(Error::field("tags", format!("{pair:?} has no colon; write tags=key:value,key:value")));
+        };
+        tags.push((key.to_owned(), value.to_owned()));
+    }
+    body.check_depth()?;
+    let bytes = body.bytes();
+    let payload = match bytes.trim_ascii() {
+        [] => Bytes::from_static(b"{}"),
+        text if serde_json::from_slice::<&RawValue>(text).is_ok() => bytes.slice_ref(text),
+        _ => Bytes::from(serde_json::to_vec(&as_text(&bytes)).map_err(Error::internal)?),
+    };
+    let job = NewJob {
+        queue: Some(queue),
+        payload: Some(api.store.keep(payload).await?),
+        policy: PolicyChoice {
+            priority: query.priority.map(Into::into),
+            max_retries: query.max_retries,
+            ..PolicyChoice::default()
+        },
+        scheduled_at: query.scheduled_at.map(|moment| moment.0),
+        unique: query.unique_key.map(|key| Unique {
+            key,
+            within: Within::default(),
+            until: Until::default(),
+            period: windlass_core::DEFAULT_PERIOD,
+        }),
+        tags,
+        ..NewJob::default()
+    };
+    store_one(&api, once.mark(job, 0)).await
+}
+
+fn as_text(bytes: &Bytes) -> serde_json::Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::Value::from(text),
+        Err(_) => serde_json::json!(Shown(bytes.clone())),
+    }
+}

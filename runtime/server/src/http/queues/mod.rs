@@ -1,0 +1,262 @@
+//! `/queues`: how queues stand, and what operators set.
+
+pub(crate) mod records;
+pub(crate) mod rounds;
+pub(crate) mod settings;
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::limits::Rate;
+use windlass_core::{QueueName, Refusal, Settings, State as JobState};
+use windlass_store::QueueView;
+
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, NamePath, Query};
+use crate::http::wire::{NameText, Rfc3339, Span};
+use crate::metrics::Rates;
+use rounds::RoundsNow;
+use settings::SettingsView;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueueAnswer {
+    #[schema(value_type = NameText)]
+    name: QueueName,
+    /// The plugin that runs its jobs; `null` when none does and external workers may fetch them.
+    served_by: Option<String>,
+    paused: bool,
+    draining: bool,
+    max_concurrency: Option<u32>,
+    rate_limit: Option<u32>,
+    rate_window_ms: Option<u64>,
+    created_at: Rfc3339,
+    pending: u64,
+    active: u64,
+    scheduled: u64,
+    retrying: u64,
+    held: u64,
+    blocked: u64,
+    completed: u64,
+    dead: u64,
+    cancelled: u64,
+    /// Since the queue was made.
+    enqueued: u64,
+    failed: u64,
+    oldest_pending_at: Option<Rfc3339>,
+    /// Jobs a second, over the last minute.
+    enqueued_per_second: f64,
+    completed_per_second: f64,
+    /// Attempts that failed, and jobs that died.
+    failed_per_second: f64,
+    /// The same over the last five seconds.
+    enqueued_per_second_5s: f64,
+    completed_per_second_5s: f64,
+    failed_per_second_5s: f64,
+    /// Where it is, when it runs level by level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<RoundsNow>,
+}
+
+impl QueueAnswer {
+    fn new(view: QueueView, rates: &Rates) -> QueueAnswer {
+        let recent = rates.of(&view.queue.name, Instant::now(), &view.queue.counts);
+        let QueueView { queue, served_by, oldest_pending_at, rounds } = view;
+        let now = |state| queue.counts.of(state);
+        let rate = queue.settings.rate;
+        QueueAnswer {
+            served_by,
+            paused: queue.settings.paused,
+            draining: queue.settings.draining,
+            max_concurrency: queue.settings.max_concurrency,
+            rate_limit: rate.map(|rate| rate.count),
+            rate_window_ms: rate.map(|rate| u64::try_from(rate.per.as_millis()).unwrap_or(u64::MAX)),
+            created_at: Rfc3339(queue.created_at),
+            pending: now(JobState::Pending),
+            active: now(JobState::Active),
+            scheduled: now(JobState::Scheduled),
+            retrying: now(JobState::Retrying),
+            held: now(JobState::Held),
+            blocked: now(JobState::Blocked),
+            completed: now(JobState::Completed),
+            dead: now(JobState::Dead),
+            cancelled: now(JobState::Cancelled),
+            enqueued: queue.counts.enqueued,
+            failed: queue.counts.failed,
+            oldest_pending_at: oldest_pending_at.map(Rfc3339),
+            enqueued_per_second: recent.minute.enqueued,
+            completed_per_second: recent.minute.completed,
+            failed_per_second: recent.minute.failed,
+            enqueued_per_second_5s: recent.seconds.enqueued,
+            completed_per_second_5s: recent.seconds.completed,
+            failed_per_second_5s: recent.seconds.failed,
+            rounds: rounds.map(RoundsNow::from),
+            name: queue.name,
+        }
+    }
+}
+
+/// All queues, with live figures
+#[utoipa::path(get, path = "/queues", tag = "queues", responses((status = 200, body = Vec<QueueAnswer>)))]
+pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
+    let views = api.store.queues().await?.into_iter();
+    Ok(Json(views.map(|view| QueueAnswer::new(view, &api.rates)).collect()))
+}
+
+/// One queue, with all its settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WholeQueue {
+    #[serde(flatten)]
+    queue: QueueAnswer,
+    settings: SettingsView,
+}
+
+/// One queue, with its settings
+#[utoipa::path(get, path = "/queues/{name}", tag = "queues", responses((status = 200, body = WholeQueue)))]
+pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
+    let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
+    let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
+    let settings = view.queue.settings.clone().into();
+    Ok(Json(WholeQueue { queue: QueueAnswer::new(view, &api.rates), settings }))
+}
+
+/// Start no more jobs of a queue
+#[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", responses((status = 200, body = Status)))]
+pub async fn pause(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+    configure(&api, queue, |settings| settings.paused = true).await?;
+    Ok(status("paused"))
+}
+
+/// Start jobs of a queue again
+#[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", responses((status = 200, body = Status)))]
+pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+    configure(&api, queue, |settings| {
+        settings.paused = false;
+        settings.draining = false;
+    })
+    .await?;
+    Ok(status("resumed"))
+}
+
+/// Start no more, and let those that run finish
+#[utoipa::path(post, path = "/queues/{name}/drain", tag = "queues", responses((status = 200, body = Status)))]
+pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+    configure(&api, queue, |settings| {
+        settings.paused = true;
+        settings.draining = true;
+    })
+    .await?;
+    Ok(status("draining"))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Removed {
+    status: &'static str,
+    /// How many jobs went.
+    jobs: u64,
+}
+
+/// Remove the pending and scheduled jobs of a queue
+#[utoipa::path(post, path = "/queues/{name}/clear", tag = "queues", responses((status = 200, body = Removed)))]
+pub async fn clear(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Removed>> {
+    let jobs = api.store.clear(queue).await?;
+    Ok(Json(Removed { status: "cleared", jobs }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Confirm {
+    confirm: Option<String>,
+}
+
+/// Delete a queue and all its jobs
+#[utoipa::path(
+    delete,
+    path = "/queues/{name}",
+    tag = "queues",
+    params(Confirm),
+    responses((status = 200, body = Removed))
+)]
+pub async fn remove(
+    State(api): State<Api>,
+    NamePath(queue): NamePath,
+    Query(query): Query<Confirm>,
+) -> Result<Json<Removed>> {
+    if query.confirm.as_deref() != Some("true") {
+        let why = format!("deleting queue {queue} removes it and all its jobs; add ?confirm=true if that is meant");
+        return Err(Error::field("confirm", why));
+    }
+    let jobs = api.store.remove_queue(queue).await?;
+    Ok(Json(Removed { status: "deleted", jobs }))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Concurrency {
+    max: Option<u32>,
+}
+
+/// Bound how many jobs of a queue run at once
+///
+/// `0`, `null` or nothing: no limit.
+#[utoipa::path(
+    post,
+    path = "/queues/{name}/concurrency",
+    tag = "queues",
+    request_body = Option<Concurrency>,
+    responses((status = 200, body = Status))
+)]
+pub async fn concurrency(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
+    let Concurrency { max } = body.json_or_default()?;
+    let max = max.filter(|max| *max > 0);
+    configure(&api, queue, move |settings| settings.max_concurrency = max).await?;
+    Ok(status("ok"))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Throttle {
+    rate: Option<u32>,
+    period: Option<Span>,
+    window_ms: Option<u64>,
+}
+
+/// Bound how many jobs of a queue start in a period
+#[utoipa::path(
+    post,
+    path = "/queues/{name}/throttle",
+    tag = "queues",
+    request_body = Throttle,
+    responses((status = 200, body = Status))
+)]
+pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
+    let wanted: Throttle = body.json_or_default()?;
+    let Some(count) = wanted.rate else {
+        return Err(Error::field("rate", "is missing; say how many jobs may start in a period"));
+    };
+    let window = wanted.window_ms.map(std::time::Duration::from_millis);
+    let Some(per) = wanted.period.map(|period| period.0).or(window) else {
+        return Err(Error::field(
+            "period",
+            "is missing; say how long a period is, such as \"1m\", or send `window_ms`",
+        ));
+    };
+    let rate = Rate { count, per };
+    rate.check("rate")?;
+    configure(&api, queue, move |settings| settings.rate = Some(rate)).await?;
+    Ok(status("ok"))
+}
+
+/// Take that bound away
+#[utoipa::path(delete, path = "/queues/{name}/throttle", tag = "queues", responses((status = 200, body = Status)))]
+pub async fn unthrottle(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+    configure(&api, queue, |settings| settings.rate = None).await?;
+    Ok(status("ok"))
+}
+
+async fn configure(api: &Api, queue: QueueName, change: impl FnOnce(&mut Settings) + Send + 'static) -> Result<()> {
+    api.store.configure(queue, change).await?;
+    Ok(())
+}

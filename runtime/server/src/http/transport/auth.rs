@@ -1,0 +1,251 @@
+//! Who may come in: whoever asks for this server by one of its names, has the key, when there is one, and is no page of somebody
+//! else's site. In this order, and before any route sees the request.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::future::RouteFuture;
+use futures_util::future::Either;
+use hyper::body::Incoming;
+use hyper::service::Service;
+use subtle::ConstantTimeEq;
+
+use crate::http::transport::connections::Place;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::host::Hosts;
+use crate::http::transport::warnings::{Watched, watched};
+use crate::limits;
+
+/// The cookie for browsers, whose EventSource cannot send a header of ours.
+const COOKIE: &str = "windlass_key";
+
+/// The one key of this server.
+#[derive(Clone)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    pub fn new(key: &str) -> Key {
+        Key(key.into())
+    }
+
+    /// Takes as long for a wrong key as for the right one.
+    fn fits(&self, sent: &str) -> bool {
+        self.0.as_bytes().ct_eq(sent.as_bytes()).into()
+    }
+}
+
+/// What tells nothing of anybody's jobs: whether the server lives, and how it is spoken to.
+const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
+
+/// The door of the server: looks at who comes, then hands the request to its route. Not a layer of the router, whose layers cost
+/// every request several allocations.
+#[derive(Clone)]
+pub struct Door {
+    router: Router,
+    rules: Arc<Rules>,
+    /// The place of the connection that the requests come by.
+    place: Option<Arc<Place>>,
+}
+
+/// Who may come in.
+struct Rules {
+    key: Option<Key>,
+    hosts: Hosts,
+}
+
+impl Door {
+    pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> Door {
+        Door { router, rules: Arc::new(Rules { key, hosts }), place: None }
+    }
+
+    /// The door for the requests of one connection.
+    pub fn of(&self, place: &Arc<Place>) -> Door {
+        Door { place: Some(Arc::clone(place)), ..self.clone() }
+    }
+
+    fn admit<B>(&self, request: &Request<B>) -> Result<()> {
+        if self.place.as_ref().is_some_and(|place| !place.heard()) {
+            return Err(Error::overloaded("too many connections", limits::FETCH_RETRY));
+        }
+        self.rules.admit(request)
+    }
+}
+
+impl Service<Request<Incoming>> for Door {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        match self.admit(&request) {
+            Ok(()) => Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request))),
+            Err(error) => Either::Left(ready(Ok(refused(error)))),
+        }
+    }
+}
+
+fn refused(error: Error) -> Response {
+    let mut response = error.into_response();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+impl Rules {
+    fn admit<B>(&self, request: &Request<B>) -> Result<()> {
+        let headers = request.headers();
+        self.hosts.check(request.uri(), headers)?;
+        let Some(key) = &self.key else {
+            // Whoever gets in may do everything, so no page of another site does, whatever it shows and asks for.
+            return if is_foreign(request.method(), headers) { Err(foreign()) } else { Ok(()) };
+        };
+        if OPEN.contains(&request.uri().path()) {
+            return Ok(());
+        }
+        let shown = in_header(headers);
+        // A page cannot make a browser send these headers to another site. A cookie, or nothing at all, it can.
+        if shown.is_none() && is_foreign(request.method(), headers) {
+            return Err(foreign());
+        }
+        match shown.or_else(|| in_cookie(headers)) {
+            Some(sent) if key.fits(sent) => Ok(()),
+            Some(_) => Err(Error::forbidden(
+                "this is not the key; it is what --api-key or WINDLASS_API_KEY of the server says",
+            )),
+            None => {
+                Err(Error::unauthorized("a key is needed; send it as `X-API-Key: KEY` or `Authorization: Bearer KEY`"))
+            }
+        }
+    }
+}
+
+fn foreign() -> Error {
+    Error::forbidden("a page of another site asked for this; only this server's own pages may")
+}
+
+fn in_header(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    text("x-api-key").or_else(|| {
+        let (scheme, key) = text("authorization")?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    })
+}
+
+fn in_cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, key)| key)
+}
+
+/// Whether a browser says that the request comes from a page of another origin. A person who follows a link from there to here is
+/// let in: the other page sees nothing of what comes.
+fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let own = |origin: &HeaderValue| {
+        let origin = origin.as_bytes();
+        let from = origin.windows(3).position(|part| part == b"://").map_or(origin, |at| &origin[at + 3..]);
+        host == Some(from)
+    };
+    if !headers.get_all(header::ORIGIN).iter().all(own) {
+        return true;
+    }
+    let says =
+        |name: &'static str, value: &str| headers.get(name).is_some_and(|sent| sent.as_bytes() == value.as_bytes());
+    let follows_link = || {
+        (method == Method::GET || method == Method::HEAD)
+            && says("sec-fetch-mode", "navigate")
+            && says("sec-fetch-dest", "document")
+    };
+    (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site")) && !follows_link()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a request is refused with; 200 when it is let in.
+    #[track_caller]
+    fn check(key: Option<&str>, request: &str, headers: &[(&'static str, &str)], expected: u16) {
+        let (method, path) = request.split_once(' ').expect("a method and a path");
+        let mut built = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            built = built.header(*name, *value);
+        }
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            built = built.header("host", "localhost:7070");
+        }
+        let address = "127.0.0.1:7070";
+        let hosts = Hosts::new(address, address.parse().expect("an address"), &[]);
+        let rules = Rules { key: key.map(Key::new), hosts };
+        let admitted = rules.admit(&built.body(()).expect("a request"));
+        let status = admitted.map_or_else(|error| error.into_response().status(), |()| StatusCode::OK);
+        assert_eq!(status.as_u16(), expected, "{request} {headers:?}");
+    }
+
+    const KEY: Option<&str> = Some("k-0123456789");
+
+    #[test]
+    fn a_key_is_taken_from_either_header_or_the_cookie() {
+        let get = "GET /api/v1/queues";
+        check(None, get, &[], 200);
+        check(KEY, get, &[], 401);
+        check(KEY, get, &[("x-api-key", "k-0123456789")], 200);
+        check(KEY, get, &[("x-api-key", "k-0123456780")], 403);
+        check(KEY, get, &[("authorization", "bearer k-0123456789")], 200);
+        check(KEY, get, &[("authorization", "Basic k-0123456789")], 401);
+        check(KEY, get, &[("cookie", "a=b; windlass_key=k-0123456789")], 200);
+        check(KEY, "GET /healthz", &[], 200);
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused_unless_it_shows_the_key_itself() {
+        let post = "POST /api/v1/enqueue";
+        check(None, post, &[("origin", "http://localhost:7070")], 200);
+        check(None, post, &[("origin", "https://evil.example")], 403);
+        check(KEY, post, &[("origin", "null"), ("x-api-key", "k-0123456789")], 200);
+        check(KEY, post, &[("origin", "null"), ("cookie", "windlass_key=k-0123456789")], 403);
+    }
+
+    #[test]
+    fn without_a_key_no_page_of_another_site_gets_anything() {
+        for request in ["GET /api/v1/queues", "GET /healthz", "POST /api/v1/enqueue", "DELETE /api/v1/plugins/x"] {
+            for origin in
+                ["https://evil.example", "null", "http://localhost:3000", "", "http://localhost:7070.evil.example"]
+            {
+                check(None, request, &[("origin", origin)], 403);
+                check(None, request, &[("origin", origin), ("x-api-key", "any-key-at-all")], 403);
+            }
+            check(None, request, &[("origin", "http://localhost:7070"), ("origin", "https://evil.example")], 403);
+            check(None, request, &[("origin", "http://ev\u{ef}l.example")], 403);
+            check(None, request, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], 403);
+            check(None, request, &[("sec-fetch-site", "same-site")], 403);
+            check(None, request, &[("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7070")], 200);
+            check(None, request, &[("sec-fetch-site", "none")], 200);
+        }
+    }
+
+    #[test]
+    fn a_person_may_follow_a_link_but_not_a_frame_or_a_form() {
+        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        check(None, "GET /docs", &link, 200);
+        check(None, "POST /api/v1/enqueue", &link, 403);
+        let frame = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+        check(None, "GET /docs", &frame, 403);
+    }
+
+    #[test]
+    fn a_name_that_is_not_ours_is_refused_before_the_key_and_for_open_paths() {
+        for path in ["GET /healthz", "GET /docs", "GET /api/v1/queues"] {
+            for key in [None, KEY] {
+                let rebound = [("host", "evil.example:7070"), ("origin", "http://evil.example:7070")];
+                check(key, path, &rebound, 421);
+                check(key, path, &[("host", "evil.example"), ("x-api-key", "k-0123456789")], 421);
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading requests: bodies up to a limit, JSON with errors that name the field, path and query parts.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::HttpBody;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{Uri, header};
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use windlass_core::{JobId, Name};
+
+use crate::http::Api;
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::unknown;
+use crate::http::transport::unknown::Unknown;
+use crate::http::transport::warnings;
+use crate::json::is_deeper;
+use crate::limits;
+
+/// A whole request body, within `--max-body`.
+pub struct Body {
+    bytes: Bytes,
+    /// The client wants unknown fields to be refused.
+    strict: bool,
+}
+
+impl FromRequest<Api> for Body {
+    type Rejection = Error;
+    async fn from_request(request: Request, api: &Api) -> Result<Body> {
+        let strict = is_strict(request.uri());
+        let bytes = read(request, api, api.max_body, "start the server with a larger --max-body").await?;
+        Ok(Body { bytes, strict })
+    }
+}
+
+impl Body {
+    /// All of it, as it came.
+    pub fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    /// The body as `T`. Fields that `T` does not know become warnings, or a refusal when the client wants that.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        let (value, unknown) = self.watched()?;
+        self.report(unknown)?;
+        Ok(value)
+    }
+
+    /// The body as `T`, and what `T` does not know.
+    pub fn watched<'a, T: Deserialize<'a>>(&'a self) -> Result<(T, Unknown)> {
+        parse_watched(&self.bytes)
+    }
+
+    /// An object whose fields two types share; empty when there is no body.
+    pub fn json_both<'a, A, B>(&'a self) -> Result<(A, B)>
+    where
+        A: Deserialize<'a> + Default,
+        B: Deserialize<'a> + Default,
+    {
+        if self.bytes.trim_ascii().is_empty() {
+            return Ok(Default::default());
+        }
+        let ((first, unknown), (second, other)) = (self.watched()?, self.watched()?);
+        self.report(unknown.both(other))?;
+        Ok((first, second))
+    }
+
+    /// A part of the body that was left as it is until now; `place` says where it stands.
+    pub fn json_part<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue, place: &str) -> Result<T> {
+        let (value, unknown) = unknown::read(&mut serde_json::Deserializer::from_str(raw.get()))
+            .map_err(|error| Error::field(place, without_place(&error.to_string())))?;
+        self.report(unknown.under(place))?;
+        Ok(value)
+    }
+
+    /// Warns the client of fields that nothing reads, or refuses the request for them.
+    pub fn report(&self, unknown: Unknown) -> Result<()> {
+        report(unknown, "field", self.strict)
+    }
+
+    /// Refuses JSON that would break those who read it later.
+    pub fn check_depth(&self) -> Result<()> {
+        check_depth(&self.bytes)
+    }
+
+    /// For requests whose body may be left out.
+    pub fn json_or_default<'a, T: Deserialize<'a> + Default>(&'a self) -> Result<T> {
+        if self.bytes.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
+    }
+
+    /// The bytes of a part of this body, without copying them.
+    pub fn part(&self, raw: &RawValue) -> Bytes {
+        self.bytes.slice_ref(raw.get().as_bytes())
+    }
+}
+
+/// The whole body of a request, refused when it has more than `most` bytes.
+pub async fn read(request: Request, api: &Api, most: usize, otherwise: &str) -> Result<Bytes> {
+    let idle = api.client_timeout;
+    let told = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let waits = request.headers().contains_key(header::EXPECT);
+    let mut body = request.into_body();
+    let read = match told {
+        Some(length) if length > most as u64 => None,
+        _ => timeout(limits::BODY_TIME, collect(&mut body, idle, most)).await.map_err(|_| Error::too_slow())??,
+    };
+    if let Some(bytes) = read {
+        return Ok(bytes);
+    }
+    // A client that asked first has sent nothing yet. Any other is still sending, and would see a broken connection instead
+    // of our answer if we did not read on for a while.
+    if !waits {
+        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body, idle)).await;
+    }
+    let size = told.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
+    Err(Error::too_large(format!("the body has {size}, and the limit is {most} bytes; send less, or {otherwise}")))
+}
+
+/// The body's bytes, or nothing when there are more than `most`.
+async fn collect(body: &mut axum::body::Body, idle: Duration, most: usize) -> Result<Option<Bytes>> {
+    let mut whole = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(data) = next(body, idle).await? {
+        if first.len() + whole.len() + data.len() > most {
+            return Ok(None);
+        }
+        // Most bodies come in one piece, which need not be copied.
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(Some(if whole.is_empty() { first } else { whole.freeze() }))
+}
+
+async fn collect_nothing(body: &mut axum::body::Body, idle: Duration) {
+    let mut discarded = 0;
+    while let Ok(Some(data)) = next(body, idle).await {
+        discarded += data.len();
+        if discarded > limits::DISCARD {
+            return;
+        }
+    }
+}
+
+async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Bytes>> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        match timeout(idle, frame).await.map_err(|_| Error::too_slow())? {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) => return Err(Error::invalid(format!("the body broke off: {error}"))),
+        }
+    }
+}
+
+/// JSON as `T`. What is not JSON at all is told apart from JSON that does not fit, and the latter names the field.
+pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    check_depth(bytes)?;
+    // The path is only looked for when there is an error to name.
+    serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, &error))
+}
+
+/// The same, with what `T` does not know.
+fn parse_watched<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, Unknown)> {
+    check_depth(bytes)?;
+    let json = &mut serde_json::Deserializer::from_slice(bytes);
+    let read = unknown::read(&mut *json).and_then(|read| json.end().map(|()| read));
+    read.map_err(|error| explain::<T>(bytes, &error))
+}
+
+/// Whether the client wants what is unknown to be refused: `?strict=true`.
+fn is_strict(uri: &Uri) -> bool {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    pairs.any(|pair| matches!(pair, "strict" | "strict=true" | "strict=1"))
+}
+
+/// Warnings in the answer; the same words as a refusal for a client that wants that.
+fn report(unknown: Unknown, what: &str, strict: bool) -> Result<()> {
+    let sentences = unknown.sentences(what);
+    if strict && !sentences.is_empty() {
+        return Err(Error::invalid(sentences.join("; ")));
+    }
+    sentences.into_iter().for_each(warnings::add);
+    Ok(())
+}
+
+fn check_depth(bytes: &[u8]) -> Result<()> {
+    let most = limits::JSON_DEPTH;
+    if !is_deeper(bytes, most) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the body is nested deeper than {most} levels of objects and lists; make it flatter")))
+}
+
+fn explain<'a, T: Deserialize<'a>>(bytes: &'a [u8], error: &serde_json::Error) -> Error {
+    if !error.is_data() {
+        return Error::not_json(format!("the body is not JSON: {error}"));
+    }
+    let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(deserializer) {
+        Err(error) if error.path().iter().next().is_some() => {
+            Error::field(&error.path().to_string(), without_place(&error.inner().to_string()))
+        }
+        _ => Error::invalid(format!("the body does not fit: {}", without_place(&error.to_string()))),
+    }
+}
+
+/// Line and column are of no use once the field is named.
+fn without_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
+}
+
+/// The job id in the path. One that is no job id at all is a job that does not exist.
+pub struct JobPath(pub JobId);
+
+impl FromRequestParts<Api> for JobPath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<JobPath> {
+        let text = path(parts, api).await?;
+        let id = text.parse();
+        id.map(JobPath).map_err(|wrong| Error::not_found(format!("there is no job `{text}`: {wrong}")))
+    }
+}
+
+/// The name of a queue or plugin in the path.
+pub struct NamePath(pub Name);
+
+impl FromRequestParts<Api> for NamePath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<NamePath> {
+        Ok(NamePath(Name::parse("name", &path(parts, api).await?)?))
+    }
+}
+
+async fn path(parts: &mut Parts, api: &Api) -> Result<String> {
+    let path = Path::<String>::from_request_parts(parts, api).await;
+    path.map(|Path(text)| text).map_err(|error| Error::invalid(format!("the path cannot be read: {error}")))
+}
+
+/// Any text in the path, such as the name a worker gave itself.
+pub struct TextPath(pub String);
+
+impl FromRequestParts<Api> for TextPath {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<TextPath> {
+        path(parts, api).await.map(TextPath)
+    }
+}
+
+/// The query, as `T`.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
+    type Rejection = Error;
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Query<T>> {
+        let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        match unknown::read::<T, _>(serde_urlencoded::Deserializer::new(pairs)) {
+            Ok((query, unknown)) => {
+                report(unknown.without("strict"), "query parameter", is_strict(&parts.uri))?;
+                Ok(Query(query))
+            }
+            // Its words name the parameter.
+            Err(_) => {
+                let query = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+                query.map(|query| Query(query.0)).map_err(|error| Error::invalid(error.body_text()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl From<&str> for Body {
+    fn from(text: &str) -> Body {
+        Body { bytes: Bytes::copy_from_slice(text.as_bytes()), strict: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_is_a_word_of_the_query() {
+        for (uri, expected) in [
+            ("/x", false),
+            ("/x?strict=true", true),
+            ("/x?a=b&strict", true),
+            ("/x?strict=false", false),
+            ("/x?restrict=true", false),
+        ] {
+            assert_eq!(is_strict(&Uri::from_static(uri)), expected, "{uri}");
+        }
+    }
+}

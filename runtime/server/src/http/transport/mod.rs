@@ -1,0 +1,12 @@
+//! How a request comes in and an answer goes out: listening, access, reading, errors, the description of the routes.
+
+pub(crate) mod auth;
+mod connections;
+pub(crate) mod error;
+pub(crate) mod extract;
+pub(crate) mod host;
+pub(crate) mod listen;
+pub(crate) mod openapi;
+pub(crate) mod unknown;
+pub(crate) mod warnings;
+mod write_timeout;

@@ -1,0 +1,90 @@
+//! The policy of a job in requests and answers: the same words for a job, a queue's defaults and a schedule.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_core::PolicyChoice;
+
+use crate::http::wire::{BackoffWord, PriorityWord, Span, Text};
+
+/// As it is sent. What is absent is left to the queue, and then to the built-in defaults.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+pub struct PolicyBody {
+    priority: Option<PriorityWord>,
+    max_retries: Option<u32>,
+    retry_backoff: Option<BackoffWord>,
+    retry_base_delay: Option<Span>,
+    retry_max_delay: Option<Span>,
+    attempt_timeout: Option<Span>,
+    stall_timeout: Option<Span>,
+    max_duration: Option<Span>,
+    lease_duration: Option<Span>,
+    expire_after: Option<Span>,
+    ttl: Option<Span>,
+}
+
+impl From<PolicyBody> for PolicyChoice {
+    fn from(body: PolicyBody) -> PolicyChoice {
+        let span = |span: Option<Span>| span.map(|span| span.0);
+        PolicyChoice {
+            priority: body.priority.map(Into::into),
+            max_retries: body.max_retries,
+            backoff: body.retry_backoff.map(Into::into),
+            base_delay: span(body.retry_base_delay),
+            max_delay: span(body.retry_max_delay),
+            attempt_timeout: span(body.attempt_timeout),
+            stall_timeout: span(body.stall_timeout),
+            max_duration: span(body.max_duration),
+            expire_after: span(body.expire_after),
+            lease: span(body.lease_duration),
+            ttl: span(body.ttl),
+        }
+    }
+}
+
+/// As it is shown: only what was chosen.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PolicyView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<PriorityWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_backoff: Option<BackoffWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_base_delay: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_max_delay: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt_timeout: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stall_timeout: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_duration: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_duration: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_after: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<Text>,
+}
+
+impl From<PolicyChoice> for PolicyView {
+    fn from(choice: PolicyChoice) -> PolicyView {
+        let text = |span: Option<Duration>| span.map(Text);
+        PolicyView {
+            priority: choice.priority.map(Into::into),
+            max_retries: choice.max_retries,
+            retry_backoff: choice.backoff.map(Into::into),
+            retry_base_delay: text(choice.base_delay),
+            retry_max_delay: text(choice.max_delay),
+            attempt_timeout: text(choice.attempt_timeout),
+            stall_timeout: text(choice.stall_timeout),
+            max_duration: text(choice.max_duration),
+            lease_duration: text(choice.lease),
+            expire_after: text(choice.expire_after),
+            ttl: text(choice.ttl),
+        }
+    }
+}

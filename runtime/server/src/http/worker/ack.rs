@@ -1,0 +1,238 @@
+//! External workers telling how a job ended: `POST /ack/{id}`, `/ack/batch` and `/fail/{id}`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use windlass_core::flow::OnFailure;
+use windlass_core::{
+    Body as StoredBody, Checkpoint, Closing, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word,
+};
+
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::produce::enqueue;
+use crate::http::produce::enqueue::JobBody;
+use crate::http::queues::records;
+use crate::http::queues::records::{MarkBody, RecordBody};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::{Body, JobPath};
+use crate::http::wire::agent::{AgentWord, StepWord, TokenUsage};
+use crate::http::wire::{OnFailureWord, Rfc3339};
+use crate::limits;
+
+/// The error by which a worker that stops hands its job back.
+const WORKER_SHUTDOWN: &str = "worker_shutdown";
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Ack<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    result: Option<&'a RawValue>,
+    /// Whether the chain of the job goes on.
+    step_status: Option<StepWord>,
+    /// Of a handler that works in rounds: another one from the checkpoint, the end, or a person's decision.
+    agent_status: Option<AgentWord>,
+    hold_reason: Option<String>,
+    exit_reason: Option<String>,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    checkpoint: Option<&'a RawValue>,
+    usage: Option<TokenUsage>,
+    /// The job is not done: it goes on when its children have ended, with another attempt that reads their results.
+    wait: Option<WaitWord>,
+    /// Of a job that waits: what becomes of it when a child dies or is cancelled. Fail with it, cancel the other children, or
+    /// continue; `fail` unless it is said.
+    on_child_failure: Option<OnFailureWord>,
+    /// Jobs to enqueue under this one, in the commit of this ack.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<JobBody>)]
+    children: Option<Vec<JobBody<'a>>>,
+    /// What is noted under keys of the job's queue, in the commit of this ack: at most 256.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    /// Marks on records of any queue, in the same commit: at most 256.
+    marks: Option<Vec<MarkBody>>,
+    lease_token: Option<String>,
+}
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum WaitWord {
+    Children,
+}
+
+/// Say that a job is done
+#[utoipa::path(
+    post,
+    path = "/ack/{id}",
+    tag = "workers",
+    request_body = Option<Ack>,
+    responses((status = 200, body = Status), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+)]
+pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+    let ack: Ack = body.json_or_default()?;
+    let result = keep(&api, &body, ack.result).await?;
+    let checkpoint = match ack.checkpoint {
+        Some(raw) => {
+            Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0, usage: Usage::default() })
+        }
+        None => None,
+    };
+    let notes = records::notes(ack.records, ack.marks)?;
+    let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
+    if let Some(WaitWord::Children) = ack.wait {
+        let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
+        let (word, usage) = (word(ack.lease_token)?, Usage::default());
+        let command = Command::Wait { word, on_child_failure, checkpoint, usage, notes };
+        api.store.ask(id, command, children).await?;
+        return Ok(status("waiting"));
+    }
+    let closing = closing(Closing {
+        step: ack.step_status.map(Into::into),
+        agent: ack.agent_status.map(Into::into),
+        hold_reason: ack.hold_reason,
+        exit_reason: ack.exit_reason,
+        checkpoint,
+        spent: ack.usage.map(Into::into),
+    });
+    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing, notes };
+    api.store.ask(id, command, children).await?;
+    Ok(status("ok"))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct Acks<'a> {
+    #[serde(borrow)]
+    acks: Vec<AckOf<'a>>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct AckOf<'a> {
+    job_id: String,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    result: Option<&'a RawValue>,
+    step_status: Option<StepWord>,
+    usage: Option<TokenUsage>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    marks: Option<Vec<MarkBody>>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Acked {
+    acked: usize,
+}
+
+/// Say that many jobs are done
+///
+/// Jobs that are not active are passed over, not an error.
+#[utoipa::path(
+    post,
+    path = "/ack/batch",
+    tag = "workers",
+    request_body = Acks,
+    responses((status = 200, body = Acked))
+)]
+pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>> {
+    let Acks { acks } = body.json()?;
+    if acks.len() > limits::WORKER_BATCH {
+        return Err(Error::field("acks", format!("at most {} at once, not {}", limits::WORKER_BATCH, acks.len())));
+    }
+    let mut asks = Vec::with_capacity(acks.len());
+    for ack in acks {
+        let notes = records::notes(ack.records, ack.marks)?;
+        let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else {
+            continue;
+        };
+        let result = keep(&api, &body, ack.result).await?;
+        let closing = closing(Closing {
+            step: ack.step_status.map(Into::into),
+            spent: ack.usage.map(Into::into),
+            ..Closing::default()
+        });
+        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing, notes }));
+    }
+    let mut acked = 0;
+    for answer in api.store.ask_each(asks).await? {
+        match answer {
+            Ok(_) => acked += 1,
+            Err(windlass_store::Error::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Json(Acked { acked }))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Fail {
+    error: Option<String>,
+    backtrace: Option<String>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Failed {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Rfc3339>,
+    attempts_remaining: u32,
+}
+
+/// Say that an attempt failed, or hand the job back
+#[utoipa::path(
+    post,
+    path = "/fail/{id}",
+    tag = "workers",
+    request_body = Option<Fail>,
+    responses((status = 200, body = Failed), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+)]
+pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
+    let Fail { error, backtrace, lease_token } = body.json_or_default()?;
+    let word = word(lease_token)?;
+    let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
+    let hands_back = error == WORKER_SHUTDOWN;
+    let command = if hands_back {
+        Command::HandBack { word, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() }
+    } else {
+        let failure = Failure { error, backtrace, retry: Retry::Backoff };
+        Command::Fail { word, failure, usage: Usage::default() }
+    };
+    let reply = api.store.ask(id, command, Vec::new()).await?;
+    let Reply::Now { state, next_attempt_at, runs_left } = reply else {
+        // The job was to be deleted once its attempt had ended, and is gone.
+        return Ok(Json(Failed { status: "deleted", next_attempt_at: None, attempts_remaining: 0 }));
+    };
+    let status = match state {
+        // A retry without delay is in line at once, and is a retry all the same.
+        JobState::Pending if !hands_back => "retrying",
+        state => state.word(),
+    };
+    Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
+}
+
+/// Most acks say nothing besides the result.
+fn closing(closing: Closing) -> Option<Box<Closing>> {
+    (closing != Closing::default()).then(|| Box::new(closing))
+}
+
+async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<StoredBody>> {
+    match result {
+        Some(raw) => Ok(Some(api.store.keep(body.part(raw)).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Who speaks: the holder of the token, or a client that knows none and speaks for the job's one external lease.
+pub(crate) fn word(token: Option<String>) -> Result<Word> {
+    match token {
+        Some(text) => Ok(Word::Of(text.parse()?)),
+        None => Ok(Word::Unsigned),
+    }
+}

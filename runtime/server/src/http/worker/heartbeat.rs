@@ -1,0 +1,229 @@
+//! External workers saying that they live: `POST /heartbeat`, for many jobs at once, in two forms.
+//!
+//! The map form `{"jobs": {id: {…}}}` carries JSON; the list form `{"jobs": [{"job_id": …}]}` of older clients carries JSON as
+//! text in strings. Both get the same answer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use axum::Json;
+use axum::extract::State;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use windlass_core::{Checkpoint, Command, DEFAULT_LEASE, JobId, Progress, Reply, Usage};
+use windlass_store::Clock;
+
+use crate::http::Api;
+use crate::http::queues::records;
+use crate::http::queues::records::{MarkBody, RecordBody};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::Body;
+use crate::http::transport::unknown;
+use crate::http::wire::Rfc3339;
+use crate::http::wire::agent::TokenUsage;
+use crate::http::worker::ack::word;
+use crate::json::is_deeper;
+use crate::limits;
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct Heartbeat<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = Beats)]
+    jobs: &'a RawValue,
+    worker_id: Option<String>,
+}
+
+/// Both forms of `jobs`, as they are described.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described: the first character decides which is read")]
+enum Beats<'a> {
+    Map(BTreeMap<String, Beat<'a>>),
+    List(Vec<Beat<'a>>),
+}
+
+/// One job's part of a heartbeat. What is absent leaves its value alone.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct Beat<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    job_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    progress: Option<&'a RawValue>,
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value, required = false)]
+    checkpoint: Option<&'a RawValue>,
+    usage: Option<TokenUsage>,
+    /// What is noted under keys of the job's queue, in the commit of the checkpoint that comes with it.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<RecordBody>)]
+    records: Option<Vec<RecordBody<'a>>>,
+    /// Marks on records of any queue, in the same commit.
+    marks: Option<Vec<MarkBody>>,
+    lease_token: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct ProgressBody {
+    phase: Option<String>,
+    message: Option<String>,
+    level: Option<String>,
+    percent: Option<f64>,
+    current: Option<u64>,
+    total: Option<u64>,
+    unit: Option<String>,
+    weight: Option<f64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HeartbeatAnswer {
+    jobs: BTreeMap<String, BeatAnswer>,
+    lease_expires_at: Rfc3339,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct BeatAnswer {
+    /// `cancel`: stop working on it; somebody asked for that, or it is no longer this worker's.
+    status: &'static str,
+}
+
+/// Say that jobs are being worked on
+#[utoipa::path(
+    post,
+    path = "/heartbeat",
+    tag = "workers",
+    request_body = Heartbeat,
+    responses((status = 200, body = HeartbeatAnswer))
+)]
+pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
+    let Heartbeat { jobs, worker_id } = body.json()?;
+    let beats = beats(&body, jobs)?;
+    if beats.len() > limits::WORKER_BATCH {
+        return Err(Error::field("jobs", format!("at most {} at once, not {}", limits::WORKER_BATCH, beats.len())));
+    }
+    let mut answers = BTreeMap::new();
+    let mut asks = Vec::with_capacity(beats.len());
+    for (name, beat) in beats {
+        if let (Ok(id), Ok(word)) = (name.parse::<JobId>(), word(beat.lease_token)) {
+            let checkpoint = match beat.checkpoint {
+                Some(raw) => {
+                    Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0, usage: Usage::default() })
+                }
+                None => None,
+            };
+            let notes = records::notes(beat.records, beat.marks)?;
+            if notes.is_some() && checkpoint.is_none() {
+                return Err(Error::field("records", "records and marks come with a checkpoint: send one with them"));
+            }
+            let spent = beat.usage.map(|usage| Box::new(usage.into()));
+            let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
+            asks.push((id, Command::Beat { word, progress, checkpoint, spent, notes }));
+        }
+        // What the store does not know stays so: the worker should let go of it.
+        answers.insert(name, BeatAnswer { status: "cancel" });
+    }
+    // Not before: a request that is refused has done nothing.
+    if let Some(worker) = worker_id {
+        api.workers.beat(&worker, api.clock.now());
+    }
+    let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
+    let mut lease_expires_at = None;
+    for (id, reply) in ids.into_iter().zip(api.store.ask_each(asks).await?) {
+        match reply {
+            Ok(Reply::Beat { stop: None, lease_expires_at: lease }) => {
+                answers.insert(id.to_string(), BeatAnswer { status: "ok" });
+                lease_expires_at = lease_expires_at.into_iter().chain(lease).min();
+            }
+            Ok(_) | Err(windlass_store::Error::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let lease_expires_at = Rfc3339(lease_expires_at.unwrap_or_else(|| api.clock.now() + DEFAULT_LEASE));
+    Ok(Json(HeartbeatAnswer { jobs: answers, lease_expires_at }))
+}
+
+/// Both forms, as (job id, beat).
+fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, Beat<'a>)>> {
+    if jobs.get().starts_with('{') {
+        let map: HashMap<String, Option<Beat<'_>>> = body.json_part(jobs, "jobs")?;
+        return Ok(map.into_iter().map(|(id, beat)| (id, beat.unwrap_or_default())).collect());
+    }
+    if !jobs.get().starts_with('[') {
+        return Err(Error::field("jobs", "an object with job ids as keys, or a list of objects with a `job_id` each"));
+    }
+    let list: Vec<Beat<'_>> = body.json_part(jobs, "jobs")?;
+    let named = list.into_iter().enumerate().map(|(index, beat)| {
+        let id = beat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let id = id.ok_or_else(|| Error::field(&format!("jobs[{index}].job_id"), "the id of a job is needed"))?;
+        Ok((id, beat))
+    });
+    named.collect()
+}
+
+/// JSON text that was sent inside a string is that JSON, unless it is nested too deep; any other value is itself.
+fn unquoted(raw: &RawValue) -> Bytes {
+    let text: Option<String> = serde_json::from_str(raw.get()).ok();
+    let is_json = |text: &String| {
+        !is_deeper(text.as_bytes(), limits::JSON_DEPTH) && serde_json::from_str::<&RawValue>(text).is_ok()
+    };
+    match text.filter(is_json) {
+        Some(inner) => Bytes::from(inner),
+        None => Bytes::copy_from_slice(raw.get().as_bytes()),
+    }
+}
+
+/// Progress that does not have the known form is kept as a message: it is for people.
+fn progress(body: &Body, raw: &RawValue, job: &str) -> Result<Progress> {
+    let bytes = unquoted(raw);
+    let Ok((known, unknown)) = unknown::read(&mut serde_json::Deserializer::from_slice(&bytes)) else {
+        let text = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+        return Ok(Progress { message: Some(text), ..Progress::default() });
+    };
+    body.report(unknown.under(&format!("jobs.{job}.progress")))?;
+    let ProgressBody { phase, message, level, percent, current, total, unit, weight } = known;
+    Ok(Progress { phase, message, level, percent, current, total, unit, weight, ..Progress::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let map = raw(r#"{"job_a": {"progress": {"current": 1, "total": 2}}, "job_b": null}"#);
+        let list = raw(r#"[{"job_id": "job_a", "progress": "{\"current\": 1, \"total\": 2}"}, {"job_id": "job_b"}]"#);
+        for form in [map, list] {
+            let mut beats = beats(&Body::from(""), &form).expect("a good form");
+            beats.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(beats.len(), 2);
+            let sent = beats[0].1.progress.expect("progress");
+            let told = progress(&Body::from(""), sent, "job_a").expect("progress");
+            assert_eq!((told.current, told.total), (Some(1), Some(2)));
+            assert!(beats[1].1.progress.is_none());
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_json_stays_a_string() {
+        assert_eq!(unquoted(&raw(r#""step 7""#)), r#""step 7""#);
+        assert_eq!(unquoted(&raw(r#""{\"step\": 7}""#)), r#"{"step": 7}"#);
+        assert_eq!(unquoted(&raw(r#"{"step": 7}"#)), r#"{"step": 7}"#);
+        let deep = format!("\"{}{}\"", "[".repeat(1_000), "]".repeat(1_000));
+        assert_eq!(unquoted(&raw(&deep)), deep);
+        let told = progress(&Body::from(""), &raw(r#""half way""#), "job_a").expect("progress");
+        assert_eq!(told.message.as_deref(), Some("half way"));
+    }
+
+    #[test]
+    fn a_list_without_ids_is_refused() {
+        for wrong in ["7", "\"x\"", "[{}]", "[7]"] {
+            assert!(beats(&Body::from(""), &raw(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! `/workers`: who has fetched lately, who drains, and how many fetches wait where, as far as this process has seen. A restart
+//! forgets them until they come again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use tokio::sync::Notify;
+use utoipa::ToSchema;
+use windlass_core::{QueueName, Runner, State as JobState, Time};
+use windlass_store::{Clock, JobList};
+
+use crate::http::Api;
+use crate::http::jobs::{Status, status};
+use crate::http::transport::error::{Error, Result};
+use crate::http::transport::extract::TextPath;
+use crate::http::wire::{NameText, Rfc3339};
+use crate::limits;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Workers {
+    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    /// Queues that somebody fetches from, or did lately.
+    fetched: Arc<Mutex<HashMap<QueueName, Fetched>>>,
+    /// How many may wait on one queue.
+    most: usize,
+    /// Somebody began or ended draining.
+    drains: Arc<Notify>,
+}
+
+/// How one queue is fetched from.
+#[derive(Clone, Copy, Default)]
+struct Fetched {
+    /// Fetches that wait now.
+    waiting: usize,
+    /// When a fetch last began or ended, or a worker that fetches here last sent a heartbeat.
+    last: Time,
+}
+
+/// A fetch's place on its queues, free again when this is dropped.
+pub struct Waiting {
+    workers: Workers,
+    queues: Vec<QueueName>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    hostname: String,
+    queues: Vec<QueueName>,
+    first: Time,
+    last: Time,
+    draining: bool,
+}
+
+impl Workers {
+    /// At most so many fetches wait on one queue.
+    pub fn new(most: usize) -> Workers {
+        Workers { seen: Arc::default(), fetched: Arc::default(), most, drains: Arc::default() }
+    }
+
+    /// A place to wait on these queues; the one that is full, when there is none. A storm on one queue is that queue's.
+    pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<Waiting, QueueName> {
+        let mut fetched = self.lock_fetched();
+        let is_full = |queue: &&QueueName| fetched.get(queue).is_some_and(|queue| queue.waiting >= self.most);
+        if let Some(full) = queues.iter().find(is_full) {
+            return Err(full.clone());
+        }
+        if fetched.len() + queues.len() > limits::FETCHED_QUEUES {
+            fetched.retain(|_, queue| queue.is_served(now));
+        }
+        for queue in queues {
+            let fetched = fetched.entry(queue.clone()).or_default();
+            fetched.waiting += 1;
+            fetched.last = now;
+        }
+        Ok(Waiting { workers: self.clone(), queues: queues.to_vec() })
+    }
+
+    /// Whether a worker serves the queue: a fetch waits on it, or there was one in the last [`limits::WORKER_SEEN`], or a worker that
+    /// fetches from it has sent a heartbeat since.
+    pub fn serve(&self, queue: &QueueName, now: Time) -> bool {
+        self.lock_fetched().get(queue).is_some_and(|queue| queue.is_served(now))
+    }
+
+    /// Returns when this worker is to fetch no more.
+    pub async fn drained(&self, id: &str) {
+        loop {
+            let changed = self.drains.notified();
+            if self.lock().get(id).is_some_and(|seen| seen.draining) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// False when no such worker is known.
+    fn set_draining(&self, id: &str, draining: bool) -> bool {
+        let known = self.lock().get_mut(id).map(|seen| seen.draining = draining).is_some();
+        self.drains.notify_waiters();
+        known
+    }
+
+    /// A worker asked for jobs. Those that name themselves with nothing cannot be told apart and are not listed.
+    pub fn fetched(&self, id: &str, hostname: &str, queues: &[QueueName], now: Time) {
+        if id.is_empty() {
+            return;
+        }
+        let mut workers = self.lock();
+        if !workers.contains_key(id) && workers.len() >= limits::WORKERS {
+            let oldest = workers.iter().min_by_key(|(_, seen)| seen.last).map(|(id, _)| id.clone());
+            oldest.and_then(|oldest| workers.remove(&oldest));
+        }
+        let seen = workers.entry(id.to_owned()).or_insert_with(|| Seen {
+            hostname: String::new(),
+            queues: Vec::new(),
+            first: now,
+            last: now,
+            draining: false,
+        });
+        if !hostname.is_empty() {
+            hostname.clone_into(&mut seen.hostname);
+        }
+        seen.queues = queues.to_vec();
+        seen.last = now;
+    }
+
+    pub fn beat(&self, id: &str, now: Time) {
+        let mut workers = self.lock();
+        let Some(seen) = workers.get_mut(id) else { return };
+        seen.last = now;
+        let mut fetched = self.lock_fetched();
+        for queue in &seen.queues {
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.last = now;
+            }
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        // Entries are changed field by field, and each field is good by itself.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Taken after the other lock, where both are needed.
+    fn lock_fetched(&self) -> MutexGuard<'_, HashMap<QueueName, Fetched>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fetched {
+    fn is_served(&self, now: Time) -> bool {
+        self.waiting > 0 || now.since(self.last) <= limits::WORKER_SEEN
+    }
+}
+
+impl Waiting {
+    /// The fetch is answered. One that is dropped without this was given up by its client, which may be gone.
+    pub fn end(self, now: Time) {
+        let mut fetched = self.workers.lock_fetched();
+        for queue in &self.queues {
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.last = now;
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut fetched = self.workers.lock_fetched();
+        for queue in &self.queues {
+            if let Some(queue) = fetched.get_mut(queue) {
+                queue.waiting -= 1;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WorkerAnswer {
+    id: String,
+    hostname: String,
+    #[schema(value_type = Vec<NameText>)]
+    queues: Vec<QueueName>,
+    last_heartbeat: Rfc3339,
+    started_at: Rfc3339,
+    /// Since this server saw it first.
+    uptime_seconds: u64,
+    /// It gets no more jobs, and finishes those it holds.
+    draining: bool,
+    /// The jobs it holds.
+    jobs: Vec<String>,
+}
+
+/// Workers that have fetched lately, and what they hold
+#[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Vec<WorkerAnswer>)))]
+pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
+    let active = JobList { state: Some(JobState::Active), limit: limits::WORKERS, ..JobList::default() };
+    let active = api.store.jobs(active).await?;
+    let mut workers = api.workers.lock().clone();
+    let mut held: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for job in active {
+        let Some(run) = job.run else { continue };
+        let Runner::External { worker_id, hostname } = run.runner else { continue };
+        if worker_id.is_empty() {
+            continue;
+        }
+        // One that fetched from the process before this one is known by what it holds.
+        let seen = workers.entry(worker_id.clone()).or_insert_with(|| Seen {
+            hostname,
+            queues: vec![job.queue],
+            first: run.started_at,
+            last: run.heartbeat_at,
+            draining: false,
+        });
+        seen.last = seen.last.max(run.heartbeat_at);
+        held.entry(worker_id).or_default().push(job.id.to_string());
+    }
+    let now = api.clock.now();
+    let answers = workers.into_iter().map(|(id, seen)| WorkerAnswer {
+        jobs: held.remove(&id).unwrap_or_default(),
+        id,
+        hostname: seen.hostname,
+        queues: seen.queues,
+        last_heartbeat: Rfc3339(seen.last),
+        started_at: Rfc3339(seen.first),
+        uptime_seconds: now.since(seen.first).as_secs(),
+        draining: seen.draining,
+    });
+    Ok(Json(answers.collect()))
+}
+
+/// Give a worker no more jobs; it finishes those it holds
+///
+/// Its fetches wait and are answered with nothing. `resume` lets it have jobs again, and so does a restart of the server.
+#[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", responses((status = 200, body = Status)))]
+pub async fn drain(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+    set(&api, &id, true)?;
+    Ok(status("draining"))
+}
+
+/// Give a worker jobs again
+#[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers", responses((status = 200, body = Status)))]
+pub async fn resume(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+    set(&api, &id, false)?;
+    Ok(status("resumed"))
+}
+
+fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
+    if api.workers.set_draining(id, draining) {
+        return Ok(());
+    }
+    Err(Error::not_found(format!("no worker `{id}` has fetched since the server started; GET /workers lists them")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn queue(name: &str) -> QueueName {
+        name.parse().expect("a name")
+    }
+
+    #[test]
+    fn a_storm_on_one_queue_leaves_room_on_the_others() {
+        let workers = Workers::new(2);
+        let (busy, calm) = (queue("busy"), queue("calm"));
+        let first = workers.wait(std::slice::from_ref(&busy), Time(1)).ok();
+        let second = workers.wait(&[busy.clone(), calm.clone()], Time(1)).ok();
+        assert!(first.is_some() && second.is_some());
+        assert_eq!(workers.wait(&[calm.clone(), busy.clone()], Time(1)).err(), Some(busy.clone()));
+        let other = workers.wait(std::slice::from_ref(&calm), Time(1)).ok();
+        assert!(other.is_some(), "what was refused took no place");
+        drop(second);
+        assert!(workers.wait(&[busy], Time(1)).is_ok());
+    }
+
+    #[test]
+    fn a_queue_is_served_while_a_fetch_waits_and_for_a_while_after_the_last_one() {
+        let workers = Workers::new(2);
+        let (mail, other) = (queue("mail"), queue("other"));
+        let mails = std::slice::from_ref(&mail);
+        let after = |from: Time, more: u64| from + limits::WORKER_SEEN + Duration::from_millis(more);
+        assert!(!workers.serve(&mail, Time(0)));
+        workers.fetched("ann", "host", mails, Time(1_000));
+        let waiting = workers.wait(mails, Time(1_000)).expect("a place");
+        assert!(workers.serve(&mail, after(Time(1_000), 1)), "a fetch waits");
+        assert!(!workers.serve(&other, Time(1_000)));
+        waiting.end(Time(5_000));
+        assert!(workers.serve(&mail, after(Time(5_000), 0)) && !workers.serve(&mail, after(Time(5_000), 1)));
+        workers.beat("ann", Time(6_000));
+        assert!(workers.serve(&mail, after(Time(6_000), 0)), "she works on a job of it");
+        drop(workers.wait(mails, Time(7_000)));
+        assert!(!workers.serve(&mail, after(Time(7_000), 1)));
+    }
+
+    #[test]
+    fn queues_that_nobody_fetches_from_any_more_are_forgotten() {
+        let workers = Workers::new(2);
+        let many: Vec<QueueName> = (0..limits::FETCHED_QUEUES).map(|n| queue(&format!("q{n}"))).collect();
+        drop(workers.wait(&many, Time(0)));
+        let now = Time(1) + limits::WORKER_SEEN;
+        drop(workers.wait(&[queue("new")], now));
+        assert_eq!(workers.lock_fetched().len(), 1);
+        assert!(workers.serve(&queue("new"), now));
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_waits_hears_that_it_drains() {
+        let workers = Workers::new(2);
+        assert!(!workers.set_draining("ann", true), "nobody knows her yet");
+        workers.fetched("ann", "host", &[queue("mail")], Time(1));
+        let own = workers.clone();
+        let waiting = tokio::spawn(async move { own.drained("ann").await });
+        assert!(workers.set_draining("ann", true));
+        waiting.await.expect("it was told");
+    }
+}

@@ -1,0 +1,314 @@
+//! Claims: choosing the best job for a runner, and the runners that wait for one.
+//!
+//! A claim that finds nothing waits here. When something becomes startable its queue is marked awake, and before the
+//! group commits the waiting claims are served: so a free slot takes a job in the very commit that stores it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass_core::limits::Admission;
+use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Time, Token, Usage, Word};
+
+use crate::disk::{Disk, DiskError};
+use crate::engine::Engine;
+use crate::engine::message::{Answer, Outgoing};
+use crate::{Assignment, By, Claim};
+
+struct Waiter {
+    claim: Claim,
+    deadline: Time,
+    answer: Answer<Vec<Assignment>>,
+}
+
+#[derive(Default)]
+pub struct Waiting {
+    /// By ticket: the longest waiting first.
+    waiters: BTreeMap<u64, Waiter>,
+    /// Which of them look at a queue; local ones that take whatever is served stand under no name.
+    by_queue: HashMap<QueueName, std::collections::BTreeSet<u64>>,
+    anything: std::collections::BTreeSet<u64>,
+    deadlines: std::collections::BTreeSet<(Time, u64)>,
+    /// Claims whose callers were gone when they were answered: to be given back.
+    pub lost: Vec<Assignment>,
+}
+
+impl Waiting {
+    fn add(&mut self, ticket: u64, waiter: Waiter) {
+        if waiter.claim.queues.is_empty() {
+            self.anything.insert(ticket);
+        }
+        for queue in &waiter.claim.queues {
+            self.by_queue.entry(queue.clone()).or_default().insert(ticket);
+        }
+        self.deadlines.insert((waiter.deadline, ticket));
+        self.waiters.insert(ticket, waiter);
+    }
+
+    /// Forgets a claim.
+    pub fn forget(&mut self, ticket: u64) {
+        self.remove(ticket);
+    }
+
+    /// Every claim that waits, to be answered.
+    pub fn drain(&mut self) -> Vec<Answer<Vec<Assignment>>> {
+        let tickets: Vec<u64> = self.waiters.keys().copied().collect();
+        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).map(|waiter| waiter.answer).collect()
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&ticket)?;
+        self.anything.remove(&ticket);
+        self.deadlines.remove(&(waiter.deadline, ticket));
+        for queue in &waiter.claim.queues {
+            if let Some(tickets) = self.by_queue.get_mut(queue) {
+                tickets.remove(&ticket);
+                if tickets.is_empty() {
+                    self.by_queue.remove(queue);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn overdue(&self, now: Time) -> Option<u64> {
+        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, ticket)| *ticket)
+    }
+
+    /// The first claim after `after` that looks at this queue.
+    fn next_for(&self, queue: &QueueName, served: bool, after: u64) -> Option<u64> {
+        let named = self.by_queue.get(queue).and_then(|tickets| tickets.range(after + 1..).next());
+        let any = if served { self.anything.range(after + 1..).next() } else { None };
+        named.into_iter().chain(any).min().copied()
+    }
+}
+
+/// A job that could start now.
+struct Candidate {
+    queue: QueueName,
+    priority: Priority,
+    target: String,
+    id: JobId,
+    /// What it is chosen by: effective priority, then age.
+    rank: (i64, u64),
+}
+
+impl<D: Disk> Engine<D> {
+    pub(crate) fn claim(
+        &mut self,
+        ticket: u64,
+        claim: Claim,
+        deadline: Time,
+        answer: Answer<Vec<Assignment>>,
+    ) -> Result<(), DiskError> {
+        let got = self.take(&claim)?;
+        if got.is_empty() && deadline > self.now {
+            self.waiting.add(ticket, Waiter { claim, deadline, answer });
+        } else {
+            self.outbox.push(Outgoing::Assigned(answer, got));
+        }
+        Ok(())
+    }
+
+    /// Serves the claims that wait for what has become startable, and answers those whose time is up.
+    pub(crate) fn serve_waiting(&mut self) -> Result<(), DiskError> {
+        for lost in std::mem::take(&mut self.waiting.lost) {
+            self.give_back(lost)?;
+        }
+        for name in std::mem::take(&mut self.awake) {
+            let mut after = 0;
+            loop {
+                // A plugin that runs as many as it may leaves the queue to workers.
+                let admits = self.plugin_admits(&name);
+                let Some(ticket) = self.waiting.next_for(&name, admits, after) else { break };
+                after = ticket;
+                let Some(waiter) = self.waiting.remove(ticket) else { continue };
+                if waiter.answer.is_closed() {
+                    continue;
+                }
+                let got = self.take(&waiter.claim)?;
+                if !got.is_empty() {
+                    self.outbox.push(Outgoing::Assigned(waiter.answer, got));
+                    continue;
+                }
+                // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
+                // have run it.
+                let unable = waiter.claim.by == By::Local && !admits;
+                self.waiting.add(ticket, waiter);
+                if !unable && !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
+                    break;
+                }
+            }
+        }
+        while let Some(ticket) = self.waiting.overdue(self.now) {
+            if let Some(waiter) = self.waiting.remove(ticket) {
+                self.outbox.push(Outgoing::Assigned(waiter.answer, Vec::new()));
+            }
+        }
+        Ok(())
+    }
+
+    /// A claim that nobody took: the job goes back at once, charged to nobody.
+    pub(crate) fn give_back(&mut self, lost: Assignment) -> Result<(), DiskError> {
+        // Whatever becomes of this commit: nobody runs it.
+        self.local.remove(&(lost.job.id, lost.token));
+        let word = Word::Of(lost.token);
+        let reason = "the worker that asked for it had gone".into();
+        self.ask(lost.job.id, Command::HandBack { word, reason, usage: Usage::default() })?.ok();
+        Ok(())
+    }
+
+    /// Takes up to as many jobs as the claim wants.
+    fn take(&mut self, claim: &Claim) -> Result<Vec<Assignment>, DiskError> {
+        let mut got = Vec::new();
+        if self.paused.is_some() {
+            return Ok(got);
+        }
+        while got.len() < claim.count.max(1) {
+            match self.take_one(claim)? {
+                Some((job, token)) => got.push(Assignment { job, token }),
+                None => break,
+            }
+        }
+        Ok(got)
+    }
+
+    fn take_one(&mut self, claim: &Claim) -> Result<Option<(Job, Token)>, DiskError> {
+        let worker = match &claim.by {
+            By::Local => "",
+            By::Worker { worker_id, .. } => worker_id.as_str(),
+        };
+        loop {
+            let mut best: Option<Candidate> = None;
+            let everything: Vec<QueueName>;
+            let queues = if claim.queues.is_empty() && claim.by == By::Local {
+                everything = self.served.keys().cloned().collect();
+                &everything
+            } else {
+                &claim.queues
+            };
+            for name in queues {
+                if claim.by == By::Local && !self.plugin_admits(name) {
+                    continue;
+                }
+                if let Some(candidate) = self.candidate(name, worker)?
+                    && best.as_ref().is_none_or(|best| candidate.rank < best.rank)
+                {
+                    best = Some(candidate);
+                }
+            }
+            let Some(best) = best else { return Ok(None) };
+            let Some(runner) = self.runner(&claim.by, &best.queue) else { return Ok(None) };
+            let started = self.start(best.id, runner)?;
+            if let Some(queue) = self.queues.get_mut(&best.queue) {
+                queue.line_touched = true;
+                queue.line.ring(queue.row.id, best.priority, &best.target).take(started.is_some());
+            }
+            if let Some((job, token)) = started {
+                if claim.by == By::Local {
+                    self.local.insert((job.id, token));
+                }
+                return Ok(Some((job, token)));
+            }
+        }
+    }
+
+    fn runner(&self, by: &By, queue: &QueueName) -> Option<Runner> {
+        match by {
+            By::Local => {
+                let plugin = self.plugins.get(self.served.get(queue)?)?;
+                let version = plugin.active_version()?.digest();
+                Some(Runner::Local { plugin: plugin.name.clone(), version })
+            }
+            By::Worker { worker_id, hostname } => {
+                Some(Runner::External { worker_id: worker_id.clone(), hostname: hostname.clone() })
+            }
+        }
+    }
+
+    /// The job of this queue that should start next for this worker, if its limits let one start.
+    fn candidate(&mut self, name: &QueueName, worker: &str) -> Result<Option<Candidate>, DiskError> {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(name) else { return Ok(None) };
+        if queue.row.settings.paused || queue.closed_until.is_some_and(|until| until > now) {
+            return Ok(None);
+        }
+        let settings = &queue.row.settings;
+        match queue.limiter.admit(settings.max_concurrency, settings.rate, now) {
+            Admission::Go => queue.closed_until = None,
+            Admission::Full => return Ok(None),
+            Admission::Until(at) => {
+                queue.closed_until = Some(at);
+                return Ok(None);
+            }
+        }
+        let ageing = settings.ageing;
+        let targets: &[&str] = if worker.is_empty() { &[""] } else { &["", worker] };
+        let mut best: Option<Candidate> = None;
+        for priority in Priority::ALL {
+            for target in targets.iter().copied() {
+                let Some((id, seq, since)) = self.front(name, priority, target)? else { continue };
+                let aged = ageing.map_or(0, |span| (now.since(since).as_millis() / span.as_millis().max(1)) as i64);
+                let rank = (i64::from(priority.rank()) - aged, seq);
+                if best.as_ref().is_none_or(|best| rank < best.rank) {
+                    best = Some(Candidate { queue: name.clone(), priority, target: target.to_owned(), id, rank });
+                }
+            }
+            if best.is_some() && ageing.is_none() {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// The first in one ring that is really pending and whose key may start something.
+    fn front(
+        &mut self,
+        name: &QueueName,
+        priority: Priority,
+        target: &str,
+    ) -> Result<Option<(JobId, u64, Time)>, DiskError> {
+        loop {
+            let Some(queue) = self.queues.get_mut(name) else { return Ok(None) };
+            let queue_id = queue.row.id;
+            let ring = queue.line.ring(queue_id, priority, target);
+            let Some((limit_key, place)) = ring.peek(&self.disk)? else { return Ok(None) };
+            let is_pending = self.load(place.id)?.is_some_and(|job| {
+                job.state == State::Pending
+                    && job.ready_seq == place.seq
+                    && job.priority == priority
+                    && job.queue == *name
+            });
+            if !is_pending {
+                if let Some(queue) = self.queues.get_mut(name) {
+                    queue.line_touched = true;
+                    queue.line.ring(queue_id, priority, target).take(false);
+                }
+                continue;
+            }
+            match self.admit_key(name, &limit_key)? {
+                Admission::Go => return Ok(Some((place.id, place.seq, place.since))),
+                Admission::Full => {}
+                Admission::Until(at) => {
+                    self.parked.insert((at, queue_id, limit_key));
+                }
+            }
+            if let Some(queue) = self.queues.get_mut(name) {
+                queue.line.ring(queue_id, priority, target).park();
+            }
+        }
+    }
+
+    fn admit_key(&mut self, name: &QueueName, limit_key: &str) -> Result<Admission, DiskError> {
+        let Some(queue) = self.queues.get(name) else { return Ok(Admission::Full) };
+        let settings = &queue.row.settings;
+        let (concurrency, rate) = (settings.key_concurrency, settings.key_rate);
+        if limit_key.is_empty() || (concurrency.is_none() && rate.is_none()) {
+            return Ok(Admission::Go);
+        }
+        let (id, now) = (queue.row.id, self.now);
+        Ok(self.key_limiter(id, limit_key)?.admit(concurrency, rate, now))
+    }
+}

@@ -1,0 +1,82 @@
+//! fjall as the engine uses it: every commit is counted, and noted in the witness before anybody hears of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::disk::fjall::FjallDisk;
+use crate::disk::folder;
+use crate::disk::folder::Folder;
+use crate::disk::witness::Witness;
+use crate::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+
+/// What the keeper thread watches: the last acknowledged commit, and since when one is under way.
+#[derive(Default)]
+pub struct Pulse {
+    pub acknowledged: AtomicU64,
+    /// The engine's time when it began its group, plus one; zero when it is idle.
+    pub busy_since: AtomicU64,
+    /// What has been committed, for whoever measures.
+    pub commits: Tally,
+}
+
+/// How many commits there were, how large, and how long they took.
+#[derive(Default)]
+pub struct Tally {
+    pub count: AtomicU64,
+    pub writes: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Commits that took longer than `SLOW`.
+    pub slow: AtomicU64,
+    /// Commits by the power of two of their microseconds.
+    pub took: [AtomicU64; 32],
+    /// What all of them took.
+    pub micros: AtomicU64,
+}
+
+/// Longer than this is worth a look at the disk.
+pub const SLOW: Duration = Duration::from_millis(100);
+
+impl Tally {
+    fn add(&self, writes: usize, bytes: usize, took: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.writes.fetch_add(writes as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if took > SLOW {
+            self.slow.fetch_add(1, Ordering::Relaxed);
+        }
+        let power = (u128::BITS - took.as_micros().leading_zeros()).min(31) as usize;
+        self.took[power].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+pub struct Acknowledged {
+    pub disk: FjallDisk,
+    pub folder: Arc<Folder>,
+    pub witness: Arc<Witness>,
+    pub pulse: Arc<Pulse>,
+}
+
+impl Disk for Acknowledged {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
+        self.disk.get(space, key)
+    }
+
+    fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
+        self.disk.scan(space, from, until, limit)
+    }
+
+    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+        // The journal's file takes writes also when nobody will ever find it again.
+        self.folder.is_here().map_err(DiskError::Gone)?;
+        let writes = batch.writes.len();
+        let bytes = batch.writes.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        let began = Instant::now();
+        self.disk.commit(batch, number)?;
+        self.pulse.commits.add(writes, bytes, began.elapsed());
+        self.witness.write(number).map_err(|error| DiskError::Commit(folder::explain(&error)))?;
+        self.pulse.acknowledged.store(number, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! A pause of everything: nothing is claimed and nothing happens by itself until somebody resumes. For a restored copy of a data
+//! folder, whose jobs must not run beside those of the original.
+//!
+//! It is a record of its own, so that it outlasts restarts. While it is there no claim gets a job, no timer fires (delays, retries,
+//! expiry, leases, schedules), retention removes nothing, and bulk operations that were begun before it wait. What people ask for
+//! is done: jobs are stored, cancelled, moved and deleted, and what follows from that for other jobs follows.
+
+use windlass_core::Time;
+
+use crate::disk::codec;
+use crate::disk::{Disk, DiskError, Space};
+use crate::engine::Engine;
+
+/// Where it is stored, in the space of the engine's own record.
+pub const KEY: &[u8] = b"paused";
+
+/// Since when everything is paused; none when it is not.
+pub fn read(disk: &impl Disk) -> Result<Option<Time>, DiskError> {
+    disk.get(Space::Meta, KEY)?.map(|bytes| codec::decode(Space::Meta, &bytes)).transpose()
+}
+
+impl<D: Disk> Engine<D> {
+    /// A pause that there is already goes on as it began.
+    pub(crate) fn pause(&mut self) {
+        if self.paused.is_none() {
+            self.paused = Some(self.now);
+            self.batch.put(Space::Meta, KEY.to_vec(), codec::encode(&self.now));
+            self.hard = true;
+        }
+    }
+
+    pub(crate) fn resume(&mut self) {
+        if self.paused.take().is_none() {
+            return;
+        }
+        self.batch.delete(Space::Meta, KEY.to_vec());
+        // Workers have as long as after a start to show that they live: their heartbeats may have gone elsewhere.
+        self.started_at = self.now;
+        self.awake.extend(self.queues.keys().cloned());
+        self.hard = true;
+    }
+}

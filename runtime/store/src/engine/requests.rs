@@ -1,0 +1,300 @@
+//! What each request comes to.
+
+use windlass_core::flow::{Dependency, order};
+use windlass_core::schedule::Schedule;
+use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
+
+use crate::disk::codec;
+use crate::disk::keys;
+use crate::disk::keys::TimerFor;
+use crate::disk::{Disk, DiskError, Space};
+use crate::engine::Engine;
+use crate::engine::message::{Outgoing, Request, SettingsChange};
+use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
+
+impl<D: Disk> Engine<D> {
+    pub(crate) fn handle(&mut self, request: Request) -> Result<(), DiskError> {
+        match request {
+            Request::Enqueue { jobs, answer } => {
+                let value = self.enqueue(jobs)?;
+                self.outbox.push(Outgoing::Enqueued(answer, value));
+            }
+            Request::MakeBatch { batch, jobs, seal, answer } => {
+                let value = self.make_batch(batch, jobs, seal)?;
+                self.outbox.push(Outgoing::BatchMade(answer, value));
+            }
+            Request::Seal { batch, answer } => {
+                self.seal(batch, answer)?;
+            }
+            Request::Claim { ticket, claim, deadline, answer } => self.claim(ticket, claim, deadline, answer)?,
+            Request::Forget { ticket } => self.waiting.forget(ticket),
+            Request::GiveBack { assignments } => {
+                for assignment in assignments {
+                    self.give_back(assignment)?;
+                }
+            }
+            Request::Ask { job, command, children, answer } => {
+                let value = self.ask_with_children(job, command, children)?;
+                self.outbox.push(Outgoing::Reply(answer, value));
+            }
+            Request::AskEach { asks, answer } => {
+                let mut values = Vec::with_capacity(asks.len());
+                for (job, command) in asks {
+                    values.push(self.ask(job, command)?);
+                }
+                self.outbox.push(Outgoing::Replies(answer, values));
+            }
+            Request::Log { job, lines } => self.add_log(job, lines)?,
+            Request::Configure { queue, change, answer } => {
+                let value = self.configure(queue, change);
+                self.outbox.push(Outgoing::Settings(answer, Box::new(value)));
+            }
+            Request::Clear { queue, answer } => self.begin_clear(queue, answer)?,
+            Request::RemoveQueue { queue, answer } => self.begin_remove_queue(queue, answer)?,
+            Request::Plugin { name, command, answer } => {
+                let value = self.change_plugin(&name, *command)?;
+                self.outbox.push(Outgoing::Plugin(answer, Box::new(value)));
+            }
+            Request::Secret { change, answer } => {
+                let value = self.change_secret(change)?;
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Schedule { change, answer } => {
+                let value = self.change_schedule(change)?;
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Bulk { change, answer } => {
+                let value = self.change_bulk(change)?;
+                self.outbox.push(Outgoing::Bulk(answer, Box::new(value)));
+            }
+            Request::Webhook { change, answer } => {
+                let value = self.change_webhook(change);
+                self.outbox.push(Outgoing::Done(answer, value));
+            }
+            Request::Pause { paused, answer } => {
+                if paused {
+                    self.pause()
+                } else {
+                    self.resume()
+                }
+                self.outbox.push(Outgoing::Done(answer, Ok(())));
+            }
+            // The engine's thread has done it.
+            Request::Check => {}
+            Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),
+        }
+        Ok(())
+    }
+
+    /// All of the jobs, or none.
+    pub(crate) fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+        match self.check_all(&jobs)? {
+            Ok(order) => self.store_all(jobs, order),
+            Err(refusal) => Ok(Err(refusal.into())),
+        }
+    }
+
+    /// Stores jobs that have been checked, each after those of them that it depends on.
+    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+        let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
+        let mut stored: Vec<Option<Enqueued>> = vec![None; jobs.len()];
+        for index in order {
+            let Some(mut job) = jobs[index].take() else { continue };
+            for dependency in &mut job.depends_on {
+                if let Dependency::Sibling(other) = *dependency
+                    && let Some(sibling) = &stored[other]
+                {
+                    *dependency = Dependency::Job(sibling.id);
+                }
+            }
+            match self.enqueue_one(job)? {
+                Ok(reply) => stored[index] = Some(self.enqueued(reply)?),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(stored.into_iter().flatten().collect()))
+    }
+
+    fn enqueued(&mut self, reply: Reply) -> Result<Enqueued, DiskError> {
+        match reply {
+            Reply::Duplicate { id } => {
+                let state = self.load(id)?.map_or(State::Completed, |job| job.state);
+                Ok(Enqueued { id, state, duplicate: true })
+            }
+            Reply::Stored { id, state } => Ok(Enqueued { id, state, duplicate: false }),
+            other => unreachable!("an enqueue is stored or a duplicate, not {other:?}"),
+        }
+    }
+
+    fn ask_with_children(
+        &mut self,
+        id: JobId,
+        command: Command,
+        children: Vec<NewJob>,
+    ) -> Result<Result<Reply, Error>, DiskError> {
+        let order = match self.check_all(&children)? {
+            Ok(order) => order,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
+        let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
+        let reply = match self.ask_bringing(id, command, count)? {
+            Ok(reply) => reply,
+            Err(error) => return Ok(Err(error)),
+        };
+        // Nor are there children of a job that was to be deleted when its attempt ended.
+        if matches!(reply, Reply::Unchanged | Reply::Removed) {
+            return Ok(Ok(reply));
+        }
+        Ok(self.store_all(children, order)?.map(|_| reply))
+    }
+
+    /// What could be refused is looked at before anything is stored. Answers the order to store them in.
+    fn check_all(&mut self, jobs: &[NewJob]) -> Result<Result<Vec<usize>, Refusal>, DiskError> {
+        for (index, job) in jobs.iter().enumerate() {
+            let checked = match job.queue {
+                Some(_) => job.check(self.now),
+                None => Err(Refusal::invalid("queue", "name the queue the job is for")),
+            };
+            let checked = match checked {
+                Ok(()) => self.check_ties(job)?,
+                Err(refusal) => Err(refusal),
+            };
+            match checked {
+                Ok(()) => {}
+                // Among many, say which.
+                Err(Refusal::Invalid { field, why }) if jobs.len() > 1 => {
+                    return Ok(Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") }));
+                }
+                Err(other) => return Ok(Err(other)),
+            }
+        }
+        Ok(order(jobs))
+    }
+
+    fn configure(&mut self, name: QueueName, change: SettingsChange) -> Result<windlass_core::Settings, Error> {
+        let mut settings = self.queues.get(&name).map(|queue| queue.row.settings.clone()).unwrap_or_default();
+        change(&mut settings);
+        settings.check()?;
+        self.check_rounds(&name, &settings)?;
+        self.ensure_queue(&name);
+        let now = self.now;
+        if let Some(queue) = self.queues.get_mut(&name) {
+            queue.row.settings = settings.clone();
+            queue.dirty = true;
+            queue.closed_until = None;
+            for ring in queue.line.rings() {
+                ring.unpark_all();
+            }
+            for state in [State::Completed, State::Dead, State::Cancelled] {
+                self.sweeps.look_at(queue.row.id, state, now);
+            }
+        }
+        self.regate();
+        self.awake.insert(name);
+        self.hard = true;
+        Ok(settings)
+    }
+
+    fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
+        let known = |engine: &Engine<D>, id: &str| {
+            engine.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
+        };
+        let hook = match change {
+            WebhookChange::Add(hook) => {
+                hook.check()?;
+                if self.webhooks.len() >= limits::WEBHOOKS {
+                    let why = format!("there are {} webhooks, and there can be no more; remove one", limits::WEBHOOKS);
+                    return Err(Refusal::invalid("url", why).into());
+                }
+                Webhook { created_at: self.now, told: self.next_event.saturating_sub(1), ..*hook }
+            }
+            WebhookChange::Told { id, up_to, delivered, failed, last_error } => {
+                let mut hook = known(self, &id)?;
+                hook.told = hook.told.max(up_to);
+                hook.delivered += delivered;
+                hook.failed += failed;
+                hook.last_error = last_error;
+                hook
+            }
+            WebhookChange::Remove { id } => {
+                known(self, &id)?;
+                self.webhooks.remove(&id);
+                self.batch.delete(Space::Webhooks, id.into_bytes());
+                self.hard = true;
+                return Ok(());
+            }
+        };
+        self.batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode(&hook));
+        self.webhooks.insert(hook.id.clone(), hook);
+        self.hard = true;
+        Ok(())
+    }
+
+    fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {
+        let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Error> {
+            engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name).into())
+        };
+        match change {
+            ScheduleChange::Put { schedule, replace } => {
+                let mut schedule = *schedule;
+                let old = self.schedules.get(&schedule.name);
+                if old.is_some() && !replace {
+                    return Ok(Err(Refusal::Exists { what: "schedule", name: schedule.name }.into()));
+                }
+                schedule.created_at = old.map_or(self.now, |old| old.created_at);
+                schedule.updated_at = self.now;
+                schedule.last_run = old.and_then(|old| old.last_run);
+                schedule.last_job = old.and_then(|old| old.last_job);
+                schedule.skipped = old.map(|old| old.skipped.clone()).unwrap_or_default();
+                if let Err(refusal) = schedule.check() {
+                    return Ok(Err(refusal.into()));
+                }
+                schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                self.ensure_queue(&schedule.queue);
+                self.put_schedule(schedule);
+            }
+            ScheduleChange::Pause { name, paused } => match known(self, &name) {
+                Ok(mut schedule) => {
+                    schedule.paused = paused;
+                    schedule.updated_at = self.now;
+                    // Instants that passed while it was paused are not missed: they were not wanted.
+                    schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                    self.put_schedule(schedule);
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+            ScheduleChange::RunNow { name } => match known(self, &name) {
+                Ok(mut schedule) => {
+                    self.run_instant(&mut schedule, self.now)?;
+                    self.put_schedule(schedule);
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+            ScheduleChange::Remove { name } => match known(self, &name) {
+                Ok(schedule) => {
+                    if let Some(at) = schedule.next_run {
+                        self.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
+                    }
+                    self.batch.delete(Space::Schedules, name.as_bytes().to_vec());
+                    self.schedules.remove(&name);
+                    self.hard = true;
+                }
+                Err(error) => return Ok(Err(error)),
+            },
+        }
+        Ok(Ok(()))
+    }
+
+    fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
+        // Only an attempt writes a log; the removal of a job that never started looks for none.
+        if self.load(id)?.is_none_or(|job| job.fence == 0) {
+            return Ok(());
+        }
+        self.add_lines(id, lines)
+    }
+
+    /// Something waits that may ride along with a later commit.
+    pub(crate) fn soft(&mut self) {
+        self.soft_since.get_or_insert(self.now);
+    }
+}

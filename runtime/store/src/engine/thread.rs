@@ -1,0 +1,204 @@
+//! The engine's thread: gathers requests into groups, lets the engine do them, and has it rebuilt when the disk fails.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use windlass_core::{JobId, Time, Token};
+
+use crate::disk::DiskError;
+use crate::disk::counted::{Acknowledged, Pulse};
+use crate::disk::damage::Suspicion;
+use crate::disk::fjall::{FjallDisk, explain};
+use crate::disk::folder::Folder;
+use crate::disk::witness::Witness;
+use crate::engine::Engine;
+use crate::engine::message::Request;
+use crate::engine::recover::Alive;
+use crate::engine::shared::{Reads, Shared};
+use crate::{Clock, Options, limits};
+
+pub struct Worker {
+    pub options: Options,
+    pub clock: Arc<dyn Clock>,
+    pub requests: Receiver<Request>,
+    pub shared: Arc<Shared>,
+    pub folder: Arc<Folder>,
+    pub witness: Arc<Witness>,
+    pub pulse: Arc<Pulse>,
+    pub seed: u64,
+    /// Held as long as the store lives: nobody else opens the folder meanwhile.
+    pub lock: File,
+    /// The database, while it is open.
+    pub disk: Option<FjallDisk>,
+    /// Whether a damaged table keeps the database from writing.
+    pub suspicion: Arc<Suspicion>,
+    /// A folder that was found where ours was and lacks a part of what we acknowledged.
+    pub short: Option<crate::engine::reopen::Short>,
+}
+
+/// Attempts that run in this process.
+pub type Local = HashSet<(JobId, Token)>;
+
+/// How the engine's work ended.
+enum End {
+    /// Somebody asked for it, and waits to hear that all is put away.
+    Closed(Vec<oneshot::Sender<()>>),
+    /// The disk failed; these attempts of ours go on.
+    Failed(DiskError, Local),
+}
+
+impl Worker {
+    /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
+    pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
+        let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
+        let paused = engine.paused_hub.clone();
+        loop {
+            match self.serve(&mut engine) {
+                End::Closed(waiting) => {
+                    self.shared.set_reads(Reads::Closed);
+                    return waiting;
+                }
+                End::Failed(error, local) => {
+                    drop(engine);
+                    let alive = |local: &Local| Alive {
+                        hub: hub.clone(),
+                        log_hub: log_hub.clone(),
+                        orders: orders.clone(),
+                        paused: paused.clone(),
+                        pause: false,
+                        local: local.clone(),
+                        new_process: false,
+                    };
+                    match self.bring_back(error, local, alive) {
+                        Ok(fresh) => engine = fresh,
+                        Err(waiting) => {
+                            self.shared.set_reads(Reads::Closed);
+                            return waiting;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Groups, until closed or failed.
+    fn serve(&self, engine: &mut Engine<Acknowledged>) -> End {
+        loop {
+            let mut requests = match self.gather(engine) {
+                Ok(Some(requests)) => requests,
+                Ok(None) => return End::Closed(Vec::new()),
+                Err(error) => return self.fail(engine, error),
+            };
+            let closing = take_close(&mut requests);
+            if take_checks(&mut requests)
+                && closing.is_empty()
+                && let Err(error) = self.check()
+            {
+                // Those that came along with it: nothing was done for them.
+                for request in requests {
+                    request.refuse(error.clone().into());
+                }
+                return self.fail(engine, error);
+            }
+            if !closing.is_empty() {
+                // What waits to ride along must not be left behind.
+                engine.finish();
+            }
+            let now = self.clock.now();
+            self.pulse.busy_since.store(now.millis() + 1, Ordering::Relaxed);
+            let done = engine.group(requests, now);
+            self.pulse.busy_since.store(0, Ordering::Relaxed);
+            match done {
+                Err(error) if closing.is_empty() => return self.fail(engine, error),
+                Err(error) => {
+                    tracing::error!("the last commit failed: {error}");
+                    let _ = self.fail(engine, error);
+                    return End::Closed(closing);
+                }
+                Ok(()) if !closing.is_empty() => return End::Closed(closing),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Whether the folder is still there and the database takes writes, though nobody writes.
+    fn check(&self) -> Result<(), DiskError> {
+        self.folder.check().map_err(DiskError::Gone)?;
+        self.disk.as_ref().map_or(Ok(()), FjallDisk::takes_writes)
+    }
+
+    /// Waits for a request or for the engine's next moment, then takes what else is there.
+    fn gather(&self, engine: &mut Engine<Acknowledged>) -> Result<Option<Vec<Request>>, DiskError> {
+        let mut group = Vec::new();
+        let wake = engine.next_wake()?;
+        let first = match wake {
+            None => self.requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => match wait_until(self.clock.now(), at) {
+                Some(span) => self.requests.recv_timeout(span),
+                None => self.requests.try_recv().map_err(|error| match error {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                }),
+            },
+        };
+        match first {
+            Ok(request) => group.push(request),
+            Err(RecvTimeoutError::Timeout) => return Ok(Some(group)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+        let mut commands = group[0].commands();
+        let mut bytes = group[0].weight();
+        while commands < limits::GROUP && bytes < limits::GROUP_BYTES {
+            let Ok(request) = self.requests.try_recv() else { break };
+            commands += request.commands();
+            bytes += request.weight();
+            group.push(request);
+        }
+        Ok(Some(group))
+    }
+
+    fn fail(&self, engine: &mut Engine<Acknowledged>, error: DiskError) -> End {
+        let error = self.with_reason(error);
+        let local = engine.abandon(&error.clone().into());
+        End::Failed(error, local)
+    }
+}
+
+impl Worker {
+    /// A refusal to write, with the reason where that is known by now.
+    pub(crate) fn with_reason(&self, error: DiskError) -> DiskError {
+        match (error, self.suspicion.found()) {
+            (DiskError::Io(why), Some(damaged)) if why == explain(&::fjall::Error::Poisoned) => DiskError::Io(damaged),
+            (error, _) => error,
+        }
+    }
+}
+
+/// Takes the requests to close out of the group.
+fn take_close(requests: &mut Vec<Request>) -> Vec<oneshot::Sender<()>> {
+    let (closing, others): (Vec<_>, Vec<_>) =
+        std::mem::take(requests).into_iter().partition(|request| matches!(request, Request::Close { .. }));
+    *requests = others;
+    let answers = closing.into_iter().filter_map(|request| match request {
+        Request::Close { answer } => Some(answer),
+        _ => None,
+    });
+    answers.collect()
+}
+
+/// Takes the requests to look at the folder out of the group; answers whether there were any.
+fn take_checks(requests: &mut Vec<Request>) -> bool {
+    let before = requests.len();
+    requests.retain(|request| !matches!(request, Request::Check));
+    requests.len() < before
+}
+
+/// The span until `at`; none when it has come.
+fn wait_until(now: Time, at: Time) -> Option<Duration> {
+    (at > now).then(|| at.since(now))
+}

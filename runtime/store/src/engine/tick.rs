@@ -1,0 +1,134 @@
+//! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
+
+use windlass_core::schedule::{Begin, Schedule};
+use windlass_core::{Command, Time};
+
+use crate::disk::codec;
+use crate::disk::keys;
+use crate::disk::keys::TimerFor;
+use crate::disk::{Disk, DiskError, Space};
+use crate::engine::Engine;
+
+impl<D: Disk> Engine<D> {
+    pub(crate) fn tick(&mut self) -> Result<(), DiskError> {
+        if self.paused.is_none() {
+            self.fire_timers()?;
+        }
+        self.open_limits();
+        Ok(())
+    }
+
+    fn fire_timers(&mut self) -> Result<(), DiskError> {
+        for _ in 0..self.tuning.timers_per_group {
+            let Some((key, what)) = self.timers.due(&self.disk, self.now)? else { return Ok(()) };
+            self.delete_timer(key);
+            match what {
+                TimerFor::Due(id) => drop(self.ask(id, Command::Due)?),
+                TimerFor::Expire(id) => drop(self.ask(id, Command::Expire)?),
+                TimerFor::Retire(id) => self.retire(id)?,
+                TimerFor::Unlock(lock) => self.unlock(lock)?,
+                TimerFor::Schedule(name) => self.run_schedule(&name)?,
+                TimerFor::Watch(id) => drop(self.ask(id, Command::Watch { alive_from: self.started_at })?),
+            }
+        }
+        Ok(())
+    }
+
+    /// The job's own time of keeping is over.
+    fn retire(&mut self, id: windlass_core::JobId) -> Result<(), DiskError> {
+        let now = self.now;
+        let over = self.load(id)?.is_some_and(|job| job.is_ended() && job.keep_until.is_some_and(|until| until <= now));
+        if over {
+            self.ask(id, Command::Delete)?.ok();
+        }
+        Ok(())
+    }
+
+    fn unlock(&mut self, key: Vec<u8>) -> Result<(), DiskError> {
+        let now = self.now;
+        if self.load_lock(&key)?.is_some_and(|lock| !lock.holds(now)) {
+            self.locks.insert(key, None);
+        }
+        Ok(())
+    }
+
+    /// Rate windows that have moved on let their lanes and queues start again.
+    fn open_limits(&mut self) {
+        while let Some((at, id, limit_key)) = self.parked.first().cloned().filter(|(at, ..)| *at <= self.now) {
+            self.parked.remove(&(at, id, limit_key.clone()));
+            let Some(name) = self.queue_names.get(&id) else { continue };
+            if let Some(queue) = self.queues.get_mut(name) {
+                for ring in queue.line.rings() {
+                    ring.unpark(&limit_key);
+                }
+                self.awake.insert(name.clone());
+            }
+        }
+        for (name, queue) in &mut self.queues {
+            if queue.closed_until.is_some_and(|until| until <= self.now) {
+                queue.closed_until = None;
+                self.awake.insert(name.clone());
+            }
+        }
+    }
+
+    /// Stores the jobs of the instants that are due, and moves the schedule on, in one commit.
+    pub(crate) fn run_schedule(&mut self, name: &str) -> Result<(), DiskError> {
+        let Some(mut schedule) = self.schedules.get(name).cloned() else { return Ok(()) };
+        let due = match schedule.due(self.now) {
+            Ok(due) => due,
+            Err(refusal) => {
+                tracing::warn!(schedule = name, "cannot be run: {refusal}");
+                return Ok(());
+            }
+        };
+        if let Some(skipped) = due.skipped {
+            schedule.note_skipped(skipped);
+        }
+        for instant in due.instants {
+            self.run_instant(&mut schedule, instant)?;
+        }
+        schedule.next_run = due.next;
+        self.put_schedule(schedule);
+        Ok(())
+    }
+
+    /// One run of a schedule, unless its last one is still going and that matters. A run that does not take place is noted.
+    pub(crate) fn run_instant(&mut self, schedule: &mut Schedule, instant: Time) -> Result<(), DiskError> {
+        let unfinished = match schedule.last_job {
+            Some(last) => self.load(last)?.filter(|job| !job.is_ended()).map(|job| job.id),
+            None => None,
+        };
+        match schedule.begin(unfinished) {
+            Begin::Now => {}
+            Begin::AfterCancelling(last) => {
+                let reason = format!("schedule {} runs again", schedule.name);
+                self.ask(last, Command::Cancel { reason })?.ok();
+            }
+            Begin::Skip(reason) => {
+                schedule.skip(instant, reason);
+                return Ok(());
+            }
+        }
+        let stored = self.enqueue_one(schedule.job(instant))?;
+        if let Err(error) = &stored {
+            tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
+        }
+        schedule.ran(instant, stored.as_ref().map_err(ToString::to_string));
+        Ok(())
+    }
+
+    /// Stores the schedule with its timer.
+    pub(crate) fn put_schedule(&mut self, schedule: Schedule) {
+        let what = TimerFor::Schedule(schedule.name.clone());
+        if let Some(at) = self.schedules.get(&schedule.name).and_then(|old| old.next_run) {
+            self.delete_timer(keys::timer(at, &what));
+        }
+        if let Some(at) = schedule.next_run {
+            self.put_timer(at, &what);
+        }
+        self.batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), codec::encode(&schedule));
+        self.schedules.insert(schedule.name.clone(), schedule);
+        self.hard = true;
+    }
+}

@@ -1,0 +1,88 @@
+//! Batches on request: made, filled and sealed.
+
+use windlass_core::flow::{Batch, NewBatch};
+use windlass_core::{JobId, NewJob, Refusal};
+
+use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{codec, keys};
+use crate::engine::Engine;
+use crate::engine::message::{Answer, Outgoing};
+use crate::{BatchMade, Error};
+
+impl<D: Disk> Engine<D> {
+    pub(crate) fn make_batch(
+        &mut self,
+        new: NewBatch,
+        mut jobs: Vec<NewJob>,
+        seal: bool,
+    ) -> Result<Result<BatchMade, Error>, DiskError> {
+        if let Err(refusal) = new.check() {
+            return Ok(Err(refusal.into()));
+        }
+        let chance = u128::from(self.next_seed()) << 16 ^ u128::from(self.next_seed());
+        let batch = new.make(JobId::new(self.now, chance), self.now);
+        let id = batch.id.clone();
+        for job in &mut jobs {
+            job.batch_id = Some(id.clone());
+        }
+        let key = keys::batch(&id);
+        // A request that is sent again finds its batch, sealed by now.
+        let known = self.flows.batches.get(&self.disk, &key)?.is_some();
+        if !known {
+            self.flows.batches.put(key.clone(), Some(batch));
+        }
+        let sealed = match self.flows.batches.change(&self.disk, &key)? {
+            Some(batch) if known => batch.sealed_at.take(),
+            Some(_) | None => None,
+        };
+        let stored = self.enqueue(jobs)?;
+        let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(Err(no_batch(&id).into())) };
+        batch.sealed_at = sealed;
+        let jobs = match stored {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                if !known {
+                    self.flows.batches.put(key, None);
+                }
+                return Ok(Err(error));
+            }
+        };
+        if seal {
+            batch.seal(self.now);
+        }
+        if let Some(payload) = new.callback.and_then(|callback| callback.payload).filter(|_| !known) {
+            self.batch.put(Space::Flows, keys::callback(&id), codec::wrap(&payload));
+        }
+        self.flows.moved.insert(id.clone());
+        self.hard = true;
+        Ok(Ok(BatchMade { id, jobs }))
+    }
+
+    /// Seals a batch; to seal it again changes nothing.
+    pub(crate) fn seal(&mut self, id: String, answer: Answer<Batch>) -> Result<(), DiskError> {
+        let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(&id))? else {
+            let error = Err(no_batch(&id).into());
+            self.outbox.push(Outgoing::Batch(answer, Box::new(error)));
+            return Ok(());
+        };
+        batch.seal(self.now);
+        self.flows.moved.insert(id.clone());
+        self.flows.sealing.push((id, answer));
+        self.hard = true;
+        Ok(())
+    }
+
+    /// Answers those who sealed a batch, now that it is known whether that fired its callback.
+    pub(crate) fn answer_seals(&mut self) -> Result<(), DiskError> {
+        for (id, answer) in std::mem::take(&mut self.flows.sealing) {
+            let batch = self.flows.batches.get(&self.disk, &keys::batch(&id))?.cloned();
+            let value = batch.ok_or_else(|| no_batch(&id).into());
+            self.outbox.push(Outgoing::Batch(answer, Box::new(value)));
+        }
+        Ok(())
+    }
+}
+
+fn no_batch(id: &str) -> Refusal {
+    Refusal::not_found("batch", id)
+}

@@ -1,0 +1,190 @@
+//! Links between jobs, and the work that flows have left to do: in bounded steps, from what earlier groups have committed.
+
+use std::collections::BTreeSet;
+
+use windlass_core::flow::{CancelReason, Dependency, Work};
+use windlass_core::{Command, Job, JobId, NewJob, State};
+
+use crate::disk::{Disk, DiskError, Space, after_prefix};
+use crate::disk::{codec, keys};
+use crate::engine::Engine;
+
+/// A link's value on the side of the dependency: the number of its time, or that its end has been told.
+const TOLD: u64 = u64::MAX;
+
+fn link_value(number: u64) -> Vec<u8> {
+    let mut value = vec![codec::FORMAT];
+    value.extend(number.to_be_bytes());
+    value
+}
+
+fn read_link(value: &[u8]) -> Option<u64> {
+    value.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+/// A link's value on the side of the dependant: how the dependency ended.
+fn end_value(state: Option<State>) -> Vec<u8> {
+    vec![codec::FORMAT, state.map_or(u8::MAX, |state| state as u8)]
+}
+
+pub(crate) fn read_end(value: &[u8]) -> Option<State> {
+    value.get(1).and_then(|byte| State::ALL.get(usize::from(*byte))).copied()
+}
+
+impl<D: Disk> Engine<D> {
+    /// The jobs a new one depends on, each once, and where they stand.
+    pub(crate) fn dependencies_of(&mut self, new: &NewJob) -> Result<Vec<(JobId, State)>, DiskError> {
+        let mut found: Vec<(JobId, State)> = Vec::with_capacity(new.depends_on.len());
+        let mut seen = BTreeSet::new();
+        for dependency in &new.depends_on {
+            let Dependency::Job(id) = dependency else { continue };
+            if seen.insert(*id) {
+                // One that went in this very group had ended, or was cancelled by that.
+                let state = self.load(*id)?.map_or(State::Cancelled, |job| job.state);
+                found.push((*id, state));
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn put_link(&mut self, dependency: JobId, dependant: JobId) -> Result<(), DiskError> {
+        let [from, to] = keys::link(dependency, dependant);
+        let mut ended = Some(State::Cancelled);
+        if let Some(mut job) = self.load(dependency)?.cloned() {
+            ended = job.is_ended().then_some(job.state);
+            job.ties.get_or_insert_default().dependants += 1;
+            self.put_job(Box::new(job))?;
+        }
+        let number = if ended.is_some() { TOLD } else { self.meta.next_work };
+        self.batch.put(Space::Links, from, link_value(number));
+        self.batch.put(Space::Links, to, end_value(ended));
+        self.flows.new_links.entry(dependant).or_default().push(dependency);
+        self.hard = true;
+        Ok(())
+    }
+
+    /// The job goes: so do the links to what it waited for. Those that wait for it hear of it first.
+    pub(crate) fn drop_links(&mut self, job: &Job) -> Result<(), DiskError> {
+        if job.ties.as_ref().is_none_or(|ties| ties.depends_on == 0) {
+            return Ok(());
+        }
+        let mut dependencies = self.flows.new_links.remove(&job.id).unwrap_or_default();
+        let prefix = keys::dependencies(job.id);
+        self.disk.each(Space::Links, &prefix, &mut |key, _| dependencies.extend(keys::last_job(key)))?;
+        for dependency in dependencies {
+            for side in keys::link(dependency, job.id) {
+                self.batch.delete(Space::Links, side);
+            }
+        }
+        Ok(())
+    }
+
+    /// One bounded step of the work that flows have left to do. Reads what earlier groups have committed.
+    pub(crate) fn step_flows(&mut self) -> Result<(), DiskError> {
+        let mut room = self.tuning.sweep;
+        while room > 0 && self.meta.work_from < self.meta.next_work {
+            let number = self.meta.work_from;
+            let Some(bytes) = self.disk.get(Space::Flows, &keys::work(number))? else {
+                // Noted in this group: its turn comes after the commit.
+                return Ok(());
+            };
+            let (done, used) = match codec::decode(Space::Flows, &bytes)? {
+                Work::Release { job, state } => self.tell_dependants(number, job, state, room)?,
+                Work::CancelChildren { parent, spawned, adopted, reason } => {
+                    self.cancel_children(parent, spawned, adopted, reason, room)?
+                }
+                Work::Clear { parent } => self.clear_children(parent, room)?,
+                Work::OpenRound { queue, round } => self.open_round(&queue, round, room)?,
+            };
+            // An empty one counts as well, so that a group ends.
+            room = room.saturating_sub(used.max(1));
+            self.hard = true;
+            if done {
+                self.flows.cursor = None;
+                self.flows.ordinal = 0;
+                self.batch.delete(Space::Flows, keys::work(number));
+                self.meta.work_from += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells up to `room` of those that wait for a job how it ended; whether that was all, and how many it were.
+    fn tell_dependants(
+        &mut self,
+        number: u64,
+        dependency: JobId,
+        state: State,
+        room: usize,
+    ) -> Result<(bool, usize), DiskError> {
+        let prefix = keys::dependants(dependency);
+        let from = self.flows.cursor.take().unwrap_or_else(|| prefix.clone());
+        let page = self.disk.scan(Space::Links, &from, &after_prefix(&prefix), room)?;
+        for (key, value) in &page {
+            let told = read_link(value).is_none_or(|made| made == TOLD || made > number);
+            let Some(dependant) = keys::last_job(key).filter(|_| !told) else { continue };
+            let [from, to] = keys::link(dependency, dependant);
+            // One that has gone has taken its links along.
+            if self.ask(dependant, Command::DependencyEnded { dependency, state })?.is_ok() {
+                self.batch.put(Space::Links, from, link_value(TOLD));
+                self.batch.put(Space::Links, to, end_value(Some(state)));
+            }
+        }
+        if page.len() == room
+            && let Some((last, _)) = page.last()
+        {
+            let mut next = last.to_vec();
+            next.push(0);
+            self.flows.cursor = Some(next);
+        }
+        Ok((page.len() < room, page.len()))
+    }
+
+    /// Cancels up to `room` children; whether that was all, and how many were looked at.
+    fn cancel_children(
+        &mut self,
+        parent: JobId,
+        spawned: u32,
+        adopted: u32,
+        reason: CancelReason,
+        room: usize,
+    ) -> Result<(bool, usize), DiskError> {
+        let all = u64::from(spawned) + u64::from(adopted);
+        let until = all.min(self.flows.ordinal + room as u64);
+        let looked = (until - self.flows.ordinal) as usize;
+        for number in self.flows.ordinal..until {
+            // One that has ended, or gone, is not touched.
+            self.ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?.ok();
+        }
+        self.flows.ordinal = until;
+        Ok((until == all, looked))
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    /// Takes away up to `room` children of a job that waits for all below it to be gone; whether that was all, and how many
+    /// were looked at. Those with children of their own go when these have: that is work of its own.
+    fn clear_children(&mut self, parent: JobId, room: usize) -> Result<(bool, usize), DiskError> {
+        let Some(job) = self.load(parent)?.filter(|job| job.clearing().is_some()) else { return Ok((true, 0)) };
+        let (spawned, adopted) = (job.children, job.adopted());
+        let all = u64::from(spawned) + u64::from(adopted);
+        let until = all.min(self.flows.ordinal + room as u64);
+        let looked = until.saturating_sub(self.flows.ordinal) as usize;
+        for number in self.flows.ordinal..until {
+            self.ask(child_id(parent, spawned, number), Command::Clear)?.ok();
+        }
+        self.flows.ordinal = until;
+        if until == all {
+            self.flows.waiting.insert(parent);
+        }
+        Ok((until == all, looked))
+    }
+}
+
+/// The id of a job's child by its number: those it spawned come first, then those that others put under it.
+pub(crate) fn child_id(parent: JobId, spawned: u32, number: u64) -> JobId {
+    match u32::try_from(number) {
+        Ok(ordinal) if ordinal < spawned => JobId::child(parent, ordinal),
+        _ => JobId::adopted(parent, u32::try_from(number - u64::from(spawned)).unwrap_or(u32::MAX)),
+    }
+}

@@ -1,0 +1,411 @@
+//! Flows in the engine: what follows when a job that is tied to others comes, moves or goes.
+//!
+//! Numbers (a batch's) follow in the commit of the move. What may touch many jobs (those that depend on one that has
+//! ended) is noted in that commit as work, and done in bounded steps by the groups that come, like the sweeps.
+
+mod batch;
+mod deferred;
+pub(crate) mod records;
+pub(crate) mod rounds;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, Ties, Verdict, Work};
+use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State, bounds};
+
+use crate::disk;
+use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{codec, keys};
+use crate::engine::Engine;
+use crate::engine::message::Answer;
+use crate::engine::row_cache::Table;
+use crate::limits;
+pub(crate) use deferred::{child_id, read_end};
+
+pub struct Flows {
+    batches: Table<Batch>,
+    families: Table<Family>,
+    chains: Table<Chain>,
+    /// Batches whose numbers have changed since they were last looked at.
+    moved: BTreeSet<String>,
+    /// Parents that wait, and whose children's numbers have.
+    waiting: BTreeSet<JobId>,
+    /// The first child of each parent that has failed since the last commit.
+    failed: BTreeMap<JobId, JobId>,
+    /// Jobs of chains that have ended.
+    stepped: Vec<JobId>,
+    /// Links made since the last commit, by the job that waits: not yet to be found on disk.
+    new_links: FxHashMap<JobId, Vec<JobId>>,
+    /// Who sealed a batch in this group.
+    sealing: Vec<(String, Answer<Batch>)>,
+    /// Where the first work has come to: among links, or among ordinals.
+    cursor: Option<Vec<u8>>,
+    ordinal: u64,
+}
+
+impl Default for Flows {
+    fn default() -> Flows {
+        Flows {
+            batches: Table::new(Space::Flows),
+            families: Table::new(Space::Flows),
+            chains: Table::new(Space::Flows),
+            moved: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            stepped: Vec::new(),
+            new_links: FxHashMap::default(),
+            sealing: Vec::new(),
+            cursor: None,
+            ordinal: 0,
+        }
+    }
+}
+
+impl Flows {
+    /// The commit failed: those who wait for an answer.
+    pub fn answers(&mut self) -> Vec<Answer<Batch>> {
+        self.sealing.drain(..).map(|(_, answer)| answer).collect()
+    }
+
+    pub fn gather(&mut self, batch: &mut disk::Batch) {
+        self.batches.gather(batch);
+        self.families.gather(batch);
+        self.chains.gather(batch);
+        self.new_links.clear();
+        self.failed.clear();
+    }
+
+    /// Where the first work has come to among keys.
+    pub fn take_cursor(&mut self) -> Option<Vec<u8>> {
+        self.cursor.take()
+    }
+
+    pub fn put_cursor(&mut self, key: Vec<u8>) {
+        self.cursor = Some(key);
+    }
+
+    pub fn age(&mut self, most: usize) {
+        self.batches.age(most);
+        self.families.age(most);
+        self.chains.age(most);
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    /// A job has moved, come (`was` is none) or gone (`is` is none): what hangs on it follows.
+    pub(crate) fn follow(&mut self, was: Option<&Job>, is: Option<&Job>) -> Result<(), DiskError> {
+        let Some(job) = is.or(was) else { return Ok(()) };
+        if job.batch_id.is_none() && job.parent.is_none() && job.ties.is_none() && job.children == 0 {
+            return Ok(());
+        }
+        for work in flow::work(was, is) {
+            self.note_work(&work);
+        }
+        let states = [was, is].map(|job| job.map(|job| job.state));
+        if states[0] == states[1] {
+            return Ok(());
+        }
+        if let Some(id) = &job.batch_id
+            && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(id))?
+        {
+            batch.moved(states[0], states[1]);
+            self.flows.moved.insert(id.clone());
+        }
+        self.follow_children(job, states)?;
+        if is.is_none() && (job.children > 0 || job.ties.is_some()) {
+            self.drop_family(job.id, true)?;
+        }
+        if let Some(ties) = &job.ties {
+            self.follow_ties(job.id, ties, states)?;
+        }
+        Ok(())
+    }
+
+    /// The numbers that a job's parent keeps of its children.
+    fn follow_children(&mut self, job: &Job, states: [Option<State>; 2]) -> Result<(), DiskError> {
+        let Some(parent) = job.parent else { return Ok(()) };
+        let key = keys::family(parent);
+        if states[0].is_none()
+            && self.flows.families.get(&self.disk, &key)?.is_none()
+            && self.load(parent)?.is_some_and(|parent| parent.children > 0 || parent.adopted() > 0)
+        {
+            self.flows.families.put(key.clone(), Some(Family::default()));
+        }
+        if let Some(family) = self.flows.families.change(&self.disk, &key)? {
+            family.moved(states[0], states[1]);
+            if family.waiting.is_some() {
+                self.flows.waiting.insert(parent);
+            }
+            if states[1].is_none_or(|state| matches!(state, State::Dead | State::Cancelled)) {
+                self.flows.failed.entry(parent).or_insert(job.id);
+            }
+        }
+        if states[1].is_none() {
+            self.drop_family(parent, false)?;
+            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.kept_by);
+            if left == 0 {
+                // It may be what its parent waits for to be rebuilt.
+                self.flows.waiting.insert(parent);
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of a job's children go when the job and all of them are gone; `going` is when the job itself does.
+    fn drop_family(&mut self, parent: JobId, going: bool) -> Result<(), DiskError> {
+        let gone = going || self.load(parent)?.is_none();
+        let key = keys::family(parent);
+        match self.flows.families.get(&self.disk, &key)? {
+            Some(family) if gone && family.kept_by == 0 => self.flows.families.put(key, None),
+            Some(family) if gone && family.waiting.is_some() => {
+                let family = Family { waiting: None, ..family.clone() };
+                self.flows.families.put(key, Some(family));
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
+    fn follow_ties(&mut self, id: JobId, ties: &Ties, states: [Option<State>; 2]) -> Result<(), DiskError> {
+        if let (Some(batch_id), None) = (&ties.callback_of, states[1])
+            && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(batch_id))?
+        {
+            batch.kept_by -= 1;
+            self.flows.moved.insert(batch_id.clone());
+        }
+        if let Some(place) = ties.chain {
+            let key = keys::chain(place.first);
+            if let Some(chain) = self.flows.chains.change(&self.disk, &key)? {
+                chain.kept_by += u64::from(states[0].is_none());
+                chain.kept_by -= u64::from(states[1].is_none());
+                if chain.kept_by == 0 {
+                    self.flows.chains.put(key, None);
+                }
+            }
+            if states[1].is_some_and(State::is_ended) {
+                self.flows.stepped.push(id);
+            }
+        }
+        if states[1].is_none() || ties.waited_by.is_none() {
+            return Ok(());
+        }
+        let key = keys::family(id);
+        let waits = ties.waits_for_children;
+        let waited = self.flows.families.get(&self.disk, &key)?.and_then(|family| family.waiting);
+        if waits != waited {
+            let mut family = self.flows.families.get(&self.disk, &key)?.cloned().unwrap_or_default();
+            family.waiting = waits;
+            self.flows.families.put(key, Some(family));
+            self.flows.waiting.insert(id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_work(&mut self, work: &Work) {
+        self.batch.put(Space::Flows, keys::work(self.meta.next_work), codec::encode(work));
+        self.meta.next_work += 1;
+        self.hard = true;
+    }
+
+    /// Once all else of a group is decided, and again before it is committed: the next steps of chains, parents whose
+    /// children have ended, batches whose last member has. One may bring about another.
+    pub(crate) fn settle_flows(&mut self) -> Result<(), DiskError> {
+        loop {
+            if let Some(id) = self.flows.stepped.pop() {
+                self.settle_step(id)?;
+            } else if let Some(parent) = self.flows.waiting.pop_first() {
+                self.settle_family(parent)?;
+            } else if let Some(id) = self.flows.moved.pop_first() {
+                self.settle_batch(&id)?;
+            } else if !self.settle_rounds() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A job of a chain has ended: the next one comes in the same commit.
+    fn settle_step(&mut self, id: JobId) -> Result<(), DiskError> {
+        // It may have been brought back, or have gone, within the group.
+        let Some(job) = self.load(id)?.filter(|job| job.is_ended()).cloned() else { return Ok(()) };
+        let Some(place) = job.ties.as_ref().and_then(|ties| ties.chain) else { return Ok(()) };
+        let result = match job.result {
+            BodyRef::Inline { .. } => self.written(Space::Bodies, keys::body(id, BodyKind::Result))?,
+            BodyRef::None | BodyRef::Blob(_) => None,
+        };
+        let result = match &result {
+            Some(bytes) => Some(codec::unwrap(Space::Bodies, bytes)?),
+            None => None,
+        };
+        let Some(chain) = self.flows.chains.get(&self.disk, &keys::chain(place.first))? else { return Ok(()) };
+        if let Some(next) = chain.next(&job, result)
+            && let Err(error) = self.enqueue_one(next)?
+        {
+            tracing::error!(job = %id, "the next step of its chain was refused: {error}");
+        }
+        Ok(())
+    }
+
+    fn settle_family(&mut self, parent: JobId) -> Result<(), DiskError> {
+        if self.load(parent)?.is_some_and(|job| job.clearing().is_some()) {
+            return self.settle_cleared(parent);
+        }
+        let Some(family) = self.flows.families.change(&self.disk, &keys::family(parent))? else { return Ok(()) };
+        match family.verdict() {
+            Verdict::Wait => {}
+            Verdict::Join => drop(self.ask(parent, Command::Joined)?),
+            Verdict::Fail => {
+                let more = family.new_failures().saturating_sub(1);
+                let child = self.failed_child(parent)?.map(Box::new);
+                self.ask(parent, Command::ChildFailed { child, more })?.ok();
+            }
+            Verdict::CancelRest => {
+                let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CancelReason::SiblingFailed));
+                if let Some(work) = work {
+                    self.note_work(&work);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A child that has failed: one that did so since the last commit, or the latest of those that others know of.
+    fn failed_child(&mut self, parent: JobId) -> Result<Option<FailedChild>, DiskError> {
+        if let Some(id) = self.flows.failed.get(&parent).copied() {
+            match self.load(id)? {
+                None => return Ok(Some(FailedChild::removed(id))),
+                Some(child) => {
+                    if let Some(failed) = FailedChild::of(child) {
+                        return Ok(Some(failed));
+                    }
+                }
+            }
+        }
+        let Some((spawned, adopted)) = self.load(parent)?.map(|job| (job.children, job.adopted())) else {
+            return Ok(None);
+        };
+        let all = u64::from(spawned) + u64::from(adopted);
+        for number in (0..all).rev().take(limits::FAILED_CHILD_LOOK) {
+            if let Some(failed) = self.load(child_id(parent, spawned, number))?.and_then(FailedChild::of) {
+                return Ok(Some(failed));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A job waits for all below it to be gone: is it?
+    fn settle_cleared(&mut self, parent: JobId) -> Result<(), DiskError> {
+        let key = keys::family(parent);
+        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.kept_by == 0) {
+            // Its children are made anew, and counted anew.
+            self.flows.families.put(key, None);
+            self.ask(parent, Command::Cleared)?.ok();
+        }
+        Ok(())
+    }
+
+    /// Has the last member ended? Then the callback comes in the same commit.
+    fn settle_batch(&mut self, id: &str) -> Result<(), DiskError> {
+        let key = keys::batch(id);
+        let now = self.now;
+        let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
+        if batch.finish(now) {
+            let payload = self.written(Space::Flows, keys::callback(id))?;
+            let payload = match &payload {
+                Some(bytes) => Some(codec::unwrap(Space::Flows, bytes)?),
+                None => None,
+            };
+            let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
+            if let Some(callback) = batch.callback(payload)
+                && let Err(error) = self.enqueue_one(callback)?
+            {
+                tracing::error!(batch = id, "its callback was refused: {error}");
+            }
+            self.hard = true;
+        } else if batch.is_over() {
+            self.flows.batches.put(key, None);
+            self.batch.delete(Space::Flows, keys::callback(id));
+            self.hard = true;
+        }
+        Ok(())
+    }
+
+    /// A value, as this group or an earlier one has written it.
+    pub(crate) fn written(&self, space: Space, key: Vec<u8>) -> Result<Option<Vec<u8>>, DiskError> {
+        let key = (space, key);
+        match self.batch.writes.get(&key) {
+            Some(written) => Ok(written.clone()),
+            None => Ok(self.disk.get(space, &key.1)?.map(|bytes| bytes.to_vec())),
+        }
+    }
+
+    pub(crate) fn put_chain(&mut self, first: JobId, chain: Chain) -> Result<(), DiskError> {
+        let key = keys::chain(first);
+        // A child that was removed and is spawned again has steps from its first time.
+        let kept_by = self.flows.chains.get(&self.disk, &key)?.map_or(0, |old| old.kept_by);
+        self.flows.chains.put(key, Some(Chain { kept_by, ..chain }));
+        Ok(())
+    }
+
+    /// The id of a job that somebody puts under a parent: by its ordinal, so that it can be found without a list.
+    pub(crate) fn adopt(&mut self, parent: JobId) -> Result<Option<JobId>, DiskError> {
+        let Some(mut job) = self.load(parent)?.cloned() else { return Ok(None) };
+        let ties = job.ties.get_or_insert_default();
+        let mut id = JobId::adopted(parent, ties.adopted);
+        ties.adopted += 1;
+        // A parent that was removed and is spawned again has children from its first time.
+        while self.load(id)?.is_some() {
+            id = JobId::adopted(parent, ties.adopted);
+            ties.adopted += 1;
+        }
+        self.put_job(Box::new(job))?;
+        self.hard = true;
+        Ok(Some(id))
+    }
+
+    /// Whether a job can be tied to what it names: looked at before anything is stored.
+    pub(crate) fn check_ties(&mut self, job: &NewJob) -> Result<Result<(), Refusal>, DiskError> {
+        if let Some(id) = &job.batch_id {
+            match self.flows.batches.get(&self.disk, &keys::batch(id))? {
+                None => {
+                    let why = format!("there is no batch `{id}`; make one with POST /batch");
+                    return Ok(Err(Refusal::invalid("batch_id", why)));
+                }
+                Some(batch) if batch.sealed_at.is_some() => {
+                    let why = format!("batch `{id}` is sealed, and no more jobs can join it");
+                    return Ok(Err(Refusal::invalid("batch_id", why)));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(parent) = job.parent {
+            let Some((round, clearing)) = self.load(parent)?.map(|job| (job.round, job.clearing())) else {
+                return Ok(Err(Refusal::invalid("parent_id", self.why_not_there(parent))));
+            };
+            if clearing.is_some() {
+                let why = format!("job {parent} is being rebuilt, and all below it is removed first");
+                return Ok(Err(Refusal::invalid("parent_id", why)));
+            }
+            let levels = job.queue.as_ref().and_then(|queue| self.queues.get(queue));
+            if levels.is_some_and(|queue| queue.row.settings.rounds) && round.is_some_and(|at| at >= bounds::ROUNDS) {
+                let why = format!("job {parent} is of round {}, and there is none after it", bounds::ROUNDS);
+                return Ok(Err(Refusal::invalid("parent_id", why)));
+            }
+        }
+        for dependency in &job.depends_on {
+            if let Dependency::Job(id) = dependency
+                && self.load(*id)?.is_none()
+            {
+                return Ok(Err(Refusal::invalid("depends_on", self.why_not_there(*id))));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn why_not_there(&self, id: JobId) -> String {
+        match self.damage_of(id) {
+            Some(damage) => format!("job {id} cannot be read: {damage}"),
+            None => format!("there is no job {id}; it may have been removed since it ended"),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What passes a filter, and the best of it: a bounded heap, whatever the number of jobs.
+
+use std::collections::BinaryHeap;
+
+use bytes::Bytes;
+use memchr::memchr;
+use memchr::memmem::Finder;
+use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId};
+
+use crate::disk::fjall::View;
+use crate::disk::{DiskError, Space, Value};
+use crate::disk::{codec, keys};
+use crate::read::row;
+use crate::read::search::plan::Stop;
+use crate::read::search::source::Source;
+use crate::read::search::{Failed, Task};
+use crate::search::{Payloads, Place, Search, Sift};
+use crate::{Error, Unreadable, limits};
+
+/// What is kept of what passes.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// The first few after the cursor, and how many there are in all.
+    Page { most: usize },
+    /// Every id, up to a bound.
+    Ids { most: usize },
+}
+
+/// The best so far.
+pub struct Top {
+    wanted: Wanted,
+    after: Option<Place>,
+    /// The worst of the best is on top.
+    heap: BinaryHeap<Place>,
+    pub ids: Vec<JobId>,
+    pub count: u64,
+    /// Jobs that could not be read.
+    pub unreadable: Unreadable,
+}
+
+impl Top {
+    pub fn new(wanted: Wanted, search: &Search) -> Top {
+        let after = search.after.map(|cursor| cursor.place);
+        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0, unreadable: Unreadable::default() }
+    }
+
+    pub fn add(&mut self, place: Place, id: JobId) -> Result<(), Failed> {
+        self.count += 1;
+        match self.wanted {
+            Wanted::Ids { most } => {
+                if self.ids.len() >= most {
+                    return Err(Failed::TooMany);
+                }
+                self.ids.push(id);
+            }
+            Wanted::Page { most } => self.keep(place, most),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, place: Place, most: usize) {
+        if self.after.is_some_and(|after| place <= after) {
+            return;
+        }
+        if self.heap.len() < most {
+            self.heap.push(place);
+        } else if let Some(mut worst) = self.heap.peek_mut().filter(|worst| place < **worst) {
+            *worst = place;
+        }
+    }
+
+    /// The worst that still has a place, once all places are taken.
+    pub fn worst(&self) -> Option<&Place> {
+        match self.wanted {
+            Wanted::Page { most } if self.heap.len() >= most => self.heap.peek(),
+            _ => None,
+        }
+    }
+
+    /// Takes in what another thread found.
+    pub fn merge(&mut self, other: Top) -> Result<(), Failed> {
+        self.count += other.count;
+        self.unreadable.merge(other.unreadable);
+        match self.wanted {
+            Wanted::Page { most } => other.heap.into_iter().for_each(|place| self.keep(place, most)),
+            Wanted::Ids { most } => {
+                if self.ids.len() + other.ids.len() > most {
+                    return Err(Failed::TooMany);
+                }
+                self.ids.extend(other.ids);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn into_sorted(self) -> Vec<Place> {
+        self.heap.into_sorted_vec()
+    }
+}
+
+/// One thread's part in a search.
+pub struct Judge<'a> {
+    pub view: &'a View,
+    pub task: &'a Task,
+    pub top: Top,
+    finder: Option<Finder<'a>>,
+    /// What a payload must hold for the sieve to let it pass.
+    needles: Vec<Finder<'a>>,
+    errors: Option<Finder<'a>>,
+    sift: Option<Box<dyn Sift>>,
+    /// Those that wait for the sieve, with their payloads.
+    waiting: Vec<Waiting>,
+    payloads: Payloads,
+    /// Records that were read because the payload may pass, or does.
+    pub records: usize,
+}
+
+/// One whose payload waits for the sieve.
+enum Waiting {
+    /// Its record passes.
+    Judged(Place, JobId),
+    /// Its record is read if the sieve lets it pass.
+    Unread(JobId),
+    /// The same, and the bytes of the record are at hand.
+    Undecoded(Value),
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(view: &'a View, task: &'a Task, wanted: Wanted) -> Result<Judge<'a>, Failed> {
+        let search = &task.search;
+        let sieve = search.sieve.as_deref();
+        Ok(Judge {
+            view,
+            task,
+            top: Top::new(wanted, search),
+            finder: search.filter.payload_finder(),
+            needles: sieve.map_or(&[][..], |sieve| sieve.needles()).iter().map(Finder::new).collect(),
+            errors: search.filter.error_contains.as_deref().map(Finder::new),
+            sift: sieve.map(|sieve| sieve.thread()).transpose()?,
+            waiting: Vec::new(),
+            payloads: Payloads::default(),
+            records: 0,
+        })
+    }
+
+    /// Whether anything but the record decides.
+    pub fn reads_payloads(&self) -> bool {
+        self.finder.is_some() || self.sift.is_some()
+    }
+
+    /// The cheap part of the payload's test.
+    pub fn may_pass(&self, payload: &[u8]) -> bool {
+        self.finder.as_ref().is_none_or(|finder| finder.find(payload).is_some())
+            && self.needles.iter().all(|needle| needle.find(payload).is_some() || memchr(b'\\', payload).is_some())
+    }
+
+    /// Goes through all that a source names. False when it gave up, as the stop says.
+    pub fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
+        for (seen, entry) in source.entries(self.view, &self.task.search)?.enumerate() {
+            let entry = entry?;
+            if let Some(stop) = &stop {
+                if stop.is_reached(&self.top, entry.at, &self.task.search) {
+                    return Ok(true);
+                }
+                if seen >= stop.rows {
+                    return Ok(false);
+                }
+            }
+            if seen.is_multiple_of(256) {
+                self.task.check_time()?;
+            }
+            self.look_at(entry.id)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads a job and judges it. One that cannot be read is counted as such, and the search goes on.
+    pub fn look_at(&mut self, id: JobId) -> Result<(), Failed> {
+        let judged = match row::<Job>(self.view, Space::Jobs, &keys::job(id)) {
+            Ok(Some(job)) => self.judge(&job, None),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        match judged {
+            Err(Failed::Disk(error)) if error.is_damage() => {
+                self.top.unreadable.add(id, Error::from(error));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Leaves a job to the sieve, of which the payload may pass and the record has not been looked at.
+    pub fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
+        self.let_wait(Waiting::Undecoded(record), payload)
+    }
+
+    /// Judges a job by its payload first; the record is only read if that passes. A sieve is asked about many at once.
+    pub fn judge_payload(&mut self, id: JobId, payload: Value) -> Result<(), Failed> {
+        let bytes = codec::unwrap(Space::Bodies, &payload)?;
+        if !self.may_pass(bytes) {
+            return Ok(());
+        }
+        if self.sift.is_some() {
+            return self.let_wait(Waiting::Unread(id), bytes);
+        }
+        self.records += 1;
+        match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
+            Some(job) => self.judge(&job, Some(unwrapped(payload)?)),
+            None => Ok(()),
+        }
+    }
+
+    /// Judges a job by its record first, then its errors, then its payload, which may have been read before.
+    pub fn judge(&mut self, job: &Job, payload: Option<Bytes>) -> Result<(), Failed> {
+        if !self.task.search.filter.admits(job) || !self.errors_pass(job)? {
+            return Ok(());
+        }
+        let place = Place::of(job, self.task.search.sort, self.task.search.order);
+        if !self.reads_payloads() {
+            return self.top.add(place, job.id);
+        }
+        let payload = match payload {
+            Some(payload) => payload,
+            None => match self.payload(job)? {
+                Some(payload) => payload,
+                None => return Ok(()),
+            },
+        };
+        if !self.may_pass(&payload) {
+            return Ok(());
+        }
+        if self.sift.is_none() {
+            return self.top.add(place, job.id);
+        }
+        self.let_wait(Waiting::Judged(place, job.id), &payload)
+    }
+
+    fn let_wait(&mut self, waiting: Waiting, payload: &[u8]) -> Result<(), Failed> {
+        if !self.payloads.push(payload) {
+            self.sift()?;
+            // Alone it fits: no body is as large as that.
+            let _ = self.payloads.push(payload);
+        }
+        self.waiting.push(waiting);
+        if self.waiting.len() >= limits::SIEVE_ROWS || self.payloads.parts().0.len() >= limits::SIEVE_BYTES {
+            self.sift()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the sieve decide about those that wait for it.
+    fn sift(&mut self) -> Result<(), Failed> {
+        let Some(sift) = self.sift.as_mut().filter(|_| !self.waiting.is_empty()) else { return Ok(()) };
+        self.task.check_time()?;
+        let passes = sift.sift(&self.payloads)?;
+        self.payloads.clear();
+        for (waiting, _) in std::mem::take(&mut self.waiting).into_iter().zip(passes).filter(|(_, passes)| *passes) {
+            match waiting {
+                Waiting::Judged(place, id) => self.top.add(place, id)?,
+                Waiting::Unread(id) => {
+                    self.records += 1;
+                    if let Some(record) = self.view.get(Space::Jobs, &keys::job(id))? {
+                        self.judge_record(&record)?;
+                    }
+                }
+                Waiting::Undecoded(record) => self.judge_record(&record)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A job whose payload passes: the rest is in its record.
+    fn judge_record(&mut self, record: &[u8]) -> Result<(), Failed> {
+        let job: Job = codec::decode(Space::Jobs, record)?;
+        let search = &self.task.search;
+        if search.filter.admits(&job) && self.errors_pass(&job)? {
+            self.top.add(Place::of(&job, search.sort, search.order), job.id)?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<Top, Failed> {
+        self.sift()?;
+        Ok(self.top)
+    }
+
+    fn errors_pass(&self, job: &Job) -> Result<bool, Failed> {
+        let Some(finder) = &self.errors else { return Ok(true) };
+        if job.last_error.as_ref().is_some_and(|error| finder.find(error.as_bytes()).is_some()) {
+            return Ok(true);
+        }
+        for pair in self.view.under(Space::Errors, &keys::job(job.id)) {
+            let (_, value) = pair?;
+            // A text lies in its record byte for byte, so most need not be read as one.
+            if finder.find(&value).is_none() {
+                continue;
+            }
+            let error: AttemptError = codec::decode(Space::Errors, &value)?;
+            let backtrace = error.backtrace.as_ref().is_some_and(|text| finder.find(text.as_bytes()).is_some());
+            if backtrace || finder.find(error.error.as_bytes()).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn payload(&self, job: &Job) -> Result<Option<Bytes>, Failed> {
+        match job.payload {
+            BodyRef::None => Ok(None),
+            BodyRef::Inline { .. } => Ok(inline_payload(self.view, job)?),
+            BodyRef::Blob(blob) => {
+                let bytes = self.task.blobs.get(&blob);
+                Ok(Some(bytes.map_err(|error| self.task.blobs.unread(&blob, &error))?))
+            }
+        }
+    }
+}
+
+/// The payload, where it lies in the database.
+pub fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError> {
+    if !matches!(job.payload, BodyRef::Inline { .. }) {
+        return Ok(None);
+    }
+    match view.get(Space::Bodies, &keys::body(job.id, BodyKind::Payload))? {
+        Some(value) => Ok(Some(unwrapped(value)?)),
+        None => Ok(None),
+    }
+}
+
+/// The bytes behind their format version, not copied.
+pub fn unwrapped(value: Value) -> Result<Bytes, DiskError> {
+    codec::unwrap(Space::Bodies, &value)?;
+    Ok(Bytes::from_owner(value).slice(1..))
+}

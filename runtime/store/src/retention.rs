@@ -1,0 +1,256 @@
+//! Background work in small steps: retention, clearing a queue, removing one. Each group does a bounded piece, so that
+//! removing a million jobs stalls nobody.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use windlass_core::{Command, JobId, Keep, QueueName, Refusal, State, Time};
+
+use crate::Error;
+use crate::claim::lanes::Place;
+use crate::disk::keys;
+use crate::disk::{Disk, DiskError, Space, after_prefix};
+use crate::engine::Engine;
+use crate::engine::message::{Answer, Outgoing};
+
+#[derive(Default)]
+pub struct Sweeps {
+    /// When to look for ended jobs that are past their keeping, per queue and state.
+    due: BTreeMap<(u32, State), Time>,
+    /// Where the last look ended: no later one steps over what is gone.
+    cursors: BTreeMap<(u32, State), Vec<u8>>,
+    clears: VecDeque<Clear>,
+}
+
+/// A queue being emptied.
+struct Clear {
+    queue: QueueName,
+    id: u32,
+    /// What is left to look through, and from where.
+    spaces: VecDeque<(Space, Vec<u8>, Vec<u8>)>,
+    /// Jobs that came after the wish are not touched.
+    before: Time,
+    removed: u64,
+    and_remove: bool,
+    /// Whether it was paused before its removal began.
+    was_paused: bool,
+    answer: Answer<u64>,
+}
+
+impl Sweeps {
+    /// A job has ended: look again when its keeping is over, or at once when there are too many.
+    pub fn ended(&mut self, queue: u32, state: State, now: Time, keep: Keep, count: u64) {
+        let at = if keep.count.is_some_and(|most| count > most) { now } else { now + keep.age };
+        self.look_at(queue, state, at);
+    }
+
+    pub fn look_at(&mut self, queue: u32, state: State, at: Time) {
+        let due = self.due.entry((queue, state)).or_insert(at);
+        *due = (*due).min(at);
+    }
+
+    pub fn next(&self) -> Option<Time> {
+        self.due.values().min().copied()
+    }
+
+    pub fn is_busy(&self) -> bool {
+        !self.clears.is_empty()
+    }
+
+    pub fn answers(&mut self) -> Vec<Answer<u64>> {
+        self.clears.drain(..).map(|clear| clear.answer).collect()
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    /// One step of everything that waits.
+    pub(crate) fn sweep(&mut self) -> Result<(), DiskError> {
+        if self.hard {
+            // The first group after a start: what the start has settled is not on disk yet.
+            return Ok(());
+        }
+        self.step_clear()?;
+        if self.paused.is_none() {
+            self.prune_all()?;
+        }
+        // After the look for ended jobs: those that end here are not on disk yet.
+        self.step_flows()
+    }
+
+    /// One step of every retention that is due.
+    fn prune_all(&mut self) -> Result<(), DiskError> {
+        let due: Vec<(u32, State)> =
+            self.sweeps.due.iter().filter(|(_, at)| **at <= self.now).map(|(what, _)| *what).collect();
+        for (queue, state) in due {
+            self.sweeps.due.remove(&(queue, state));
+            self.prune(queue, state)?;
+        }
+        Ok(())
+    }
+
+    /// Removes ended jobs of one state that are too old or too many, oldest first.
+    fn prune(&mut self, id: u32, state: State) -> Result<(), DiskError> {
+        let Some(queue) = self.queue_names.get(&id).and_then(|name| self.queues.get(name)) else { return Ok(()) };
+        let Some(keep) = queue.row.settings.retention.of(state) else { return Ok(()) };
+        let mut surplus = keep.count.map_or(0, |most| queue.row.counts.of(state).saturating_sub(most));
+        let prefix = keys::states(id, state);
+        let cursor = self.sweeps.cursors.remove(&(id, state)).unwrap_or_else(|| prefix.clone());
+        let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), self.tuning.sweep)?;
+        let full = page.len() == self.tuning.sweep;
+        let mut next = cursor;
+        // More may end within this very millisecond, with a smaller id: the cursor stays before it.
+        let present: Vec<u8> = prefix.iter().copied().chain(self.now.millis().to_be_bytes()).collect();
+        for (key, _) in page {
+            let Some((since, job)) = keys::read_state(&key) else { continue };
+            let old = now_past(self.now, since, keep);
+            if !old && surplus == 0 {
+                self.sweeps.cursors.insert((id, state), next.min(present));
+                self.sweeps.look_at(id, state, since + keep.age);
+                return Ok(());
+            }
+            next = key.to_vec();
+            next.push(0);
+            let now = self.now;
+            // What keeps a time of its own goes by its own timer.
+            let kept =
+                self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
+            if !kept {
+                self.ask(job, Command::Delete)?.ok();
+            }
+            surplus = surplus.saturating_sub(1);
+        }
+        if full {
+            let pause = if next > present { Duration::from_millis(1) } else { Duration::ZERO };
+            self.sweeps.look_at(id, state, self.now + pause);
+        }
+        self.sweeps.cursors.insert((id, state), next.min(present));
+        Ok(())
+    }
+
+    pub(crate) fn begin_clear(&mut self, queue: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
+        // In this order: what comes due meanwhile is met again in line.
+        self.begin(queue, &[State::Scheduled, State::Pending], false, answer);
+        Ok(())
+    }
+
+    pub(crate) fn begin_remove_queue(&mut self, name: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
+        if let Some(plugin) = self.served.get(&name) {
+            let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.clone() };
+            self.outbox.push(Outgoing::Count(answer, Err(error.into())));
+            return Ok(());
+        }
+        if let Err(refusal) = self.check_unnamed(&name) {
+            self.outbox.push(Outgoing::Count(answer, Err(refusal.into())));
+            return Ok(());
+        }
+        if let Some(queue) = self.queues.get(&name).filter(|queue| queue.row.counts.of(State::Active) > 0) {
+            let why = format!(
+                "{} of its jobs are running; pause it and wait, or cancel them",
+                queue.row.counts.of(State::Active)
+            );
+            self.outbox.push(Outgoing::Count(answer, Err(Refusal::invalid("queue", why).into())));
+            return Ok(());
+        }
+        let states: Vec<State> = State::ALL.into_iter().filter(|state| *state != State::Active).collect();
+        self.begin(name, &states, true, answer);
+        Ok(())
+    }
+
+    fn begin(&mut self, name: QueueName, states: &[State], and_remove: bool, answer: Answer<u64>) {
+        let Some(queue) = self.queues.get_mut(&name) else {
+            self.outbox.push(Outgoing::Count(answer, Err(Refusal::not_found("queue", name).into())));
+            return;
+        };
+        let id = queue.row.id;
+        let was_paused = queue.row.settings.paused;
+        if and_remove {
+            // Nothing starts in a queue that is going.
+            queue.row.settings.paused = true;
+            queue.dirty = true;
+            self.hard = true;
+        }
+        let spaces = states.iter().map(|state| match state {
+            State::Pending => (Space::Ready, id.to_be_bytes().to_vec(), after_prefix(&id.to_be_bytes())),
+            other => {
+                let prefix = keys::states(id, *other);
+                (Space::States, prefix.clone(), after_prefix(&prefix))
+            }
+        });
+        let before = self.now;
+        let clear =
+            Clear { queue: name, id, spaces: spaces.collect(), before, removed: 0, and_remove, was_paused, answer };
+        self.sweeps.clears.push_back(clear);
+    }
+
+    fn step_clear(&mut self) -> Result<(), DiskError> {
+        let Some(mut clear) = self.sweeps.clears.pop_front() else { return Ok(()) };
+        let Some((space, from, until)) = clear.spaces.pop_front() else {
+            return self.end_clear(clear);
+        };
+        let page = self.disk.scan(space, &from, &until, self.tuning.sweep)?;
+        if let Some((last, _)) = page.last().filter(|_| page.len() == self.tuning.sweep) {
+            let mut next = last.to_vec();
+            next.push(0);
+            clear.spaces.push_front((space, next, until));
+        }
+        for (key, value) in page {
+            let Some(id) = self.named_by(space, &key, &value)? else { continue };
+            let wanted = self.load(id)?.is_some_and(|job| {
+                job.queue == clear.queue
+                    && job.state != State::Active
+                    && job.created_at <= clear.before
+                    && (clear.and_remove || matches!(job.state, State::Pending | State::Scheduled))
+            });
+            if wanted && self.ask(id, Command::Delete)?.is_ok() {
+                clear.removed += 1;
+            }
+        }
+        self.sweeps.clears.push_front(clear);
+        Ok(())
+    }
+
+    fn named_by(&self, space: Space, key: &[u8], value: &[u8]) -> Result<Option<JobId>, DiskError> {
+        match space {
+            Space::Ready => Ok(Some(Place::decode(key, value)?.id)),
+            _ => Ok(keys::last_job(key)),
+        }
+    }
+
+    fn end_clear(&mut self, clear: Clear) -> Result<(), DiskError> {
+        let unnamed = self.check_unnamed(&clear.queue).is_ok();
+        let empty = self
+            .queues
+            .get(&clear.queue)
+            // By now there may be a new queue of the old name.
+            .filter(|queue| queue.row.id == clear.id)
+            .is_some_and(|queue| State::ALL.iter().all(|state| queue.row.counts.of(*state) == 0));
+        if clear.and_remove && empty && unnamed {
+            let left = clear.id.to_be_bytes();
+            for space in [Space::Lanes, Space::Limiters] {
+                self.disk.each(space, &left, &mut |key, _| self.batch.delete(space, key.to_vec()))?;
+            }
+            self.key_limiters.retain(|(queue, _), _| *queue != clear.id);
+            self.dirty_limiters.retain(|(queue, _)| *queue != clear.id);
+            self.queues.remove(&clear.queue);
+            self.queue_names.remove(&clear.id);
+            self.drop_rounds(clear.id);
+            self.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
+            self.hard = true;
+        } else if clear.and_remove
+            && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)
+        {
+            // Jobs have come meanwhile: it stays, and goes on as it was.
+            queue.row.settings.paused = clear.was_paused;
+            queue.dirty = true;
+            self.awake.insert(clear.queue.clone());
+            self.hard = true;
+        }
+        let answer: Result<u64, Error> = Ok(clear.removed);
+        self.outbox.push(Outgoing::Count(clear.answer, answer));
+        Ok(())
+    }
+}
+
+fn now_past(now: Time, since: Time, keep: Keep) -> bool {
+    now.since(since) >= keep.age
+}

@@ -1,0 +1,294 @@
+//! The handle of a store: one process, one folder, one writer.
+//!
+//! [`Store`] is the handle the rest of Windlass holds. Changes go to the engine's thread over a bounded channel;
+//! reads go straight to the database, which shows what has been committed.
+
+pub(crate) mod format1;
+mod open;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
+use windlass_core::flow::{Batch, NewBatch};
+use windlass_core::{
+    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time,
+};
+
+use crate::disk::blobs::Blobs;
+pub use crate::disk::counted::Tally;
+pub use crate::disk::fjall::FjallDisk;
+use crate::engine::message::{Answer, Request};
+use crate::engine::shared::Shared;
+use crate::{
+    Assignment, BatchMade, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
+    SecretChange, WebhookChange, limits,
+};
+
+/// The memory of one Windlass. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+    /// Where all reads come from, if the store was frozen.
+    pub(crate) moment: Option<Arc<OnceCell<crate::disk::fjall::View>>>,
+}
+
+pub(crate) struct Inner {
+    requests: Arc<SyncSender<Request>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) blobs: Arc<Blobs>,
+    hub: broadcast::Sender<Arc<EventRecord>>,
+    log_hub: broadcast::Sender<Arc<LogRecord>>,
+    orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
+    /// Since when everything is paused.
+    pub(crate) paused: watch::Sender<Option<Time>>,
+    tickets: AtomicU64,
+    clock: Arc<dyn Clock>,
+    pub(crate) pulse: Arc<crate::disk::counted::Pulse>,
+    pub(crate) desk: crate::read::search::Desk,
+    /// Wakes the driver of bulk operations.
+    pub(crate) bell: std::sync::mpsc::Sender<()>,
+    pub(crate) bulk_hub: broadcast::Sender<Bulk>,
+    /// Ends with the store: the keeper thread watches it.
+    _alive: Arc<()>,
+}
+
+/// Where the database lies inside the data folder.
+pub(crate) fn store_dir(dir: &Path) -> PathBuf {
+    dir.join("store")
+}
+
+impl Store {
+    /// Hands a request to the engine, or says at once that it has too many.
+    pub(crate) fn send(&self, request: Request) -> Result<(), Error> {
+        self.inner.requests.try_send(request).map_err(|error| match error {
+            TrySendError::Full(_) => Error::Overloaded { retry_after: limits::RETRY_AFTER },
+            TrySendError::Disconnected(_) => Error::Closed,
+        })
+    }
+
+    /// What has been committed so far, and how quickly.
+    pub fn commits(&self) -> &Tally {
+        &self.inner.pulse.commits
+    }
+
+    /// What the database takes on disk; none while it is not open.
+    pub fn disk_use(&self) -> Option<DiskUse> {
+        self.inner.shared.now().ok().map(|disk| disk.disk_use())
+    }
+
+    /// Returns claims nobody waits for any more. Unlike other wishes this one cannot be refused: the job would stay active.
+    fn give_back(&self, assignments: Vec<Assignment>) {
+        if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
+            let requests = self.inner.requests.clone();
+            std::thread::spawn(move || drop(requests.send(request)));
+        }
+    }
+
+    pub(crate) async fn call<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
+        let (answer, receiver) = oneshot::channel();
+        self.send(request(answer))?;
+        receiver.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Stops the engine after what it has been given, and waits for it.
+    pub async fn close(&self) {
+        let (answer, receiver) = oneshot::channel();
+        // The queue may be full for a moment; a stop waits its turn.
+        let mut request = Request::Close { answer };
+        loop {
+            match self.inner.requests.try_send(request) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(back)) => {
+                    request = back;
+                    tokio::time::sleep(limits::RETRY_AFTER).await;
+                }
+            }
+        }
+        let _ = receiver.await;
+    }
+
+    /// Makes bytes ready to be part of a command: large ones become a durable file first.
+    pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
+        if bytes.len() <= limits::INLINE_BODY {
+            return Ok(Body::Inline(bytes));
+        }
+        self.keep_blob(bytes).await.map(Body::Blob)
+    }
+
+    /// The same for a component, which is a file whatever its size.
+    pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
+        // Found by its path, the folder may be another one by now.
+        if let Some(why) = self.trouble() {
+            return Err(Error::Unavailable { why });
+        }
+        let blobs = self.inner.blobs.clone();
+        let put =
+            move || blobs.put(&bytes).map_err(|error| Error::Unavailable { why: crate::disk::folder::explain(&error) });
+        on_a_thread_of_its_own(put).await
+    }
+
+    pub async fn read_blob(&self, blob: Blob) -> Result<Bytes, Error> {
+        let blobs = self.inner.blobs.clone();
+        on_a_thread_of_its_own(move || Ok(blobs.get(&blob).map_err(|error| blobs.unread(&blob, &error))?)).await
+    }
+
+    /// Stores all of the jobs, or none.
+    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        self.call(|answer| Request::Enqueue { jobs, answer }).await
+    }
+
+    /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
+    /// is sealed.
+    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        self.call(|answer| Request::MakeBatch { batch, jobs, seal, answer }).await
+    }
+
+    /// No more jobs can join; once all have ended the batch calls back.
+    pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
+        self.call(|answer| Request::Seal { batch, answer }).await
+    }
+
+    /// Takes up to `count` jobs, best first; waits for the first as long as the claim says. Dropping the future gives
+    /// back what it would have got.
+    pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
+        let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        let deadline = self.inner.clock.now() + claim.wait;
+        let (answer, receiver) = oneshot::channel();
+        self.send(Request::Claim { ticket, claim, deadline, answer })?;
+        let mut waiting = WaitingClaim { store: self.clone(), ticket, receiver: Some(receiver) };
+        let Some(receiver) = waiting.receiver.as_mut() else { return Err(Error::Closed) };
+        let got = receiver.await.map_err(|_| Error::Closed)?;
+        waiting.receiver = None;
+        got
+    }
+
+    /// Asks one thing of one job. Children commit together with what they come with, or not at all.
+    pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
+        self.call(|answer| Request::Ask { job, command, children, answer }).await
+    }
+
+    /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.
+    pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
+        self.call(|answer| Request::AskEach { asks, answer }).await
+    }
+
+    /// Adds to a job's log. Returns at once; the lines are stored with the next commit.
+    pub fn log(&self, job: JobId, lines: Vec<LogLine>) {
+        // A log is worth less than the jobs: under overload it is the first to go.
+        let _ = self.send(Request::Log { job, lines });
+    }
+
+    /// Changes a queue's settings, making the queue if need be. The change sees the settings as they are.
+    pub async fn configure<F>(&self, queue: QueueName, change: F) -> Result<Settings, Error>
+    where
+        F: FnOnce(&mut Settings) + Send + 'static,
+    {
+        let change = Box::new(change);
+        self.call(|answer| Request::Configure { queue, change, answer }).await
+    }
+
+    /// Removes the pending and scheduled jobs of a queue; answers how many.
+    pub async fn clear(&self, queue: QueueName) -> Result<u64, Error> {
+        self.call(|answer| Request::Clear { queue, answer }).await
+    }
+
+    /// Removes a queue and all its jobs. Refused while jobs of it are active.
+    pub async fn remove_queue(&self, queue: QueueName) -> Result<u64, Error> {
+        self.call(|answer| Request::RemoveQueue { queue, answer }).await
+    }
+
+    /// Asks one thing of one plugin; answers with what it is then, if it still is.
+    pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
+        self.call(|answer| Request::Plugin { name, command: Box::new(command), answer }).await
+    }
+
+    pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
+        self.call(|answer| Request::Secret { change, answer }).await
+    }
+
+    pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        self.call(|answer| Request::Webhook { change, answer }).await
+    }
+
+    pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
+        self.call(|answer| Request::Schedule { change, answer }).await
+    }
+
+    /// Pauses everything, or resumes it.
+    pub async fn set_paused(&self, paused: bool) -> Result<(), Error> {
+        self.call(|answer| Request::Pause { paused, answer }).await?;
+        tracing::info!(
+            "{}",
+            if paused { "paused: nothing starts until it is resumed" } else { "resumed: jobs start again" }
+        );
+        // Bulk operations that have waited go on. Nobody listens only when the store is closing.
+        let _ = self.inner.bell.send(());
+        Ok(())
+    }
+
+    /// The same, to be waited for.
+    pub fn watch_paused(&self) -> watch::Receiver<Option<Time>> {
+        self.inner.paused.subscribe()
+    }
+
+    /// Every event from now on. A receiver that falls too far behind is told so by the channel.
+    pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
+        self.inner.hub.subscribe()
+    }
+
+    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
+    /// behind is told so by the channel, and finds what it missed in `logs`.
+    pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
+        self.inner.log_hub.subscribe()
+    }
+
+    /// Orders for the local executor. One receiver: the dispatcher.
+    pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {
+        self.inner.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
+    /// Since when everything is paused: no claim gets a job, no timer fires, and nothing is removed by its age. None when nothing is.
+    pub fn paused(&self) -> Option<Time> {
+        *self.watch_paused().borrow()
+    }
+
+    /// Pauses everything, until `resume`. What runs goes on to its end.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.set_paused(true).await
+    }
+
+    /// Ends a pause. External attempts have a whole lease from now.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.set_paused(false).await
+    }
+}
+
+/// A claim on its way. Dropped before its answer was taken, it gives back what it would have got.
+struct WaitingClaim {
+    store: Store,
+    ticket: u64,
+    receiver: Option<oneshot::Receiver<Result<Vec<Assignment>, Error>>>,
+}
+
+impl Drop for WaitingClaim {
+    fn drop(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else { return };
+        receiver.close();
+        match receiver.try_recv() {
+            Ok(Ok(assignments)) => self.store.give_back(assignments),
+            Ok(Err(_)) | Err(_) => drop(self.store.send(Request::Forget { ticket: self.ticket })),
+        }
+    }
+}
+
+/// File work, off the caller's thread.
+pub(crate) async fn on_a_thread_of_its_own<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
+}
