@@ -11,7 +11,7 @@ use crate::claim::lanes::Place;
 use crate::disk::keys;
 use crate::disk::{Disk, DiskError, Space, after_prefix};
 use crate::engine::Engine;
-use crate::engine::message::{Answer, Outgoing};
+use crate::engine::operation::Answer;
 
 #[derive(Default)]
 pub struct Sweeps {
@@ -136,11 +136,11 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn begin_remove_queue(&mut self, name: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
         if let Some(plugin) = self.served.get(&name) {
             let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.clone() };
-            self.outbox.push(Outgoing::Count(answer, Err(error.into())));
+            self.outbox.push(answer, Err(error.into()));
             return Ok(());
         }
         if let Err(refusal) = self.check_unnamed(&name) {
-            self.outbox.push(Outgoing::Count(answer, Err(refusal.into())));
+            self.outbox.push(answer, Err(refusal.into()));
             return Ok(());
         }
         if let Some(queue) = self.queues.get(&name).filter(|queue| queue.row.counts.of(State::Active) > 0) {
@@ -148,7 +148,7 @@ impl<D: Disk> Engine<D> {
                 "{} of its jobs are running; pause it and wait, or cancel them",
                 queue.row.counts.of(State::Active)
             );
-            self.outbox.push(Outgoing::Count(answer, Err(Refusal::invalid("queue", why).into())));
+            self.outbox.push(answer, Err(Refusal::invalid("queue", why).into()));
             return Ok(());
         }
         let states: Vec<State> = State::ALL.into_iter().filter(|state| *state != State::Active).collect();
@@ -158,7 +158,7 @@ impl<D: Disk> Engine<D> {
 
     fn begin(&mut self, name: QueueName, states: &[State], and_remove: bool, answer: Answer<u64>) {
         let Some(queue) = self.queues.get_mut(&name) else {
-            self.outbox.push(Outgoing::Count(answer, Err(Refusal::not_found("queue", name).into())));
+            self.outbox.push(answer, Err(Refusal::not_found("queue", name).into()));
             return;
         };
         let id = queue.row.id;
@@ -246,7 +246,7 @@ impl<D: Disk> Engine<D> {
             self.hard = true;
         }
         let answer: Result<u64, Error> = Ok(clear.removed);
-        self.outbox.push(Outgoing::Count(clear.answer, answer));
+        self.outbox.push(clear.answer, answer);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Tim
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
-use crate::engine::message::{Answer, Outgoing};
+use crate::engine::operation::Answer;
 use crate::{Assignment, By, Claim};
 
 struct Waiter {
@@ -107,7 +107,7 @@ impl<D: Disk> Engine<D> {
         if got.is_empty() && deadline > self.now {
             self.waiting.add(ticket, Waiter { claim, deadline, answer });
         } else {
-            self.outbox.push(Outgoing::Assigned(answer, got));
+            self.outbox.assign(answer, got);
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl<D: Disk> Engine<D> {
                 }
                 let got = self.take(&waiter.claim)?;
                 if !got.is_empty() {
-                    self.outbox.push(Outgoing::Assigned(waiter.answer, got));
+                    self.outbox.assign(waiter.answer, got);
                     continue;
                 }
                 // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
@@ -144,7 +144,7 @@ impl<D: Disk> Engine<D> {
         }
         while let Some(ticket) = self.waiting.overdue(self.now) {
             if let Some(waiter) = self.waiting.remove(ticket) {
-                self.outbox.push(Outgoing::Assigned(waiter.answer, Vec::new()));
+                self.outbox.assign(waiter.answer, Vec::new());
             }
         }
         Ok(())

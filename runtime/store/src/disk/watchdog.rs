@@ -11,11 +11,12 @@ use windlass_core::Time;
 
 use crate::disk::blobs::Blobs;
 use crate::disk::codec;
+use crate::disk::counted::Acknowledged;
 use crate::disk::counted::Pulse;
 use crate::disk::folder::Folder;
 use crate::disk::witness::Witness;
 use crate::disk::{Disk, Space};
-use crate::engine::message::Request;
+use crate::engine::operation::Request;
 use crate::engine::shared::Shared;
 use crate::{Clock, limits};
 
@@ -26,7 +27,7 @@ pub struct Keeper {
     pub blobs: Arc<Blobs>,
     pub folder: Arc<Folder>,
     pub shared: Arc<Shared>,
-    pub requests: Weak<SyncSender<Request>>,
+    pub requests: Weak<SyncSender<Request<Acknowledged>>>,
     /// Gone when the store is.
     pub alive: Weak<()>,
 }

@@ -7,13 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rustc_hash::FxHashSet;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::broadcast;
 use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, QueueName, Refusal, State};
 
+use crate::disk::counted::Acknowledged;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
-use crate::engine::message::{Answer, Request};
+use crate::engine::operation::{Operation, Request};
 use crate::flow::records::{known_queue, marked_jobs};
 use crate::store::{Inner, Store};
 use crate::{Error, SweepFor, limits};
@@ -120,8 +121,7 @@ impl Store {
     pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
         let bytes: Vec<u8> = jobs.iter().flat_map(|id| id.to_bytes()).collect();
         let jobs = self.keep_blob(bytes.into()).await?;
-        let bulk =
-            self.call(|answer| Request::Bulk { change: BulkChange::Begin { action, guard, jobs }, answer }).await?;
+        let bulk = self.call(BulkChange::Begin { action, guard, jobs }).await?;
         // Nobody listens only when the store is closing: the next process finds it.
         let _ = self.inner.bell.send(());
         Ok(bulk)
@@ -170,7 +170,7 @@ impl Store {
 
     /// Stops an operation after the step it is in; what it has done stays done.
     pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
-        let bulk = self.call(|answer| Request::Bulk { change: BulkChange::Cancel { id }, answer }).await?;
+        let bulk = self.call(BulkChange::Cancel { id }).await?;
         let _ = self.inner.bulk_hub.send(bulk.clone());
         Ok(bulk)
     }
@@ -181,9 +181,9 @@ impl Store {
     }
 
     /// The same as `call`, for a thread that may wait.
-    fn call_and_wait<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
-        let (answer, receiver) = oneshot::channel();
-        self.send(request(answer))?;
+    fn call_and_wait<O: Operation<Acknowledged>>(&self, operation: O) -> Result<O::Answer, Error> {
+        let (request, receiver) = Request::new(operation);
+        self.send(request)?;
         receiver.blocking_recv().map_err(|_| Error::Closed)?
     }
 }
@@ -257,7 +257,7 @@ impl Driver {
     fn change(&self, change: impl Fn() -> BulkChange) -> Result<Bulk, Error> {
         loop {
             let store = self.store()?;
-            match store.call_and_wait(|answer| Request::Bulk { change: change(), answer }) {
+            match store.call_and_wait(change()) {
                 Ok(bulk) => {
                     let _ = store.inner.bulk_hub.send(bulk.clone());
                     return Ok(bulk);

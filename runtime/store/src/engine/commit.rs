@@ -142,9 +142,7 @@ impl<D: Disk> Engine<D> {
         for effect in std::mem::take(&mut self.effects) {
             let _ = self.orders.send(effect);
         }
-        for outgoing in std::mem::take(&mut self.outbox) {
-            self.waiting.lost.extend(outgoing.send());
-        }
+        self.waiting.lost.extend(self.outbox.release());
     }
 }
 

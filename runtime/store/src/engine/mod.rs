@@ -10,7 +10,8 @@ mod apply;
 pub mod bulk;
 mod commit;
 mod job_cache;
-pub mod message;
+pub mod operation;
+pub mod operations;
 #[doc(hidden)]
 pub mod pause;
 mod plugins;
@@ -46,7 +47,7 @@ use crate::retention::Sweeps;
 use crate::timers::Timers;
 use crate::{Error, EventRecord, LogLine, LogRecord, limits};
 use job_cache::JobCache;
-use message::{Outgoing, Request};
+use operation::{Outbox, Request};
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -160,7 +161,7 @@ pub struct Engine<D> {
     pub(crate) logs: HashMap<JobId, (u64, Vec<LogLine>)>,
     pub(crate) log_next: HashMap<JobId, u64>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) outbox: Vec<Outgoing>,
+    pub(crate) outbox: Outbox,
     /// Something was decided that must be durable before anybody hears of it.
     pub(crate) hard: bool,
     /// Since when something waits that may ride along with a later commit.
@@ -183,7 +184,7 @@ pub struct Engine<D> {
 impl<D: Disk> Engine<D> {
     /// Does one group: what time has brought, then the requests, then the waiting claims, then one commit.
     /// On an error nothing of the group has been answered, and the engine must be rebuilt.
-    pub fn group(&mut self, requests: Vec<Request>, now: Time) -> Result<(), DiskError> {
+    pub fn group(&mut self, requests: Vec<Request<D>>, now: Time) -> Result<(), DiskError> {
         self.now = self.now.max(now);
         // First of all: it reads the disk, which holds what earlier groups did and nothing of this one yet.
         self.sweep()?;
@@ -467,13 +468,8 @@ impl<D: Disk> Engine<D> {
         for lost in std::mem::take(&mut self.waiting.lost) {
             self.local.remove(&(lost.job.id, lost.token));
         }
-        for outgoing in std::mem::take(&mut self.outbox) {
-            if let Outgoing::Assigned(_, untold) = &outgoing {
-                for assignment in untold {
-                    self.local.remove(&(assignment.job.id, assignment.token));
-                }
-            }
-            outgoing.fail(error.clone());
+        for untold in self.outbox.fail(error) {
+            self.local.remove(&(untold.job.id, untold.token));
         }
         for answer in self.waiting.drain() {
             let _ = answer.send(Err(error.clone()));

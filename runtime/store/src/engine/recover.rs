@@ -14,6 +14,7 @@ use crate::claim::lanes::Line;
 use crate::disk::{Batch, Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::job_cache::JobCache;
+use crate::engine::operation::Outbox;
 use crate::engine::pause;
 use crate::engine::{Engine, META_KEY, Meta, QueueState};
 use crate::flow::Flows;
@@ -117,7 +118,7 @@ impl<D: Disk> Engine<D> {
             logs: HashMap::new(),
             log_next: HashMap::new(),
             effects: Vec::new(),
-            outbox: Vec::new(),
+            outbox: Outbox::default(),
             hard: true,
             soft_since: None,
             local: HashSet::new(),

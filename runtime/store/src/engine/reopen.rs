@@ -17,7 +17,7 @@ use crate::disk::counted::Acknowledged;
 use crate::disk::fjall::FjallDisk;
 use crate::disk::{check, folder};
 use crate::engine::Engine;
-use crate::engine::message::Request;
+use crate::engine::operation::Request;
 use crate::engine::recover::Alive;
 use crate::engine::shared::Reads;
 use crate::engine::thread::{Local, Worker};

@@ -9,23 +9,14 @@ use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
 use crate::engine::Engine;
-use crate::engine::message::{Outgoing, Request, SettingsChange};
+use crate::engine::operation::Request;
+use crate::engine::operations::SettingsChange;
 use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
 
 impl<D: Disk> Engine<D> {
-    pub(crate) fn handle(&mut self, request: Request) -> Result<(), DiskError> {
+    pub(crate) fn handle(&mut self, request: Request<D>) -> Result<(), DiskError> {
         match request {
-            Request::Enqueue { jobs, answer } => {
-                let value = self.enqueue(jobs)?;
-                self.outbox.push(Outgoing::Enqueued(answer, value));
-            }
-            Request::MakeBatch { batch, jobs, seal, answer } => {
-                let value = self.make_batch(batch, jobs, seal)?;
-                self.outbox.push(Outgoing::BatchMade(answer, value));
-            }
-            Request::Seal { batch, answer } => {
-                self.seal(batch, answer)?;
-            }
+            Request::Operation(call) => call.start(self)?,
             Request::Claim { ticket, claim, deadline, answer } => self.claim(ticket, claim, deadline, answer)?,
             Request::Forget { ticket } => self.waiting.forget(ticket),
             Request::GiveBack { assignments } => {
@@ -33,55 +24,8 @@ impl<D: Disk> Engine<D> {
                     self.give_back(assignment)?;
                 }
             }
-            Request::Ask { job, command, children, answer } => {
-                let value = self.ask_with_children(job, command, children)?;
-                self.outbox.push(Outgoing::Reply(answer, value));
-            }
-            Request::AskEach { asks, answer } => {
-                let mut values = Vec::with_capacity(asks.len());
-                for (job, command) in asks {
-                    values.push(self.ask(job, command)?);
-                }
-                self.outbox.push(Outgoing::Replies(answer, values));
-            }
-            Request::Log { job, lines } => self.add_log(job, lines)?,
-            Request::Configure { queue, change, answer } => {
-                let value = self.configure(queue, change);
-                self.outbox.push(Outgoing::Settings(answer, Box::new(value)));
-            }
-            Request::Clear { queue, answer } => self.begin_clear(queue, answer)?,
-            Request::RemoveQueue { queue, answer } => self.begin_remove_queue(queue, answer)?,
-            Request::Plugin { name, command, answer } => {
-                let value = self.change_plugin(&name, *command)?;
-                self.outbox.push(Outgoing::Plugin(answer, Box::new(value)));
-            }
-            Request::Secret { change, answer } => {
-                let value = self.change_secret(change)?;
-                self.outbox.push(Outgoing::Done(answer, value));
-            }
-            Request::Schedule { change, answer } => {
-                let value = self.change_schedule(change)?;
-                self.outbox.push(Outgoing::Done(answer, value));
-            }
-            Request::Bulk { change, answer } => {
-                let value = self.change_bulk(change)?;
-                self.outbox.push(Outgoing::Bulk(answer, Box::new(value)));
-            }
-            Request::Webhook { change, answer } => {
-                let value = self.change_webhook(change);
-                self.outbox.push(Outgoing::Done(answer, value));
-            }
-            Request::Pause { paused, answer } => {
-                if paused {
-                    self.pause()
-                } else {
-                    self.resume()
-                }
-                self.outbox.push(Outgoing::Done(answer, Ok(())));
-            }
-            // The engine's thread has done it.
-            Request::Check => {}
-            Request::Close { answer } => self.outbox.push(Outgoing::Closed(answer)),
+            // The engine's thread has done both.
+            Request::Check | Request::Close { .. } => {}
         }
         Ok(())
     }
@@ -126,7 +70,7 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    fn ask_with_children(
+    pub(crate) fn ask_with_children(
         &mut self,
         id: JobId,
         command: Command,
@@ -171,7 +115,11 @@ impl<D: Disk> Engine<D> {
         Ok(order(jobs))
     }
 
-    fn configure(&mut self, name: QueueName, change: SettingsChange) -> Result<windlass_core::Settings, Error> {
+    pub(crate) fn configure(
+        &mut self,
+        name: QueueName,
+        change: SettingsChange,
+    ) -> Result<windlass_core::Settings, Error> {
         let mut settings = self.queues.get(&name).map(|queue| queue.row.settings.clone()).unwrap_or_default();
         change(&mut settings);
         settings.check()?;
@@ -195,7 +143,7 @@ impl<D: Disk> Engine<D> {
         Ok(settings)
     }
 
-    fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
+    pub(crate) fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
         let known = |engine: &Engine<D>, id: &str| {
             engine.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
         };
@@ -230,7 +178,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {
+    pub(crate) fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {
         let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Error> {
             engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name).into())
         };
@@ -285,7 +233,7 @@ impl<D: Disk> Engine<D> {
         Ok(Ok(()))
     }
 
-    fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
+    pub(crate) fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
         // Only an attempt writes a log; the removal of a job that never started looks for none.
         if self.load(id)?.is_none_or(|job| job.fence == 0) {
             return Ok(());

@@ -17,7 +17,7 @@ use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::Folder;
 use crate::disk::witness::Witness;
 use crate::engine::Engine;
-use crate::engine::message::Request;
+use crate::engine::operation::Request;
 use crate::engine::recover::Alive;
 use crate::engine::shared::{Reads, Shared};
 use crate::{Clock, Options, limits};
@@ -25,7 +25,7 @@ use crate::{Clock, Options, limits};
 pub struct Worker {
     pub options: Options,
     pub clock: Arc<dyn Clock>,
-    pub requests: Receiver<Request>,
+    pub requests: Receiver<Request<Acknowledged>>,
     pub shared: Arc<Shared>,
     pub folder: Arc<Folder>,
     pub witness: Arc<Witness>,
@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// Waits for a request or for the engine's next moment, then takes what else is there.
-    fn gather(&self, engine: &mut Engine<Acknowledged>) -> Result<Option<Vec<Request>>, DiskError> {
+    fn gather(&self, engine: &mut Engine<Acknowledged>) -> Result<Option<Vec<Request<Acknowledged>>>, DiskError> {
         let mut group = Vec::new();
         let wake = engine.next_wake()?;
         let first = match wake {
@@ -151,12 +151,10 @@ impl Worker {
             Err(RecvTimeoutError::Timeout) => return Ok(Some(group)),
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
-        let mut commands = group[0].commands();
-        let mut bytes = group[0].weight();
-        while commands < limits::GROUP && bytes < limits::GROUP_BYTES {
+        let mut cost = group[0].cost();
+        while cost.commands < limits::GROUP && cost.bytes < limits::GROUP_BYTES {
             let Ok(request) = self.requests.try_recv() else { break };
-            commands += request.commands();
-            bytes += request.weight();
+            cost += request.cost();
             group.push(request);
         }
         Ok(Some(group))
@@ -180,7 +178,7 @@ impl Worker {
 }
 
 /// Takes the requests to close out of the group.
-fn take_close(requests: &mut Vec<Request>) -> Vec<oneshot::Sender<()>> {
+fn take_close(requests: &mut Vec<Request<Acknowledged>>) -> Vec<oneshot::Sender<()>> {
     let (closing, others): (Vec<_>, Vec<_>) =
         std::mem::take(requests).into_iter().partition(|request| matches!(request, Request::Close { .. }));
     *requests = others;
@@ -192,7 +190,7 @@ fn take_close(requests: &mut Vec<Request>) -> Vec<oneshot::Sender<()>> {
 }
 
 /// Takes the requests to look at the folder out of the group; answers whether there were any.
-fn take_checks(requests: &mut Vec<Request>) -> bool {
+fn take_checks(requests: &mut Vec<Request<Acknowledged>>) -> bool {
     let before = requests.len();
     requests.retain(|request| !matches!(request, Request::Check));
     requests.len() < before

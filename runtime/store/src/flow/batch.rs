@@ -6,7 +6,7 @@ use windlass_core::{JobId, NewJob, Refusal};
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
-use crate::engine::message::{Answer, Outgoing};
+use crate::engine::operation::Answer;
 use crate::{BatchMade, Error};
 
 impl<D: Disk> Engine<D> {
@@ -62,7 +62,7 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn seal(&mut self, id: String, answer: Answer<Batch>) -> Result<(), DiskError> {
         let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(&id))? else {
             let error = Err(no_batch(&id).into());
-            self.outbox.push(Outgoing::Batch(answer, Box::new(error)));
+            self.outbox.push(answer, error);
             return Ok(());
         };
         batch.seal(self.now);
@@ -77,7 +77,7 @@ impl<D: Disk> Engine<D> {
         for (id, answer) in std::mem::take(&mut self.flows.sealing) {
             let batch = self.flows.batches.get(&self.disk, &keys::batch(&id))?.cloned();
             let value = batch.ok_or_else(|| no_batch(&id).into());
-            self.outbox.push(Outgoing::Batch(answer, Box::new(value)));
+            self.outbox.push(answer, value);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::disk;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
-use crate::engine::message::Answer;
+use crate::engine::operation::Answer;
 use crate::engine::row_cache::Table;
 use crate::limits;
 pub(crate) use deferred::{child_id, read_end};

@@ -19,9 +19,13 @@ use windlass_core::{
 };
 
 use crate::disk::blobs::Blobs;
+use crate::disk::counted::Acknowledged;
 pub use crate::disk::counted::Tally;
 pub use crate::disk::fjall::FjallDisk;
-use crate::engine::message::{Answer, Request};
+use crate::engine::operation::{Operation, Request};
+use crate::engine::operations::{
+    Ask, AskEach, ChangePlugin, Clear, Configure, Enqueue, Log, MakeBatch, RemoveQueue, Seal, SetPaused,
+};
 use crate::engine::shared::Shared;
 use crate::{
     Assignment, BatchMade, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
@@ -37,7 +41,7 @@ pub struct Store {
 }
 
 pub(crate) struct Inner {
-    requests: Arc<SyncSender<Request>>,
+    requests: Arc<SyncSender<Request<Acknowledged>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) blobs: Arc<Blobs>,
     hub: broadcast::Sender<Arc<EventRecord>>,
@@ -63,7 +67,7 @@ pub(crate) fn store_dir(dir: &Path) -> PathBuf {
 
 impl Store {
     /// Hands a request to the engine, or says at once that it has too many.
-    pub(crate) fn send(&self, request: Request) -> Result<(), Error> {
+    pub(crate) fn send(&self, request: Request<Acknowledged>) -> Result<(), Error> {
         self.inner.requests.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => Error::Overloaded { retry_after: limits::RETRY_AFTER },
             TrySendError::Disconnected(_) => Error::Closed,
@@ -88,9 +92,9 @@ impl Store {
         }
     }
 
-    pub(crate) async fn call<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Error> {
-        let (answer, receiver) = oneshot::channel();
-        self.send(request(answer))?;
+    pub(crate) async fn call<O: Operation<Acknowledged>>(&self, operation: O) -> Result<O::Answer, Error> {
+        let (request, receiver) = Request::new(operation);
+        self.send(request)?;
         receiver.await.map_err(|_| Error::Closed)?
     }
 
@@ -139,18 +143,18 @@ impl Store {
 
     /// Stores all of the jobs, or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-        self.call(|answer| Request::Enqueue { jobs, answer }).await
+        self.call(Enqueue { jobs }).await
     }
 
     /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
     /// is sealed.
     pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
-        self.call(|answer| Request::MakeBatch { batch, jobs, seal, answer }).await
+        self.call(MakeBatch { batch, jobs, seal }).await
     }
 
     /// No more jobs can join; once all have ended the batch calls back.
     pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
-        self.call(|answer| Request::Seal { batch, answer }).await
+        self.call(Seal { batch }).await
     }
 
     /// Takes up to `count` jobs, best first; waits for the first as long as the claim says. Dropping the future gives
@@ -169,18 +173,18 @@ impl Store {
 
     /// Asks one thing of one job. Children commit together with what they come with, or not at all.
     pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
-        self.call(|answer| Request::Ask { job, command, children, answer }).await
+        self.call(Ask { job, command, children }).await
     }
 
     /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.
     pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
-        self.call(|answer| Request::AskEach { asks, answer }).await
+        self.call(AskEach { asks }).await
     }
 
     /// Adds to a job's log. Returns at once; the lines are stored with the next commit.
     pub fn log(&self, job: JobId, lines: Vec<LogLine>) {
         // A log is worth less than the jobs: under overload it is the first to go.
-        let _ = self.send(Request::Log { job, lines });
+        let _ = self.send(Request::new(Log { job, lines }).0);
     }
 
     /// Changes a queue's settings, making the queue if need be. The change sees the settings as they are.
@@ -189,39 +193,39 @@ impl Store {
         F: FnOnce(&mut Settings) + Send + 'static,
     {
         let change = Box::new(change);
-        self.call(|answer| Request::Configure { queue, change, answer }).await
+        self.call(Configure { queue, change }).await
     }
 
     /// Removes the pending and scheduled jobs of a queue; answers how many.
     pub async fn clear(&self, queue: QueueName) -> Result<u64, Error> {
-        self.call(|answer| Request::Clear { queue, answer }).await
+        self.call(Clear { queue }).await
     }
 
     /// Removes a queue and all its jobs. Refused while jobs of it are active.
     pub async fn remove_queue(&self, queue: QueueName) -> Result<u64, Error> {
-        self.call(|answer| Request::RemoveQueue { queue, answer }).await
+        self.call(RemoveQueue { queue }).await
     }
 
     /// Asks one thing of one plugin; answers with what it is then, if it still is.
     pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
-        self.call(|answer| Request::Plugin { name, command: Box::new(command), answer }).await
+        self.call(ChangePlugin { name, command }).await
     }
 
     pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
-        self.call(|answer| Request::Secret { change, answer }).await
+        self.call(change).await
     }
 
     pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
-        self.call(|answer| Request::Webhook { change, answer }).await
+        self.call(change).await
     }
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
-        self.call(|answer| Request::Schedule { change, answer }).await
+        self.call(change).await
     }
 
     /// Pauses everything, or resumes it.
     pub async fn set_paused(&self, paused: bool) -> Result<(), Error> {
-        self.call(|answer| Request::Pause { paused, answer }).await?;
+        self.call(SetPaused(paused)).await?;
         tracing::info!(
             "{}",
             if paused { "paused: nothing starts until it is resumed" } else { "resumed: jobs start again" }

@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::oneshot;
 use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Priority, State, Webhook};
 use windlass_store::WebhookChange;
 use windlass_store::engine::bulk::BulkChange;
-use windlass_store::engine::message::Request;
 
 use super::answers::allowed;
 use super::causes::Causes;
 use super::check::Stored;
-use super::commands::{Asked, Receiver, queue};
+use super::commands::{Asked, Receiver, Request, queue};
 use super::model::Model;
 use super::world::World;
 
@@ -69,8 +67,8 @@ impl World {
             BulkAsk::Cancel { id } => BulkChange::Cancel { id },
             BulkAsk::Fail { id } => BulkChange::Fail { id, why: "its list is gone".into() },
         };
-        let (sender, answer) = oneshot::channel();
-        (Request::Bulk { change, answer: sender }, Asked::Bulk { ask, answer })
+        let (request, answer) = Request::new(change);
+        (request, Asked::Bulk { ask, answer })
     }
 
     fn begin_bulk(&mut self) -> BulkAsk {
@@ -126,8 +124,8 @@ impl World {
             },
             _ => WebhookChange::Remove { id },
         };
-        let (sender, answer) = oneshot::channel();
-        (Request::Webhook { change: change.clone(), answer: sender }, Asked::Webhook { change, answer })
+        let (request, answer) = Request::new(change.clone());
+        (request, Asked::Webhook { change, answer })
     }
 
     pub fn check_bulk(&self, ask: &BulkAsk, mut answer: Receiver<Bulk>) {

@@ -10,13 +10,16 @@ use windlass_core::{
     NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings,
     Spent, Time, Token, Unique, Until, Usage, Within, Word,
 };
-use windlass_store::engine::message::Request;
+use windlass_store::engine::operation;
+use windlass_store::engine::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
 use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange, WebhookChange};
 
 use super::bulks::BulkAsk;
+use super::disk::SimDisk;
 use super::world::World;
 use crate::rng::Rng;
 
+pub type Request = operation::Request<SimDisk>;
 pub type Receiver<T> = oneshot::Receiver<Result<T, Error>>;
 
 /// A wish that is on its way, and where its answer will be.
@@ -85,8 +88,8 @@ impl World {
     }
 
     pub fn pause(&mut self, paused: bool) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
-        (Request::Pause { paused, answer: sender }, Asked::Pause { paused, answer })
+        let (request, answer) = Request::new(SetPaused(paused));
+        (request, Asked::Pause { paused, answer })
     }
 
     fn wish(&mut self) -> (Request, Asked) {
@@ -102,13 +105,13 @@ impl World {
     }
 
     fn enqueue(&mut self) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
         let count = if self.rng.chance(70) { 1 } else { 2 + self.rng.below(4) };
         let jobs = self.new_jobs(count);
         if self.rng.chance(10) {
             return self.make_batch(jobs);
         }
-        (Request::Enqueue { jobs: jobs.clone(), answer: sender }, Asked::Enqueue { jobs, answer })
+        let (request, answer) = Request::new(Enqueue { jobs: jobs.clone() });
+        (request, Asked::Enqueue { jobs, answer })
     }
 
     /// Several, some of which wait for others of them.
@@ -127,7 +130,6 @@ impl World {
     }
 
     fn make_batch(&mut self, mut jobs: Vec<NewJob>) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
         for job in &mut jobs {
             job.batch_id = None;
         }
@@ -141,15 +143,15 @@ impl World {
         if !seal && rng.chance(40) {
             jobs.clear();
         }
-        let request = Request::MakeBatch { batch: batch.clone(), jobs: jobs.clone(), seal, answer: sender };
+        let (request, answer) = Request::new(MakeBatch { batch, jobs: jobs.clone(), seal });
         (request, Asked::MakeBatch { jobs, answer })
     }
 
     fn seal(&mut self) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
         let batches: Vec<String> = self.model.flows.batches.keys().cloned().collect();
         let batch = self.rng.pick(&batches).cloned().unwrap_or_else(|| "none".into());
-        (Request::Seal { batch: batch.clone(), answer: sender }, Asked::Seal { batch, answer })
+        let (request, answer) = Request::new(Seal { batch: batch.clone() });
+        (request, Asked::Seal { batch, answer })
     }
 
     fn new_job(&mut self) -> NewJob {
@@ -390,20 +392,20 @@ impl World {
                 (job, self.some_act())
             })
             .collect();
-        let (sender, answer) = oneshot::channel();
-        (Request::AskEach { asks: asks.clone(), answer: sender }, Asked::Each { asks, answer })
+        let (request, answer) = Request::new(AskEach { asks: asks.clone() });
+        (request, Asked::Each { asks, answer })
     }
 
     pub fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
-        let request = Request::Ask { job, command: command.clone(), children: children.clone(), answer: sender };
+        let (request, answer) = Request::new(Ask { job, command: command.clone(), children: children.clone() });
         (request, Asked::Ask { job, command: Box::new(command), children, answer })
     }
 
     fn log(&mut self) -> (Request, Asked) {
         let job = self.some_job();
         let line = LogLine { at: self.now, attempt: 1, level: "info".into(), text: "a line".into() };
-        (Request::Log { job, lines: vec![line; 1 + self.rng.below(3) as usize] }, Asked::Log)
+        let lines = vec![line; 1 + self.rng.below(3) as usize];
+        (Request::new(Log { job, lines }).0, Asked::Log)
     }
 
     /// One that exists, mostly.

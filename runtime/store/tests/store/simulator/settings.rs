@@ -4,7 +4,6 @@
 use bytes::Bytes;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use windlass_core::flow::Gate;
 use windlass_core::limits::Rate;
 use windlass_core::plugin::grant::Grant;
@@ -12,9 +11,9 @@ use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{Blob, Keep, Name, NewCanary, PluginCommand, PolicyChoice, QueueName, Settings, Swap, Time};
 use windlass_store::ScheduleChange;
-use windlass_store::engine::message::Request;
+use windlass_store::engine::operations::{ChangePlugin, Clear, Configure, RemoveQueue};
 
-use super::commands::{Asked, PLUGINS, QUEUES, SCHEDULES, queue, seconds};
+use super::commands::{Asked, PLUGINS, QUEUES, Request, SCHEDULES, queue, seconds};
 use super::world::World;
 use crate::rng::Rng;
 
@@ -23,14 +22,14 @@ impl World {
         match self.rng.below(100) {
             0..40 => self.configure(),
             40..50 => {
-                let (sender, answer) = oneshot::channel();
                 let queue = queue(&mut self.rng);
-                (Request::Clear { queue: queue.clone(), answer: sender }, Asked::Clear { queue, answer })
+                let (request, answer) = Request::new(Clear { queue: queue.clone() });
+                (request, Asked::Clear { queue, answer })
             }
             50..58 => {
-                let (sender, answer) = oneshot::channel();
                 let queue = queue(&mut self.rng);
-                (Request::RemoveQueue { queue: queue.clone(), answer: sender }, Asked::RemoveQueue { queue, answer })
+                let (request, answer) = Request::new(RemoveQueue { queue: queue.clone() });
+                (request, Asked::RemoveQueue { queue, answer })
             }
             58..86 => self.plugin(),
             _ => self.schedule(),
@@ -97,19 +96,17 @@ impl World {
     }
 
     pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {
-        let (sender, answer) = oneshot::channel();
         let wanted = settings.clone();
         let change = Box::new(move |current: &mut Settings| *current = wanted);
-        let request = Request::Configure { queue: queue.clone(), change, answer: sender };
+        let (request, answer) = Request::new(Configure { queue: queue.clone(), change });
         (request, Asked::Configure { queue, settings: Box::new(settings), answer })
     }
 
     fn plugin(&mut self) -> (Request, Asked) {
         let name: Name = self.rng.pick(&PLUGINS).expect("there are plugins").parse().expect("a name");
         let command = self.some_change();
-        let (sender, answer) = oneshot::channel();
+        let (request, answer) = Request::new(ChangePlugin { name: name.clone(), command: command.clone() });
         let command = Box::new(command);
-        let request = Request::Plugin { name: name.clone(), command: command.clone(), answer: sender };
         (request, Asked::Plugin { name, command, answer })
     }
 
@@ -154,8 +151,8 @@ impl World {
             7..9 => ScheduleChange::RunNow { name },
             _ => ScheduleChange::Remove { name },
         };
-        let (sender, answer) = oneshot::channel();
-        (Request::Schedule { change: change.clone(), answer: sender }, Asked::Schedule { change, answer })
+        let (request, answer) = Request::new(change.clone());
+        (request, Asked::Schedule { change, answer })
     }
 }
 

@@ -8,7 +8,6 @@ use windlass_core::{Command, Effect, JobId, QueueName, Settings, State, Time, To
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
-use windlass_store::engine::message::Request;
 use windlass_store::engine::recover::Alive;
 use windlass_store::limits::Tuning;
 use windlass_store::read::events;
@@ -18,7 +17,7 @@ use super::answers::assert_unheard;
 use super::bulks::BulkAsk;
 use super::causes::Causes;
 use super::check::{self, Stored};
-use super::commands::{Asked, QUEUES, Receiver, WORKERS};
+use super::commands::{Asked, QUEUES, Receiver, Request, WORKERS};
 use super::disk::{Fate, SimDisk};
 use super::model::Model;
 use super::{recount, rounds};

@@ -1,0 +1,262 @@
+//! Every operation of the engine: what is asked, what it costs, what it does and what it answers.
+
+use windlass_core::flow::{Batch, NewBatch};
+use windlass_core::{Body, Bulk, Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings};
+
+use crate::disk::{Disk, DiskError};
+use crate::engine::Engine;
+use crate::engine::bulk::BulkChange;
+use crate::engine::operation::{Answer, Cost, Operation};
+use crate::{BatchMade, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
+
+/// Stores all of the jobs, or none.
+pub struct Enqueue {
+    pub jobs: Vec<NewJob>,
+}
+
+impl<D: Disk> Operation<D> for Enqueue {
+    type Answer = Vec<Enqueued>;
+
+    fn cost(&self) -> Cost {
+        of_jobs(&self.jobs)
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Vec<Enqueued>>) -> Result<(), DiskError> {
+        let value = engine.enqueue(self.jobs)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+/// A new batch with its first members; `seal` closes it at once.
+pub struct MakeBatch {
+    pub batch: NewBatch,
+    pub jobs: Vec<NewJob>,
+    pub seal: bool,
+}
+
+impl<D: Disk> Operation<D> for MakeBatch {
+    type Answer = BatchMade;
+
+    fn cost(&self) -> Cost {
+        of_jobs(&self.jobs)
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<BatchMade>) -> Result<(), DiskError> {
+        let value = engine.make_batch(self.batch, self.jobs, self.seal)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+/// Closes a batch: no more jobs join it. Answered when it is known whether that fired its callback.
+pub struct Seal {
+    pub batch: String,
+}
+
+impl<D: Disk> Operation<D> for Seal {
+    type Answer = Batch;
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Batch>) -> Result<(), DiskError> {
+        engine.seal(self.batch, answer)
+    }
+}
+
+/// One thing of one job. Children are stored together with what they come with, or not at all.
+pub struct Ask {
+    pub job: JobId,
+    pub command: Command,
+    pub children: Vec<NewJob>,
+}
+
+impl<D: Disk> Operation<D> for Ask {
+    type Answer = Reply;
+
+    fn cost(&self) -> Cost {
+        Cost { commands: 1, bytes: of_command(&self.command) + of_jobs(&self.children).bytes }
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
+        let value = engine.ask_with_children(self.job, self.command, self.children)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+/// One thing each of many jobs; one refused does not touch the others.
+pub struct AskEach {
+    pub asks: Vec<(JobId, Command)>,
+}
+
+impl<D: Disk> Operation<D> for AskEach {
+    type Answer = Vec<Result<Reply, Error>>;
+
+    fn cost(&self) -> Cost {
+        Cost { commands: self.asks.len(), bytes: self.asks.iter().map(|(_, command)| of_command(command)).sum() }
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError> {
+        let replies = self.asks.into_iter().map(|(job, command)| engine.ask(job, command));
+        let replies = replies.collect::<Result<Vec<_>, _>>()?;
+        engine.outbox.push(answer, Ok(replies));
+        Ok(())
+    }
+}
+
+/// Lines of a job's log.
+pub struct Log {
+    pub job: JobId,
+    pub lines: Vec<LogLine>,
+}
+
+impl<D: Disk> Operation<D> for Log {
+    type Answer = ();
+
+    fn cost(&self) -> Cost {
+        Cost { commands: 1, bytes: self.lines.iter().map(|line| line.text.len() + 16).sum() }
+    }
+
+    fn start(self, engine: &mut Engine<D>, _: Answer<()>) -> Result<(), DiskError> {
+        engine.add_log(self.job, self.lines)
+    }
+}
+
+/// Changes the settings of a queue, making the queue if need be.
+pub struct Configure {
+    pub queue: QueueName,
+    pub change: SettingsChange,
+}
+
+pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
+
+impl<D: Disk> Operation<D> for Configure {
+    type Answer = Settings;
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Settings>) -> Result<(), DiskError> {
+        let value = engine.configure(self.queue, self.change);
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+/// Removes the pending and scheduled jobs of a queue, step by step; answered with their number at the end.
+pub struct Clear {
+    pub queue: QueueName,
+}
+
+impl<D: Disk> Operation<D> for Clear {
+    type Answer = u64;
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<u64>) -> Result<(), DiskError> {
+        engine.begin_clear(self.queue, answer)
+    }
+}
+
+/// Removes a queue and all its jobs, step by step; answered with their number at the end.
+pub struct RemoveQueue {
+    pub queue: QueueName,
+}
+
+impl<D: Disk> Operation<D> for RemoveQueue {
+    type Answer = u64;
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<u64>) -> Result<(), DiskError> {
+        engine.begin_remove_queue(self.queue, answer)
+    }
+}
+
+/// Pauses everything, or resumes it.
+pub struct SetPaused(pub bool);
+
+impl<D: Disk> Operation<D> for SetPaused {
+    type Answer = ();
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        if self.0 {
+            engine.pause()
+        } else {
+            engine.resume()
+        }
+        engine.outbox.push(answer, Ok(()));
+        Ok(())
+    }
+}
+
+/// One thing of one plugin; answered with what it is then, if it still is.
+pub struct ChangePlugin {
+    pub name: Name,
+    pub command: PluginCommand,
+}
+
+impl<D: Disk> Operation<D> for ChangePlugin {
+    type Answer = Option<Plugin>;
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Option<Plugin>>) -> Result<(), DiskError> {
+        let value = engine.change_plugin(&self.name, self.command)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Operation<D> for SecretChange {
+    type Answer = ();
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        let value = engine.change_secret(self)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Operation<D> for ScheduleChange {
+    type Answer = ();
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        let value = engine.change_schedule(self)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Operation<D> for WebhookChange {
+    type Answer = ();
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        let value = engine.change_webhook(self);
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Operation<D> for BulkChange {
+    type Answer = Bulk;
+
+    fn cost(&self) -> Cost {
+        match self {
+            BulkChange::Step { jobs, .. } => Cost { commands: jobs.len(), bytes: jobs.len() * Cost::SMALL.bytes },
+            _ => Cost::SMALL,
+        }
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<Bulk>) -> Result<(), DiskError> {
+        let value = engine.change_bulk(self)?;
+        engine.outbox.push(answer, value);
+        Ok(())
+    }
+}
+
+fn of_jobs(jobs: &[NewJob]) -> Cost {
+    let payload = |job: &NewJob| match &job.payload {
+        Some(Body::Inline(bytes)) => bytes.len(),
+        _ => 0,
+    };
+    Cost { commands: jobs.len(), bytes: jobs.iter().map(|job| payload(job) + Cost::SMALL.bytes).sum() }
+}
+
+fn of_command(command: &Command) -> usize {
+    let notes = match command {
+        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Beat { notes, .. } => notes.as_ref(),
+        _ => None,
+    };
+    Cost::SMALL.bytes + notes.map_or(0, |notes| notes.weight())
+}
