@@ -41,15 +41,15 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Layer {
-    /// The data folder, made if it does not exist [default: ./windlass-data]
+    /// The data folder; created if it does not exist [default: ./windlass-data]
     #[arg(long, env = "WINDLASS_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:7070]
+    /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:7070]
     #[arg(long, env = "WINDLASS_LISTEN", value_name = "ADDR")]
     pub listen: Option<String>,
 
-    /// What an answer promises [default: fsync]
+    /// When a write is acknowledged [default: fsync]
     #[arg(long, env = "WINDLASS_DURABILITY", value_enum)]
     pub durability: Option<Durability>,
 
@@ -65,16 +65,16 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<usize>,
 
-    /// How many of them one address may have [default: half of them]
+    /// How many of those connections one address may have [default: half of them]
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     pub max_connections_per_address: Option<usize>,
 
-    /// A further name that clients may ask for this server by, such as windlass.example.com or *.example.com; may be given several
+    /// Another name that requests may call this server by, such as windlass.example.com or *.example.com; may be given several
     /// times. Requests for other names are refused; loopback names and the listen address are always allowed
     #[arg(long, env = "WINDLASS_ALLOWED_HOST", value_name = "NAME", value_delimiter = ',')]
     pub allowed_host: Vec<AllowedHost>,
 
-    /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave an answer untaken [default: 30]
+    /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave a response unread [default: 30]
     #[arg(long, env = "WINDLASS_CLIENT_TIMEOUT", value_name = "SECONDS")]
     pub client_timeout: Option<u64>,
 
@@ -82,7 +82,7 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
 
-    /// The file with the key that secrets are sealed with, made at the first start [default: secrets.key in the data folder]
+    /// The file with the key that encrypts secrets; created at the first start [default: secrets.key in the data folder]
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
 
@@ -115,10 +115,10 @@ pub struct Layer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// On the disk: survives power loss
+    /// Once it is on the disk: survives a power cut
     #[default]
     Fsync,
-    /// With the operating system: survives the death of the process only
+    /// Once the operating system has it: survives the death of the process only
     Os,
 }
 

@@ -18,7 +18,7 @@ use crate::{App, Config};
 /// Run the server
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// A TOML file with any of the settings below; flags and variables go before it
+    /// A TOML file with any of the settings below; flags and environment variables override it
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
