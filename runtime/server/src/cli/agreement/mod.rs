@@ -1,6 +1,6 @@
 //! The command line, the API and the documents must say the same. These tests compare them, and tell what to add where.
 //!
-//! `settings`: every setting of `serve` is in README.md's table, and every row of the table is a setting. `fields`: every request of the
+//! `settings`: every setting of `serve` is in the table of docs/operating.md, and every row of the table is a setting. `fields`: every request of the
 //! API can be made from the command line, with the same names and the same words for choices. `commands`: every `windlass …` in a
 //! document, a message or a help text is a command that exists. `links`: every link leads somewhere. `manifest`: the manifests in the
 //! documents are good ones and show every field. `numbers`: a limit that a

@@ -1,4 +1,4 @@
-//! The settings of `windlass serve`: flags, variables and keys of the file, held against the table in README.md.
+//! The settings of `windlass serve`: flags, variables and keys of the file, held against the table in docs/operating.md.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ fn keys() -> Vec<String> {
 
 /// The rows of the table, by flag: each without its last cell, and that.
 fn rows() -> BTreeMap<String, (String, String)> {
-    let readme = read("README.md");
-    let table = readme.split_once(HEAD).unwrap_or_else(|| panic!("README.md has no table {HEAD}")).1;
+    let document = read("docs/operating.md");
+    let table = document.split_once(HEAD).unwrap_or_else(|| panic!("docs/operating.md has no table {HEAD}")).1;
     let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let row = |line: &str| {
         let inside = line.trim().trim_matches('|').replace("\\|", "\u{0}");
@@ -90,19 +90,19 @@ fn every_setting_of_the_server_is_in_the_readme_and_every_row_is_a_setting() {
         let row = setting.row();
         let flag = setting.flag.split(' ').next().unwrap_or_default();
         match rows.remove(flag) {
-            None => problems.add(format!("README.md, \"Run the server\": add this row to the table of settings\n  {row}")),
+            None => problems.add(format!("docs/operating.md, \"Settings\": add this row to the table of settings\n  {row}")),
             Some((cells, _)) if !row.starts_with(&cells) => problems.add(format!(
-                "README.md, \"Run the server\": the row of {flag} should begin like the second of these (the help of the flag in \
+                "docs/operating.md, \"Settings\": the row of {flag} should begin like the second of these (the help of the flag in \
                  config.rs gives the default)\n  {cells}\n  {row}"
             )),
             Some((_, meaning)) if meaning.is_empty() => {
-                problems.add(format!("README.md, \"Run the server\": the row of {flag} does not say what it means"));
+                problems.add(format!("docs/operating.md, \"Settings\": the row of {flag} does not say what it means"));
             }
             Some(_) => {}
         }
     }
     for flag in rows.into_keys() {
-        problems.add(format!("README.md, \"Run the server\": `windlass serve` has no {flag}; remove its row"));
+        problems.add(format!("docs/operating.md, \"Settings\": `windlass serve` has no {flag}; remove its row"));
     }
     for key in keys.iter().filter(|key| !settings.iter().any(|setting| setting.key == **key)) {
         problems.add(format!("config.rs: the file takes the key `{key}`, and no flag of `serve` is called so"));
