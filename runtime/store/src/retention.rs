@@ -115,7 +115,7 @@ impl<D: Disk> Engine<D> {
             let kept =
                 self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
             if !kept {
-                self.ask(job, Command::Delete)?.ok();
+                self.try_ask(job, Command::Delete)?;
             }
             surplus = surplus.saturating_sub(1);
         }
@@ -201,7 +201,7 @@ impl<D: Disk> Engine<D> {
                     && job.created_at <= clear.before
                     && (clear.and_remove || matches!(job.state, State::Pending | State::Scheduled))
             });
-            if wanted && self.ask(id, Command::Delete)?.is_ok() {
+            if wanted && self.try_ask(id, Command::Delete)?.is_some() {
                 clear.removed += 1;
             }
         }

@@ -156,7 +156,7 @@ impl<D: Disk> Engine<D> {
         self.local.remove(&(lost.job.id, lost.token));
         let word = Word::Of(lost.token);
         let reason = "the worker that asked for it had gone".into();
-        self.ask(lost.job.id, Command::HandBack { word, reason, usage: Usage::default() })?.ok();
+        self.try_ask(lost.job.id, Command::HandBack { word, reason, usage: Usage::default() })?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::disk::counted::Acknowledged;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 use crate::engine::operation::{Operation, Request};
 use crate::flow::records::{known_queue, marked_jobs};
 use crate::store::{Inner, Store};
@@ -43,20 +44,20 @@ pub enum BulkChange {
 }
 
 impl<D: Disk> Engine<D> {
-    pub(crate) fn change_bulk(&mut self, change: BulkChange) -> Result<Result<Bulk, Error>, DiskError> {
+    pub(crate) fn change_bulk(&mut self, change: BulkChange) -> Result<Bulk, Failure> {
         let id = match change {
-            BulkChange::Begin { action, guard, jobs } => return Ok(self.begin_bulk(action, guard, jobs)),
+            BulkChange::Begin { action, guard, jobs } => return Ok(self.begin_bulk(action, guard, jobs)?),
             BulkChange::Step { id, .. } | BulkChange::Cancel { id } | BulkChange::Fail { id, .. } => id,
         };
         let Some(mut bulk) = self.bulks.get(&id).cloned() else {
-            return Ok(Err(Refusal::not_found("bulk operation", id).into()));
+            return Err(Refusal::not_found("bulk operation", id).into());
         };
         if bulk.status.is_over() {
-            return Ok(Ok(bulk));
+            return Ok(bulk);
         }
         match change {
             BulkChange::Step { from, jobs, .. } if from == bulk.processed => self.step_bulk(&mut bulk, jobs)?,
-            BulkChange::Begin { .. } | BulkChange::Step { .. } => return Ok(Ok(bulk)),
+            BulkChange::Begin { .. } | BulkChange::Step { .. } => return Ok(bulk),
             BulkChange::Cancel { .. } => bulk.end(BulkStatus::Cancelled, self.now),
             BulkChange::Fail { why, .. } => {
                 bulk.error = Some(why);
@@ -64,7 +65,7 @@ impl<D: Disk> Engine<D> {
             }
         }
         self.put_bulk(bulk.clone());
-        Ok(Ok(bulk))
+        Ok(bulk)
     }
 
     fn begin_bulk(&mut self, action: Action, guard: Guard, jobs: Blob) -> Result<Bulk, Error> {
@@ -94,12 +95,13 @@ impl<D: Disk> Engine<D> {
                 bulk.pass_over();
                 continue;
             }
-            let came = self.ask(id, bulk.action.command())?;
-            bulk.count(came.map_err(|error| match error {
-                Error::Refused(refusal) => refusal,
-                // The engine itself refuses in no other way.
-                other => Refusal::invalid("action", other.to_string()),
-            }));
+            bulk.count(match self.ask(id, bulk.action.command()) {
+                Ok(reply) => Ok(reply),
+                Err(Failure::Refused(Error::Refused(refusal))) => Err(refusal),
+                // Its record is damaged.
+                Err(Failure::Refused(other)) => Err(Refusal::invalid("action", other.to_string())),
+                Err(Failure::Disk(error)) => return Err(error),
+            });
         }
         bulk.step(self.now);
         Ok(())

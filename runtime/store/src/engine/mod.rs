@@ -9,6 +9,7 @@
 mod apply;
 pub mod bulk;
 mod commit;
+pub mod failure;
 mod job_cache;
 pub mod operation;
 pub mod operations;
@@ -46,6 +47,7 @@ use crate::flow::rounds::Rounds;
 use crate::retention::Sweeps;
 use crate::timers::Timers;
 use crate::{Error, EventRecord, LogLine, LogRecord, limits};
+use failure::{Failure, UnlessRefused};
 use job_cache::JobCache;
 use operation::{Outbox, Request};
 
@@ -240,19 +242,19 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Carries out one command on one job.
-    pub(crate) fn ask(&mut self, id: JobId, command: Command) -> Result<Result<Reply, Error>, DiskError> {
+    pub(crate) fn ask(&mut self, id: JobId, command: Command) -> Result<Reply, Failure> {
         self.ask_bringing(id, command, 0)
     }
 
+    /// The same, where a refusal means only that there is nothing to do.
+    pub(crate) fn try_ask(&mut self, id: JobId, command: Command) -> Result<Option<Reply>, DiskError> {
+        self.ask(id, command).unless_refused()
+    }
+
     /// The same, for a command that comes with so many children.
-    pub(crate) fn ask_bringing(
-        &mut self,
-        id: JobId,
-        command: Command,
-        children: u32,
-    ) -> Result<Result<Reply, Error>, DiskError> {
+    pub(crate) fn ask_bringing(&mut self, id: JobId, command: Command, children: u32) -> Result<Reply, Failure> {
         let Some(job) = self.load(id)?.cloned() else {
-            return Ok(Err(self.damage_of(id).unwrap_or_else(|| Refusal::not_found("job", id).into())));
+            return Err(self.damage_of(id).unwrap_or_else(|| Refusal::not_found("job", id).into()).into());
         };
         let lock = match job.lock_key() {
             Some(key) => self.load_lock(&keys::lock(&key))?,
@@ -268,10 +270,8 @@ impl<D: Disk> Engine<D> {
         }
         let seed = self.next_seed();
         let Some(queue) = self.queues.get(&job.queue) else {
-            return Err(DiskError::Record {
-                space: Space::Jobs,
-                why: format!("job {id} is in a queue that is not stored"),
-            });
+            let why = format!("job {id} is in a queue that is not stored");
+            return Err(DiskError::Record { space: Space::Jobs, why }.into());
         };
         let runner = match (&command, &job.run) {
             (Command::Start { runner }, _) => Some(runner),
@@ -286,11 +286,8 @@ impl<D: Disk> Engine<D> {
         let (queue, dependencies, job) = (&queue.row, Vec::new(), Some(job));
         let facts =
             Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
-        let decided = decide(command, facts, self.now, seed);
-        match decided {
-            Ok(decision) => Ok(Ok(self.apply(decision)?)),
-            Err(refusal) => Ok(Err(refusal.into())),
-        }
+        let decision = decide(command, facts, self.now, seed)?;
+        Ok(self.apply(decision)?)
     }
 
     /// The checkpoint that a command would replace: read only where it matters whether the new one says more.
@@ -315,12 +312,12 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Stores one new job. Its input has been checked.
-    pub(crate) fn enqueue_one(&mut self, mut new: windlass_core::NewJob) -> Result<Result<Reply, Error>, DiskError> {
+    pub(crate) fn enqueue_one(&mut self, mut new: windlass_core::NewJob) -> Result<Reply, Failure> {
         if let (Some(parent), None) = (new.parent, new.id) {
             new.id = self.adopt(parent)?;
         }
         let Some(name) = new.queue.clone() else {
-            return Ok(Err(Refusal::invalid("queue", "name the queue the job is for").into()));
+            return Err(Refusal::invalid("queue", "name the queue the job is for").into());
         };
         self.ensure_queue(&name);
         let job = match new.id {
@@ -329,7 +326,7 @@ impl<D: Disk> Engine<D> {
         };
         // A stored job that cannot be read is not overwritten.
         if let Some(damaged) = new.id.filter(|_| job.is_none()).and_then(|id| self.damage_of(id)) {
-            return Ok(Err(damaged));
+            return Err(damaged.into());
         }
         let lock = match &new.unique {
             Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
@@ -343,17 +340,15 @@ impl<D: Disk> Engine<D> {
         let (target_lock, target_rounds, checkpoint, children) = (None, None, None, 0);
         let facts =
             Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
-        match decide(Command::Enqueue(Box::new(new)), facts, self.now, seed) {
-            Ok(decision) => Ok(Ok(self.apply(decision)?)),
-            Err(refusal) => Ok(Err(refusal.into())),
-        }
+        let decision = decide(Command::Enqueue(Box::new(new)), facts, self.now, seed)?;
+        Ok(self.apply(decision)?)
     }
 
     /// Starts the chosen job for a runner.
     pub(crate) fn start(&mut self, id: JobId, runner: Runner) -> Result<Option<(Job, Token)>, DiskError> {
-        match self.ask(id, Command::Start { runner })? {
-            Ok(Reply::Started { token, .. }) => Ok(self.load(id)?.cloned().map(|job| (job, token))),
-            Ok(_) | Err(_) => Ok(None),
+        match self.try_ask(id, Command::Start { runner })? {
+            Some(Reply::Started { token, .. }) => Ok(self.load(id)?.cloned().map(|job| (job, token))),
+            Some(_) | None => Ok(None),
         }
     }
 

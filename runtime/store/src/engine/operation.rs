@@ -10,6 +10,7 @@ use windlass_core::Time;
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 use crate::{Assignment, Claim, Error};
 
 /// Where an answer is sent.
@@ -135,6 +136,20 @@ pub struct Outbox {
 impl Outbox {
     pub fn push<T: Send + 'static>(&mut self, answer: Answer<T>, value: Result<T, Error>) {
         self.answers.push(Box::new(move |failed| drop(answer.send(failed.map_or(value, Err)))));
+    }
+
+    /// What an operation came to: an answer or a refusal, which wait for the commit. When the disk failed there will be none, and
+    /// the caller is told at once.
+    pub fn settle<T: Send + 'static>(&mut self, answer: Answer<T>, done: Result<T, Failure>) -> Result<(), DiskError> {
+        match done {
+            Ok(value) => self.push(answer, Ok(value)),
+            Err(Failure::Refused(error)) => self.push(answer, Err(error)),
+            Err(Failure::Disk(error)) => {
+                let _ = answer.send(Err(error.clone().into()));
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     pub fn assign(&mut self, answer: Answer<Vec<Assignment>>, assignments: Vec<Assignment>) {

@@ -6,6 +6,7 @@ use windlass_core::{Body, Bulk, Command, JobId, Name, NewJob, Plugin, PluginComm
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
 use crate::engine::bulk::BulkChange;
+use crate::engine::failure::Failure;
 use crate::engine::operation::{Answer, Cost, Operation};
 use crate::{BatchMade, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
@@ -22,9 +23,8 @@ impl<D: Disk> Operation<D> for Enqueue {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Vec<Enqueued>>) -> Result<(), DiskError> {
-        let value = engine.enqueue(self.jobs)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.enqueue(self.jobs);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -43,9 +43,8 @@ impl<D: Disk> Operation<D> for MakeBatch {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<BatchMade>) -> Result<(), DiskError> {
-        let value = engine.make_batch(self.batch, self.jobs, self.seal)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.make_batch(self.batch, self.jobs, self.seal);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -77,9 +76,8 @@ impl<D: Disk> Operation<D> for Ask {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
-        let value = engine.ask_with_children(self.job, self.command, self.children)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.ask_with_children(self.job, self.command, self.children);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -96,8 +94,14 @@ impl<D: Disk> Operation<D> for AskEach {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError> {
-        let replies = self.asks.into_iter().map(|(job, command)| engine.ask(job, command));
-        let replies = replies.collect::<Result<Vec<_>, _>>()?;
+        let mut replies = Vec::with_capacity(self.asks.len());
+        for (job, command) in self.asks {
+            replies.push(match engine.ask(job, command) {
+                Ok(reply) => Ok(reply),
+                Err(Failure::Refused(error)) => Err(error),
+                Err(Failure::Disk(error)) => return engine.outbox.settle(answer, Err(error.into())),
+            });
+        }
         engine.outbox.push(answer, Ok(replies));
         Ok(())
     }
@@ -192,9 +196,8 @@ impl<D: Disk> Operation<D> for ChangePlugin {
     type Answer = Option<Plugin>;
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Option<Plugin>>) -> Result<(), DiskError> {
-        let value = engine.change_plugin(&self.name, self.command)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.change_plugin(&self.name, self.command);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -202,9 +205,8 @@ impl<D: Disk> Operation<D> for SecretChange {
     type Answer = ();
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
-        let value = engine.change_secret(self)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.change_secret(self);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -212,9 +214,8 @@ impl<D: Disk> Operation<D> for ScheduleChange {
     type Answer = ();
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
-        let value = engine.change_schedule(self)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.change_schedule(self);
+        engine.outbox.settle(answer, done)
     }
 }
 
@@ -239,9 +240,8 @@ impl<D: Disk> Operation<D> for BulkChange {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Bulk>) -> Result<(), DiskError> {
-        let value = engine.change_bulk(self)?;
-        engine.outbox.push(answer, value);
-        Ok(())
+        let done = engine.change_bulk(self);
+        engine.outbox.settle(answer, done)
     }
 }
 

@@ -11,23 +11,17 @@ use windlass_core::{
 use crate::disk::codec;
 use crate::disk::{Disk, DiskError, Space};
 use crate::engine::Engine;
-use crate::{Error, SecretChange, SecretRow};
+use crate::engine::failure::Failure;
+use crate::{SecretChange, SecretRow};
 
 impl<D: Disk> Engine<D> {
     /// Carries out a change together with what it means for the attempts that run.
-    pub(crate) fn change_plugin(
-        &mut self,
-        name: &Name,
-        command: PluginCommand,
-    ) -> Result<Result<Option<Plugin>, Error>, DiskError> {
+    pub(crate) fn change_plugin(&mut self, name: &Name, command: PluginCommand) -> Result<Option<Plugin>, Failure> {
         let attempts = self.attempts_of(name)?;
         let running: Vec<Digest> = attempts.iter().map(|(_, version)| *version).collect();
         let taken = |queue: &QueueName| self.served.get(queue).filter(|other| other.as_str() != &**name).cloned();
         let facts = PluginFacts { plugin: self.plugins.get(&**name), running: &running, taken: &taken };
-        let changed = match change_plugin(name, command, &facts, self.now) {
-            Ok(changed) => changed,
-            Err(refusal) => return Ok(Err(refusal.into())),
-        };
+        let changed = change_plugin(name, command, &facts, self.now)?;
         match &changed.plugin {
             Some(plugin) => self.put_plugin(plugin.clone()),
             None => self.drop_plugin(name),
@@ -43,7 +37,7 @@ impl<D: Disk> Engine<D> {
         if let Some(stopped) = changed.stopped {
             self.make_room(&attempts, &stopped, changed.plugin.as_ref())?;
         }
-        Ok(Ok(changed.plugin))
+        Ok(changed.plugin)
     }
 
     /// Attempts on versions that have to go are handed over, or stopped.
@@ -65,7 +59,7 @@ impl<D: Disk> Engine<D> {
                 None => Some(*version) != active,
             };
             if meant {
-                self.ask(*job, Command::Swap { by })?.ok();
+                self.try_ask(*job, Command::Swap { by })?;
             }
         }
         Ok(())
@@ -181,7 +175,7 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    pub(crate) fn change_secret(&mut self, change: SecretChange) -> Result<Result<(), Error>, DiskError> {
+    pub(crate) fn change_secret(&mut self, change: SecretChange) -> Result<(), Failure> {
         match change {
             SecretChange::Put { name, sealed } => {
                 let old = match self.disk.get(Space::Secrets, name.as_bytes())? {
@@ -196,13 +190,13 @@ impl<D: Disk> Engine<D> {
                 let key = name.as_bytes().to_vec();
                 let added = self.batch.writes.get(&(Space::Secrets, key.clone())).is_some_and(Option::is_some);
                 if !added && self.disk.get(Space::Secrets, &key)?.is_none() {
-                    return Ok(Err(Refusal::not_found("secret", name).into()));
+                    return Err(Refusal::not_found("secret", name).into());
                 }
                 self.batch.delete(Space::Secrets, key);
             }
         }
         self.hard = true;
-        Ok(Ok(()))
+        Ok(())
     }
 }
 

@@ -158,13 +158,13 @@ impl<D: Disk> Engine<D> {
         for id in ids {
             let Some(token) = self.load(id)?.and_then(|job| job.run.as_ref()).map(|run| run.token) else { continue };
             if new_process {
-                self.ask(id, Command::Crash)?.ok();
+                self.try_ask(id, Command::Crash)?;
             } else if live.contains(&(id, token)) {
                 self.local.insert((id, token));
             } else {
                 // Claimed in a commit whose caller never heard of it.
                 let reason = "the claim was never delivered".to_owned();
-                self.ask(id, Command::HandBack { word: Word::Of(token), reason, usage: Usage::default() })?.ok();
+                self.try_ask(id, Command::HandBack { word: Word::Of(token), reason, usage: Usage::default() })?;
             }
         }
         Ok(())

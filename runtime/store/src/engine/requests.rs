@@ -9,6 +9,7 @@ use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 use crate::engine::operation::Request;
 use crate::engine::operations::SettingsChange;
 use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
@@ -31,15 +32,13 @@ impl<D: Disk> Engine<D> {
     }
 
     /// All of the jobs, or none.
-    pub(crate) fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
-        match self.check_all(&jobs)? {
-            Ok(order) => self.store_all(jobs, order),
-            Err(refusal) => Ok(Err(refusal.into())),
-        }
+    pub(crate) fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Failure> {
+        let order = self.check_all(&jobs)?;
+        self.store_all(jobs, order)
     }
 
     /// Stores jobs that have been checked, each after those of them that it depends on.
-    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Result<Vec<Enqueued>, Error>, DiskError> {
+    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Vec<Enqueued>, Failure> {
         let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
         let mut stored: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         for index in order {
@@ -51,12 +50,10 @@ impl<D: Disk> Engine<D> {
                     *dependency = Dependency::Job(sibling.id);
                 }
             }
-            match self.enqueue_one(job)? {
-                Ok(reply) => stored[index] = Some(self.enqueued(reply)?),
-                Err(error) => return Ok(Err(error)),
-            }
+            let reply = self.enqueue_one(job)?;
+            stored[index] = Some(self.enqueued(reply)?);
         }
-        Ok(Ok(stored.into_iter().flatten().collect()))
+        Ok(stored.into_iter().flatten().collect())
     }
 
     fn enqueued(&mut self, reply: Reply) -> Result<Enqueued, DiskError> {
@@ -75,44 +72,34 @@ impl<D: Disk> Engine<D> {
         id: JobId,
         command: Command,
         children: Vec<NewJob>,
-    ) -> Result<Result<Reply, Error>, DiskError> {
-        let order = match self.check_all(&children)? {
-            Ok(order) => order,
-            Err(refusal) => return Ok(Err(refusal.into())),
-        };
+    ) -> Result<Reply, Failure> {
+        let order = self.check_all(&children)?;
         let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
-        let reply = match self.ask_bringing(id, command, count)? {
-            Ok(reply) => reply,
-            Err(error) => return Ok(Err(error)),
-        };
+        let reply = self.ask_bringing(id, command, count)?;
         // Nor are there children of a job that was to be deleted when its attempt ended.
         if matches!(reply, Reply::Unchanged | Reply::Removed) {
-            return Ok(Ok(reply));
+            return Ok(reply);
         }
-        Ok(self.store_all(children, order)?.map(|_| reply))
+        self.store_all(children, order)?;
+        Ok(reply)
     }
 
     /// What could be refused is looked at before anything is stored. Answers the order to store them in.
-    fn check_all(&mut self, jobs: &[NewJob]) -> Result<Result<Vec<usize>, Refusal>, DiskError> {
+    fn check_all(&mut self, jobs: &[NewJob]) -> Result<Vec<usize>, Failure> {
         for (index, job) in jobs.iter().enumerate() {
             let checked = match job.queue {
-                Some(_) => job.check(self.now),
-                None => Err(Refusal::invalid("queue", "name the queue the job is for")),
-            };
-            let checked = match checked {
-                Ok(()) => self.check_ties(job)?,
-                Err(refusal) => Err(refusal),
+                Some(_) => job.check(self.now).map_err(Failure::from).and_then(|()| self.check_ties(job)),
+                None => Err(Refusal::invalid("queue", "name the queue the job is for").into()),
             };
             match checked {
-                Ok(()) => {}
                 // Among many, say which.
-                Err(Refusal::Invalid { field, why }) if jobs.len() > 1 => {
-                    return Ok(Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") }));
+                Err(Failure::Refused(Error::Refused(Refusal::Invalid { field, why }))) if jobs.len() > 1 => {
+                    return Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") }.into());
                 }
-                Err(other) => return Ok(Err(other)),
+                checked => checked?,
             }
         }
-        Ok(order(jobs))
+        Ok(order(jobs)?)
     }
 
     pub(crate) fn configure(
@@ -178,59 +165,51 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    pub(crate) fn change_schedule(&mut self, change: ScheduleChange) -> Result<Result<(), Error>, DiskError> {
-        let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Error> {
-            engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name).into())
+    pub(crate) fn change_schedule(&mut self, change: ScheduleChange) -> Result<(), Failure> {
+        let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Refusal> {
+            engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name))
         };
         match change {
             ScheduleChange::Put { schedule, replace } => {
                 let mut schedule = *schedule;
                 let old = self.schedules.get(&schedule.name);
                 if old.is_some() && !replace {
-                    return Ok(Err(Refusal::Exists { what: "schedule", name: schedule.name }.into()));
+                    return Err(Refusal::Exists { what: "schedule", name: schedule.name }.into());
                 }
                 schedule.created_at = old.map_or(self.now, |old| old.created_at);
                 schedule.updated_at = self.now;
                 schedule.last_run = old.and_then(|old| old.last_run);
                 schedule.last_job = old.and_then(|old| old.last_job);
                 schedule.skipped = old.map(|old| old.skipped.clone()).unwrap_or_default();
-                if let Err(refusal) = schedule.check() {
-                    return Ok(Err(refusal.into()));
-                }
+                schedule.check()?;
                 schedule.next_run = schedule.next_after(self.now).ok().flatten();
                 self.ensure_queue(&schedule.queue);
                 self.put_schedule(schedule);
             }
-            ScheduleChange::Pause { name, paused } => match known(self, &name) {
-                Ok(mut schedule) => {
-                    schedule.paused = paused;
-                    schedule.updated_at = self.now;
-                    // Instants that passed while it was paused are not missed: they were not wanted.
-                    schedule.next_run = schedule.next_after(self.now).ok().flatten();
-                    self.put_schedule(schedule);
+            ScheduleChange::Pause { name, paused } => {
+                let mut schedule = known(self, &name)?;
+                schedule.paused = paused;
+                schedule.updated_at = self.now;
+                // Instants that passed while it was paused are not missed: they were not wanted.
+                schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                self.put_schedule(schedule);
+            }
+            ScheduleChange::RunNow { name } => {
+                let mut schedule = known(self, &name)?;
+                self.run_instant(&mut schedule, self.now)?;
+                self.put_schedule(schedule);
+            }
+            ScheduleChange::Remove { name } => {
+                let schedule = known(self, &name)?;
+                if let Some(at) = schedule.next_run {
+                    self.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
                 }
-                Err(error) => return Ok(Err(error)),
-            },
-            ScheduleChange::RunNow { name } => match known(self, &name) {
-                Ok(mut schedule) => {
-                    self.run_instant(&mut schedule, self.now)?;
-                    self.put_schedule(schedule);
-                }
-                Err(error) => return Ok(Err(error)),
-            },
-            ScheduleChange::Remove { name } => match known(self, &name) {
-                Ok(schedule) => {
-                    if let Some(at) = schedule.next_run {
-                        self.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
-                    }
-                    self.batch.delete(Space::Schedules, name.as_bytes().to_vec());
-                    self.schedules.remove(&name);
-                    self.hard = true;
-                }
-                Err(error) => return Ok(Err(error)),
-            },
+                self.batch.delete(Space::Schedules, name.as_bytes().to_vec());
+                self.schedules.remove(&name);
+                self.hard = true;
+            }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     pub(crate) fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {

@@ -8,6 +8,7 @@ use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn tick(&mut self) -> Result<(), DiskError> {
@@ -23,12 +24,12 @@ impl<D: Disk> Engine<D> {
             let Some((key, what)) = self.timers.due(&self.disk, self.now)? else { return Ok(()) };
             self.delete_timer(key);
             match what {
-                TimerFor::Due(id) => drop(self.ask(id, Command::Due)?),
-                TimerFor::Expire(id) => drop(self.ask(id, Command::Expire)?),
+                TimerFor::Due(id) => drop(self.try_ask(id, Command::Due)?),
+                TimerFor::Expire(id) => drop(self.try_ask(id, Command::Expire)?),
                 TimerFor::Retire(id) => self.retire(id)?,
                 TimerFor::Unlock(lock) => self.unlock(lock)?,
                 TimerFor::Schedule(name) => self.run_schedule(&name)?,
-                TimerFor::Watch(id) => drop(self.ask(id, Command::Watch { alive_from: self.started_at })?),
+                TimerFor::Watch(id) => drop(self.try_ask(id, Command::Watch { alive_from: self.started_at })?),
             }
         }
         Ok(())
@@ -39,7 +40,7 @@ impl<D: Disk> Engine<D> {
         let now = self.now;
         let over = self.load(id)?.is_some_and(|job| job.is_ended() && job.keep_until.is_some_and(|until| until <= now));
         if over {
-            self.ask(id, Command::Delete)?.ok();
+            self.try_ask(id, Command::Delete)?;
         }
         Ok(())
     }
@@ -103,18 +104,22 @@ impl<D: Disk> Engine<D> {
             Begin::Now => {}
             Begin::AfterCancelling(last) => {
                 let reason = format!("schedule {} runs again", schedule.name);
-                self.ask(last, Command::Cancel { reason })?.ok();
+                self.try_ask(last, Command::Cancel { reason })?;
             }
             Begin::Skip(reason) => {
                 schedule.skip(instant, reason);
                 return Ok(());
             }
         }
-        let stored = self.enqueue_one(schedule.job(instant))?;
-        if let Err(error) = &stored {
-            tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
-        }
-        schedule.ran(instant, stored.as_ref().map_err(ToString::to_string));
+        let stored = match self.enqueue_one(schedule.job(instant)) {
+            Ok(reply) => Ok(reply),
+            Err(Failure::Refused(error)) => {
+                tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
+                Err(error.to_string())
+            }
+            Err(Failure::Disk(error)) => return Err(error),
+        };
+        schedule.ran(instant, stored.as_ref().map_err(Clone::clone));
         Ok(())
     }
 

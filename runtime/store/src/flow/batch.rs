@@ -3,11 +3,12 @@
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{JobId, NewJob, Refusal};
 
+use crate::BatchMade;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 use crate::engine::operation::Answer;
-use crate::{BatchMade, Error};
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn make_batch(
@@ -15,10 +16,8 @@ impl<D: Disk> Engine<D> {
         new: NewBatch,
         mut jobs: Vec<NewJob>,
         seal: bool,
-    ) -> Result<Result<BatchMade, Error>, DiskError> {
-        if let Err(refusal) = new.check() {
-            return Ok(Err(refusal.into()));
-        }
+    ) -> Result<BatchMade, Failure> {
+        new.check()?;
         let chance = u128::from(self.next_seed()) << 16 ^ u128::from(self.next_seed());
         let batch = new.make(JobId::new(self.now, chance), self.now);
         let id = batch.id.clone();
@@ -35,8 +34,8 @@ impl<D: Disk> Engine<D> {
             Some(batch) if known => batch.sealed_at.take(),
             Some(_) | None => None,
         };
-        let stored = self.enqueue(jobs)?;
-        let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(Err(no_batch(&id).into())) };
+        let stored = self.enqueue(jobs);
+        let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Err(no_batch(&id).into()) };
         batch.sealed_at = sealed;
         let jobs = match stored {
             Ok(jobs) => jobs,
@@ -44,7 +43,7 @@ impl<D: Disk> Engine<D> {
                 if !known {
                     self.flows.batches.put(key, None);
                 }
-                return Ok(Err(error));
+                return Err(error);
             }
         };
         if seal {
@@ -55,7 +54,7 @@ impl<D: Disk> Engine<D> {
         }
         self.flows.moved.insert(id.clone());
         self.hard = true;
-        Ok(Ok(BatchMade { id, jobs }))
+        Ok(BatchMade { id, jobs })
     }
 
     /// Seals a batch; to seal it again changes nothing.

@@ -125,7 +125,7 @@ impl<D: Disk> Engine<D> {
             let Some(dependant) = keys::last_job(key).filter(|_| !told) else { continue };
             let [from, to] = keys::link(dependency, dependant);
             // One that has gone has taken its links along.
-            if self.ask(dependant, Command::DependencyEnded { dependency, state })?.is_ok() {
+            if self.try_ask(dependant, Command::DependencyEnded { dependency, state })?.is_some() {
                 self.batch.put(Space::Links, from, link_value(TOLD));
                 self.batch.put(Space::Links, to, end_value(Some(state)));
             }
@@ -154,7 +154,7 @@ impl<D: Disk> Engine<D> {
         let looked = (until - self.flows.ordinal) as usize;
         for number in self.flows.ordinal..until {
             // One that has ended, or gone, is not touched.
-            self.ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?.ok();
+            self.try_ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?;
         }
         self.flows.ordinal = until;
         Ok((until == all, looked))
@@ -171,7 +171,7 @@ impl<D: Disk> Engine<D> {
         let until = all.min(self.flows.ordinal + room as u64);
         let looked = until.saturating_sub(self.flows.ordinal) as usize;
         for number in self.flows.ordinal..until {
-            self.ask(child_id(parent, spawned, number), Command::Clear)?.ok();
+            self.try_ask(child_id(parent, spawned, number), Command::Clear)?;
         }
         self.flows.ordinal = until;
         if until == all {

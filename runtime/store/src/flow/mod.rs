@@ -18,6 +18,7 @@ use crate::disk;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
+use crate::engine::failure::Failure;
 use crate::engine::operation::Answer;
 use crate::engine::row_cache::Table;
 use crate::limits;
@@ -238,10 +239,13 @@ impl<D: Disk> Engine<D> {
             None => None,
         };
         let Some(chain) = self.flows.chains.get(&self.disk, &keys::chain(place.first))? else { return Ok(()) };
-        if let Some(next) = chain.next(&job, result)
-            && let Err(error) = self.enqueue_one(next)?
-        {
-            tracing::error!(job = %id, "the next step of its chain was refused: {error}");
+        let Some(next) = chain.next(&job, result) else { return Ok(()) };
+        match self.enqueue_one(next) {
+            Err(Failure::Disk(error)) => return Err(error),
+            Err(Failure::Refused(error)) => {
+                tracing::error!(job = %id, "the next step of its chain was refused: {error}");
+            }
+            Ok(_) => {}
         }
         Ok(())
     }
@@ -253,11 +257,11 @@ impl<D: Disk> Engine<D> {
         let Some(family) = self.flows.families.change(&self.disk, &keys::family(parent))? else { return Ok(()) };
         match family.verdict() {
             Verdict::Wait => {}
-            Verdict::Join => drop(self.ask(parent, Command::Joined)?),
+            Verdict::Join => drop(self.try_ask(parent, Command::Joined)?),
             Verdict::Fail => {
                 let more = family.new_failures().saturating_sub(1);
                 let child = self.failed_child(parent)?.map(Box::new);
-                self.ask(parent, Command::ChildFailed { child, more })?.ok();
+                self.try_ask(parent, Command::ChildFailed { child, more })?;
             }
             Verdict::CancelRest => {
                 let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CancelReason::SiblingFailed));
@@ -299,7 +303,7 @@ impl<D: Disk> Engine<D> {
         if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.kept_by == 0) {
             // Its children are made anew, and counted anew.
             self.flows.families.put(key, None);
-            self.ask(parent, Command::Cleared)?.ok();
+            self.try_ask(parent, Command::Cleared)?;
         }
         Ok(())
     }
@@ -316,10 +320,10 @@ impl<D: Disk> Engine<D> {
                 None => None,
             };
             let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
-            if let Some(callback) = batch.callback(payload)
-                && let Err(error) = self.enqueue_one(callback)?
-            {
-                tracing::error!(batch = id, "its callback was refused: {error}");
+            match batch.callback(payload).map(|callback| self.enqueue_one(callback)) {
+                Some(Err(Failure::Disk(error))) => return Err(error),
+                Some(Err(Failure::Refused(error))) => tracing::error!(batch = id, "its callback was refused: {error}"),
+                Some(Ok(_)) | None => {}
             }
             self.hard = true;
         } else if batch.is_over() {
@@ -364,42 +368,42 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Whether a job can be tied to what it names: looked at before anything is stored.
-    pub(crate) fn check_ties(&mut self, job: &NewJob) -> Result<Result<(), Refusal>, DiskError> {
+    pub(crate) fn check_ties(&mut self, job: &NewJob) -> Result<(), Failure> {
         if let Some(id) = &job.batch_id {
             match self.flows.batches.get(&self.disk, &keys::batch(id))? {
                 None => {
                     let why = format!("there is no batch `{id}`; make one with POST /batch");
-                    return Ok(Err(Refusal::invalid("batch_id", why)));
+                    return Err(Refusal::invalid("batch_id", why).into());
                 }
                 Some(batch) if batch.sealed_at.is_some() => {
                     let why = format!("batch `{id}` is sealed, and no more jobs can join it");
-                    return Ok(Err(Refusal::invalid("batch_id", why)));
+                    return Err(Refusal::invalid("batch_id", why).into());
                 }
                 Some(_) => {}
             }
         }
         if let Some(parent) = job.parent {
             let Some((round, clearing)) = self.load(parent)?.map(|job| (job.round, job.clearing())) else {
-                return Ok(Err(Refusal::invalid("parent_id", self.why_not_there(parent))));
+                return Err(Refusal::invalid("parent_id", self.why_not_there(parent)).into());
             };
             if clearing.is_some() {
                 let why = format!("job {parent} is being rebuilt, and all below it is removed first");
-                return Ok(Err(Refusal::invalid("parent_id", why)));
+                return Err(Refusal::invalid("parent_id", why).into());
             }
             let levels = job.queue.as_ref().and_then(|queue| self.queues.get(queue));
             if levels.is_some_and(|queue| queue.row.settings.rounds) && round.is_some_and(|at| at >= bounds::ROUNDS) {
                 let why = format!("job {parent} is of round {}, and there is none after it", bounds::ROUNDS);
-                return Ok(Err(Refusal::invalid("parent_id", why)));
+                return Err(Refusal::invalid("parent_id", why).into());
             }
         }
         for dependency in &job.depends_on {
             if let Dependency::Job(id) = dependency
                 && self.load(*id)?.is_none()
             {
-                return Ok(Err(Refusal::invalid("depends_on", self.why_not_there(*id))));
+                return Err(Refusal::invalid("depends_on", self.why_not_there(*id)).into());
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn why_not_there(&self, id: JobId) -> String {

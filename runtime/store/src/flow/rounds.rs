@@ -274,7 +274,7 @@ impl<D: Disk> Engine<D> {
         let page = self.disk.scan(Space::Rounds, &from, &after_prefix(&prefix), room)?;
         for (key, _) in &page {
             if let Some(job) = keys::last_job(key) {
-                self.ask(job, Command::RoundStarted)?.ok();
+                self.try_ask(job, Command::RoundStarted)?;
             }
         }
         if admitted
