@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_e2e::{Data, Server, eventually, files_holding, plugin, windlass};
 
 const SECRET: &str = "hunter2-5up3r-s3cr3t-t0k3n";
-const MANIFEST: &str = "[capabilities]\nsecrets = [\"token\"]";
+const MANIFEST: &str = "[capabilities]\nsecrets = [\"token\"]\nspawn = [\"children\"]";
 
 fn server_with_secret(data: &Data) -> Server {
     let server = Server::start_on(data, &[]);
@@ -70,7 +70,7 @@ fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shows_nowhere() {
 fn a_checkpoint_with_a_secret_comes_back_to_its_guest_and_to_nobody_else() {
     let data = Data::new();
     let server = server_with_secret(&data);
-    let grant = json!({"secrets": ["token"]}).to_string();
+    let grant = json!({"secrets": ["token"], "spawn": ["children"]}).to_string();
     assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
     let keep =
         json!({"queue": "hostile", "payload": {"try": "keep_secret", "name": "token"}, "retry_base_delay": "1s"});
