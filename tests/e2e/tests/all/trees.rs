@@ -307,7 +307,7 @@ fn a_large_tree_is_compared_through_a_crash_as_a_plain_recursion_would() {
         assert!(asked.elapsed() < DEADLINE, "the walk does not get on: {:#}", server.queue(DST));
     }
     let before = jobs_of(&server, SRC) + jobs_of(&server, DST);
-    let server = Server::start_on(&server.kill_9(), &[]);
+    let server = Server::start_on(&server.kill_9(), &["--grant-root", &trees.path("").display().to_string()]);
     assert_ne!(server.job(&run)["state"], "completed", "it was killed too late to show anything");
     let report = finished(&server, &run);
     println!("walked in {:?}, killed after {before} jobs: {}", walk.elapsed(), report["folders"]);
