@@ -15,6 +15,7 @@ pub use origin::{Gate, Origin, Request, answer};
 pub use server::{Data, Refused, Server, windlass};
 pub use wait::{DEADLINE, eventually};
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// The bytes of a plugin that `make plugins` has built.
@@ -22,6 +23,14 @@ pub fn plugin(name: &str) -> Vec<u8> {
     let folder = std::env::var_os("WINDLASS_PLUGINS").map_or_else(|| target().join("plugins"), PathBuf::from);
     let path = folder.join(format!("{name}.wasm"));
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; `make plugins` builds it", path.display()))
+}
+
+/// An address that stays free between two servers on it: its port is below those that the system gives to connections and to
+/// servers that ask for any.
+pub fn address_of_its_own() -> String {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port");
+    format!("127.0.0.1:{free}")
 }
 
 fn target() -> PathBuf {

@@ -3,7 +3,7 @@
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use windlass_e2e::{Data, Server, eventually, windlass};
+use windlass_e2e::{Data, Server, address_of_its_own, eventually, windlass};
 
 fn run(server: &Server, arguments: &[&str]) -> Output {
     let mut command = windlass();
@@ -289,10 +289,7 @@ fn errors_say_what_to_do_next() {
 fn a_watch_goes_on_when_the_server_is_restarted() {
     let data = Data::new();
     // Both servers need the same port, and the first gives it back by dying.
-    let address = {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        port.local_addr().expect("an address").to_string()
-    };
+    let address = address_of_its_own();
     let start = || {
         let mut command = windlass();
         command.args(["serve", "--listen", &address, "--data"]).arg(data.path());
@@ -304,6 +301,8 @@ fn a_watch_goes_on_when_the_server_is_restarted() {
     let mut watch = windlass();
     watch.env("WINDLASS_URL", server.url("")).args(["job", "watch", &id]).stdout(Stdio::piped());
     let watch = watch.spawn().expect("it runs");
+    let metrics = || String::from_utf8(server.download("/metrics")).expect("text");
+    eventually("it watches", || metrics().contains("\nwindlass_watchers 1\n").then_some(()));
     eventually("a step is saved", || server.job(&id)["checkpoint"].is_object().then_some(()));
     server.kill_9();
     let server = start();
