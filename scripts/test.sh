@@ -36,6 +36,7 @@ stage "tools" scripts/host-tools.sh
 stage "format" check_format
 stage "licences, bans and sources" scripts/deny.sh
 stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
+stage "documentation of the crates" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
 stage "build" cargo build --workspace --all-targets
