@@ -104,7 +104,8 @@ impl Schedule {
         Ok(cron.iter_after(from).take(count).map(to_time).collect())
     }
 
-    /// The instants to run for now, oldest first, those that are skipped, and the next one to wait for. Changes nothing.
+    /// The instants that have come and are to be run, oldest first, those that are skipped, and the next one to wait for. Changes
+    /// nothing.
     pub fn due(&self, now: Time) -> Result<Due, Refusal> {
         let Some(first) = self.next_run.filter(|first| *first <= now) else {
             return Ok(Due { instants: Vec::new(), skipped: None, next: self.next_run });
