@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use windlass_core::quantity;
 
 /// A duration in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,17 +102,7 @@ pub struct Text(pub Duration);
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut millis = self.0.as_millis();
-        if millis == 0 {
-            return f.write_str("0s");
-        }
-        for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
-            if millis >= size {
-                write!(f, "{}{unit}", millis / size)?;
-                millis %= size;
-            }
-        }
-        Ok(())
+        quantity::Span(self.0).fmt(f)
     }
 }
 
