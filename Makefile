@@ -7,7 +7,7 @@ LISTEN ?= 127.0.0.1:7070
 DATA ?= ./windlass-data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench soak recording plugins lint fmt clean
+.PHONY: help run test bench soak recording plugins archive image lint fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,16 @@ test: ## check everything: format, lints, unit tests, plugins, end to end
 
 plugins: ## build every plugin into target/plugins/NAME.wasm
 	@plugins/build.sh
+
+archive: ## build the release archive of this machine in target/dist/
+	@scripts/host-tools.sh
+	cargo build --release --locked -p windlass
+	@deploy/archive.sh target/release/windlass "windlass-$$(uname -s | tr A-Z a-z)-$$(uname -m)"
+
+image: ## build the container image windlass:local (needs docker)
+	@scripts/host-tools.sh
+	cargo build --release --locked -p windlass
+	@deploy/image.sh target/release/windlass windlass:local
 
 lint: ## clippy with warnings as errors, over the host and the guests
 	@scripts/host-tools.sh
