@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::Ties;
 use crate::flow::payload::{over, raw};
-use crate::{Body, JobId, NewJob, QueueName, Refusal, State, Time, bounds};
+use crate::flow::{Tally, Ties};
+use crate::{Body, JobId, NewJob, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
@@ -22,14 +22,8 @@ pub struct Batch {
     /// Where the callback goes. Its payload lies apart.
     pub callback_queue: Option<QueueName>,
     pub callback_job: Option<JobId>,
-    pub total: u64,
-    /// Members that have not ended.
-    pub open: u64,
-    pub completed: u64,
-    pub dead: u64,
-    pub cancelled: u64,
-    /// Members, and the callback, whose records are still there. With the last of them the batch goes.
-    pub kept_by: u64,
+    /// Its members; the callback keeps the batch stored too.
+    pub tally: Tally,
 }
 
 /// A batch that somebody wants.
@@ -88,12 +82,7 @@ impl NewBatch {
             finished_at: None,
             callback_queue: self.callback.as_ref().map(|callback| callback.queue.clone()),
             callback_job: None,
-            total: 0,
-            open: 0,
-            completed: 0,
-            dead: 0,
-            cancelled: 0,
-            kept_by: 0,
+            tally: Tally::default(),
         }
     }
 }
@@ -108,49 +97,12 @@ impl Batch {
         text.strip_prefix(PREFIX).is_some_and(|rest| format!("job_{rest}").parse::<JobId>().is_ok())
     }
 
-    /// A member has moved. `None` is not being there: before it was enqueued, or after it was removed.
-    pub fn moved(&mut self, was: Option<State>, is: Option<State>) {
-        match was {
-            None => {
-                self.total += 1;
-                self.kept_by += 1;
-                self.open += 1;
-            }
-            Some(state) if state.is_ended() => {
-                *self.ended(state) -= 1;
-                self.open += 1;
-            }
-            Some(_) => {}
-        }
-        let ended = match (is, was) {
-            (Some(state), _) => state.is_ended().then_some(state),
-            (None, Some(state)) if state.is_ended() => Some(state),
-            // Removed before it ended: it will never run, as if it had been cancelled.
-            (None, _) => Some(State::Cancelled),
-        };
-        if let Some(state) = ended {
-            self.open -= 1;
-            *self.ended(state) += 1;
-        }
-        if is.is_none() {
-            self.kept_by -= 1;
-        }
-    }
-
-    fn ended(&mut self, state: State) -> &mut u64 {
-        match state {
-            State::Completed => &mut self.completed,
-            State::Dead => &mut self.dead,
-            _ => &mut self.cancelled,
-        }
-    }
-
     pub fn seal(&mut self, now: Time) {
         self.sealed_at.get_or_insert(now);
     }
 
     pub fn standing(&self) -> Standing {
-        match (self.sealed_at, self.open) {
+        match (self.sealed_at, self.tally.open) {
             (None, _) => Standing::Open,
             (Some(_), 0) => Standing::Finished,
             (Some(_), _) => Standing::Running,
@@ -173,13 +125,13 @@ impl Batch {
         let id = JobId::of_batch(&self.id, self.created_at);
         let told = BTreeMap::from([
             ("batch_id", raw(&self.id)),
-            ("total", raw(&self.total)),
-            ("succeeded", raw(&self.completed)),
-            ("failed", raw(&self.dead)),
-            ("cancelled", raw(&self.cancelled)),
+            ("total", raw(&self.tally.total)),
+            ("succeeded", raw(&self.tally.completed)),
+            ("failed", raw(&self.tally.dead)),
+            ("cancelled", raw(&self.tally.cancelled)),
         ]);
         self.callback_job = Some(id);
-        self.kept_by += 1;
+        self.tally.keep();
         Some(NewJob {
             queue: Some(queue),
             payload: Some(Body::Inline(over(told, payload))),
@@ -191,54 +143,24 @@ impl Batch {
 
     /// Nobody will ask for it any more: all is done, and none of its jobs is stored.
     pub fn is_over(&self) -> bool {
-        self.finished_at.is_some() && self.kept_by == 0
-    }
-
-    /// How many of a hundred have ended.
-    pub fn percent(&self) -> f64 {
-        if self.total == 0 { 100.0 } else { 100.0 * (self.total - self.open) as f64 / self.total as f64 }
+        self.finished_at.is_some() && self.tally.kept_by == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::State;
 
     fn batch() -> Batch {
         let callback = Some(Callback { queue: "done".parse().expect("a name"), payload: None });
         NewBatch { id: None, callback }.make(JobId::new(Time(7), 9), Time(7))
     }
 
-    fn counts(batch: &Batch) -> [u64; 6] {
-        [batch.total, batch.open, batch.completed, batch.dead, batch.cancelled, batch.kept_by]
-    }
-
-    #[test]
-    fn the_numbers_follow_the_moves_of_the_members() {
-        let mut batch = batch();
-        let moves = [
-            (None, Some(State::Pending), [1, 1, 0, 0, 0, 1]),
-            (Some(State::Pending), Some(State::Active), [1, 1, 0, 0, 0, 1]),
-            (Some(State::Active), Some(State::Dead), [1, 0, 0, 1, 0, 1]),
-            // Retried: it counts again.
-            (Some(State::Dead), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
-            (Some(State::Active), Some(State::Completed), [1, 0, 1, 0, 0, 1]),
-            (None, Some(State::Cancelled), [2, 0, 1, 0, 1, 2]),
-            (None, Some(State::Scheduled), [3, 1, 1, 0, 1, 3]),
-            // Removed before its end, and after it.
-            (Some(State::Scheduled), None, [3, 0, 1, 0, 2, 2]),
-            (Some(State::Completed), None, [3, 0, 1, 0, 2, 1]),
-        ];
-        for (was, is, expected) in moves {
-            batch.moved(was, is);
-            assert_eq!(counts(&batch), expected, "after {was:?} to {is:?}");
-        }
-    }
-
     #[test]
     fn the_callback_comes_once_and_tells_the_numbers() {
         let mut batch = batch();
-        batch.moved(None, Some(State::Completed));
+        batch.tally.moved(None, Some(State::Completed));
         assert!(!batch.finish(Time(8)), "it is not sealed");
         batch.seal(Time(9));
         assert!(batch.finish(Time(9)));
@@ -249,8 +171,8 @@ mod tests {
             text,
             format!(r#"{{"batch_id":"{}","cancelled":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#, batch.id)
         );
-        batch.moved(Some(State::Completed), Some(State::Pending));
-        batch.moved(Some(State::Pending), Some(State::Dead));
+        batch.tally.moved(Some(State::Completed), Some(State::Pending));
+        batch.tally.moved(Some(State::Pending), Some(State::Dead));
         assert!(!batch.finish(Time(10)), "a retried member calls nobody back");
     }
 

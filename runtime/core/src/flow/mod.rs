@@ -11,6 +11,7 @@ mod family;
 mod payload;
 mod progress;
 mod rounds;
+mod tally;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,7 @@ pub use family::{Family, Verdict};
 pub use payload::over;
 pub use progress::{percent, rolled_up};
 pub use rounds::{Bound, Course, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, named_by_gates};
+pub use tally::Tally;
 
 /// How a job hangs together with others. A job that stands alone has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

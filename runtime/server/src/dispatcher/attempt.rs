@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
-use windlass_core::flow::{Family, OnFailure};
+use windlass_core::flow::{OnFailure, Tally};
 use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
 use windlass_executor::{
     self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
@@ -150,7 +150,7 @@ async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<
     }
     let family = reporter.patiently(|| floor.store.family(job.id)).await;
     let family = family.map_err(|error| NotStarted::unread("the numbers of the job's children", error))?;
-    let Family { total, completed, dead, cancelled, .. } = family.unwrap_or_default();
+    let Tally { total, completed, dead, cancelled, .. } = family.unwrap_or_default().tally;
     Ok(Some(ChildCounts { total, completed, dead, cancelled }))
 }
 

@@ -110,7 +110,7 @@ impl<D: Disk> Engine<D> {
         if let Some(id) = &job.batch_id
             && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(id))?
         {
-            batch.moved(states[0], states[1]);
+            batch.tally.moved(states[0], states[1]);
             self.flows.moved.insert(id.clone());
         }
         self.follow_children(job, states)?;
@@ -134,7 +134,7 @@ impl<D: Disk> Engine<D> {
             self.flows.families.put(key.clone(), Some(Family::default()));
         }
         if let Some(family) = self.flows.families.change(&self.disk, &key)? {
-            family.moved(states[0], states[1]);
+            family.tally.moved(states[0], states[1]);
             if family.waiting.is_some() {
                 self.flows.waiting.insert(parent);
             }
@@ -144,7 +144,7 @@ impl<D: Disk> Engine<D> {
         }
         if states[1].is_none() {
             self.drop_family(parent, false)?;
-            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.kept_by);
+            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.tally.kept_by);
             if left == 0 {
                 // It may be what its parent waits for to be rebuilt.
                 self.flows.waiting.insert(parent);
@@ -158,7 +158,7 @@ impl<D: Disk> Engine<D> {
         let gone = going || self.load(parent)?.is_none();
         let key = keys::family(parent);
         match self.flows.families.get(&self.disk, &key)? {
-            Some(family) if gone && family.kept_by == 0 => self.flows.families.put(key, None),
+            Some(family) if gone && family.tally.kept_by == 0 => self.flows.families.put(key, None),
             Some(family) if gone && family.waiting.is_some() => {
                 let family = Family { waiting: None, ..family.clone() };
                 self.flows.families.put(key, Some(family));
@@ -172,7 +172,7 @@ impl<D: Disk> Engine<D> {
         if let (Some(batch_id), None) = (&ties.callback_of, states[1])
             && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(batch_id))?
         {
-            batch.kept_by -= 1;
+            batch.tally.release();
             self.flows.moved.insert(batch_id.clone());
         }
         if let Some(place) = ties.chain {
@@ -300,7 +300,7 @@ impl<D: Disk> Engine<D> {
     /// A job waits for all below it to be gone: is it?
     fn settle_cleared(&mut self, parent: JobId) -> Result<(), DiskError> {
         let key = keys::family(parent);
-        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.kept_by == 0) {
+        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.tally.kept_by == 0) {
             // Its children are made anew, and counted anew.
             self.flows.families.put(key, None);
             self.try_ask(parent, Command::Cleared)?;

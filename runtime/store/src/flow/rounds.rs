@@ -51,7 +51,7 @@ impl Rounds {
         ) {
             (Some((queue, round)), Ok(row)) => {
                 let levels = rounds.levels.entry(queue).or_default();
-                if row.open > 0 {
+                if row.tally.open > 0 {
                     levels.open.insert(round);
                 }
                 levels.rows.insert(round, row);
@@ -102,7 +102,7 @@ impl Rounds {
         let levels = self.levels.get_mut(&queue)?;
         if levels.course.current.is_none() {
             // All have ended: numbers stay as long as a job of theirs does.
-            let gone = levels.rows.extract_if(.., |_, row| row.kept_by == 0);
+            let gone = levels.rows.extract_if(.., |_, row| row.tally.kept_by == 0);
             self.changed.extend(gone.map(|(round, _)| (queue, round)));
         }
         let round = levels.course.running?;
@@ -145,9 +145,9 @@ impl<D: Disk> Engine<D> {
             let row = self.rounds.row(queue, round);
             row.waiting = row.waiting.saturating_sub(u64::from(waits[0]));
             match (states, is) {
-                _ if from == to => row.moved(states[0], states[1]),
-                (_, None) if !forgotten => row.moved(states[0], None),
-                ([Some(state), _], _) => row.left(state),
+                _ if from == to => row.tally.moved(states[0], states[1]),
+                (_, None) if !forgotten => row.tally.moved(states[0], None),
+                ([Some(state), _], _) => row.tally.left(state),
                 ([None, _], _) => {}
             }
         }
@@ -155,7 +155,7 @@ impl<D: Disk> Engine<D> {
             let row = self.rounds.row(queue, round);
             row.waiting += u64::from(waits[1]);
             if from != to {
-                row.moved(None, states[1]);
+                row.tally.moved(None, states[1]);
             }
         }
         for (queue, round) in [from, to].into_iter().flatten() {
@@ -167,7 +167,7 @@ impl<D: Disk> Engine<D> {
         let rounds = &mut self.rounds;
         rounds.touched.insert(queue);
         if let Some(levels) = rounds.levels.get_mut(&queue) {
-            if levels.rows.get(&round).is_some_and(|row| row.open > 0) {
+            if levels.rows.get(&round).is_some_and(|row| row.tally.open > 0) {
                 levels.open.insert(round);
             } else {
                 levels.open.remove(&round);

@@ -108,7 +108,8 @@ async fn read(store: &Store) {
     let record = store.record(walk.clone(), "a/b".into()).await.expect("reads").expect("it is there");
     assert_eq!((&record.value[..], record.mark), (&b"{}"[..], None));
     let rounds = store.rounds(walk, 0, 10).await.expect("reads");
-    let numbers: Vec<_> = rounds.iter().map(|row| (row.number, row.round.completed, row.round.open)).collect();
+    let numbers: Vec<_> =
+        rounds.iter().map(|row| (row.number, row.round.tally.completed, row.round.tally.open)).collect();
     assert_eq!(numbers, [(0, 1, 0), (1, 0, 1)]);
     let list = |state| JobList { queue: None, state: Some(state), limit: 10, offset: 0 };
     let completed = store.jobs(list(State::Completed)).await.expect("lists");

@@ -11,79 +11,17 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{QueueName, Refusal, Settings, State};
+use crate::flow::Tally;
+use crate::{QueueName, Refusal, Settings};
 
 /// The jobs of one round of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
-    pub total: u64,
-    /// Those that have not ended: retrying, scheduled, held and blocked ones too.
-    pub open: u64,
-    pub completed: u64,
-    pub dead: u64,
-    pub cancelled: u64,
-    /// Jobs whose records are still there.
-    pub kept_by: u64,
+    pub tally: Tally,
     /// Open jobs that wait for nothing but the round.
     pub waiting: u64,
     /// Work is noted that puts those in line.
     pub opening: bool,
-}
-
-impl Round {
-    /// A job of the round has moved. `None` is not being there: before it was enqueued, or after it was removed.
-    pub fn moved(&mut self, was: Option<State>, is: Option<State>) {
-        match was {
-            None => {
-                self.total += 1;
-                self.kept_by += 1;
-                self.open += 1;
-            }
-            Some(state) if state.is_ended() => {
-                take(self.ended(state));
-                self.open += 1;
-            }
-            Some(_) => {}
-        }
-        let ended = match (is, was) {
-            (Some(state), _) => state.is_ended().then_some(state),
-            (None, Some(state)) if state.is_ended() => Some(state),
-            // Removed before it ended: it will never run, as if it had been cancelled.
-            (None, _) => Some(State::Cancelled),
-        };
-        if let Some(state) = ended {
-            take(&mut self.open);
-            *self.ended(state) += 1;
-        }
-        if is.is_none() {
-            take(&mut self.kept_by);
-        }
-    }
-
-    /// A job has left the round as if it had never been in it: it went to another queue, or will be made anew.
-    pub fn left(&mut self, was: State) {
-        take(&mut self.total);
-        take(&mut self.kept_by);
-        take(if was.is_ended() { self.ended(was) } else { &mut self.open });
-    }
-
-    fn ended(&mut self, state: State) -> &mut u64 {
-        match state {
-            State::Completed => &mut self.completed,
-            State::Dead => &mut self.dead,
-            _ => &mut self.cancelled,
-        }
-    }
-
-    /// How many of a hundred have ended.
-    pub fn percent(&self) -> f64 {
-        if self.total == 0 { 100.0 } else { 100.0 * self.total.saturating_sub(self.open) as f64 / self.total as f64 }
-    }
-}
-
-/// Counts follow jobs that may be older than the count: they never wrap.
-fn take(count: &mut u64) {
-    *count = count.saturating_sub(1);
 }
 
 /// How far a queue may be ahead of another, set on the one that is behind.
@@ -295,7 +233,7 @@ pub struct RoundEvent {
 
 impl RoundEvent {
     pub fn new(round: u32, ended: bool, numbers: &Round) -> RoundEvent {
-        let Round { total, open, completed, dead, cancelled, .. } = *numbers;
+        let Tally { total, open, completed, dead, cancelled, .. } = numbers.tally;
         RoundEvent { round, ended, total, open, completed, dead, cancelled }
     }
 

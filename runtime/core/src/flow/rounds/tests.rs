@@ -13,31 +13,6 @@ fn gate(queue: &str, lead: u32, max_lead: Option<u32>) -> Gate {
 }
 
 #[test]
-fn the_numbers_follow_the_moves_of_the_jobs() {
-    let mut round = Round::default();
-    let moves = [
-        (None, Some(State::Blocked), [1, 1, 0, 0, 0, 1]),
-        (Some(State::Blocked), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
-        (Some(State::Active), Some(State::Dead), [1, 0, 0, 1, 0, 1]),
-        (Some(State::Dead), Some(State::Pending), [1, 1, 0, 0, 0, 1]),
-        (Some(State::Active), Some(State::Completed), [1, 0, 1, 0, 0, 1]),
-        (None, Some(State::Scheduled), [2, 1, 1, 0, 0, 2]),
-        // Removed before its end, and after it.
-        (Some(State::Scheduled), None, [2, 0, 1, 0, 1, 1]),
-        (Some(State::Completed), None, [2, 0, 1, 0, 1, 0]),
-    ];
-    for (was, is, expected) in moves {
-        round.moved(was, is);
-        let Round { total, open, completed, dead, cancelled, kept_by, .. } = round;
-        assert_eq!([total, open, completed, dead, cancelled, kept_by], expected, "after {was:?} to {is:?}");
-    }
-    let mut round = Round { total: 2, completed: 1, open: 1, kept_by: 2, ..Round::default() };
-    round.left(State::Completed);
-    round.left(State::Blocked);
-    assert_eq!(round, Round::default(), "as if they had never been there");
-}
-
-#[test]
 fn a_round_runs_when_no_lower_one_is_open_and_the_gates_let_it() {
     let at = Position::At;
     // The lowest open round, the queue's gate and where the other is, a gate that names it and where that one is.

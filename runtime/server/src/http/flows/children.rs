@@ -28,11 +28,11 @@ pub struct ChildCounts {
 impl From<Family> for ChildCounts {
     fn from(family: Family) -> ChildCounts {
         ChildCounts {
-            total: family.total,
-            pending: family.open,
-            succeeded: family.completed,
-            failed: family.dead,
-            cancelled: family.cancelled,
+            total: family.tally.total,
+            pending: family.tally.open,
+            succeeded: family.tally.completed,
+            failed: family.tally.dead,
+            cancelled: family.tally.cancelled,
         }
     }
 }

@@ -116,10 +116,10 @@ impl Walk<'_> {
             kind: "batch",
             label: format!(
                 "{} jobs: {} completed, {} dead, {} cancelled",
-                batch.total, batch.completed, batch.dead, batch.cancelled
+                batch.tally.total, batch.tally.completed, batch.tally.dead, batch.tally.cancelled
             ),
             state: batch.standing().word().to_owned(),
-            percent: batch.percent(),
+            percent: batch.tally.percent(),
             id: batch.id,
         };
         self.add(node);

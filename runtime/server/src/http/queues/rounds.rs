@@ -91,12 +91,12 @@ impl From<RoundRow> for RoundView {
         let RoundRow { number, round } = row;
         RoundView {
             round: number,
-            percent: round.percent(),
-            total: round.total,
-            open: round.open,
-            completed: round.completed,
-            dead: round.dead,
-            cancelled: round.cancelled,
+            percent: round.tally.percent(),
+            total: round.tally.total,
+            open: round.tally.open,
+            completed: round.tally.completed,
+            dead: round.tally.dead,
+            cancelled: round.tally.cancelled,
             waiting: round.waiting,
         }
     }

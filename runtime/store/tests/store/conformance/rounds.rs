@@ -76,7 +76,10 @@ impl House {
     async fn numbers(&self, name: &str) -> BTreeMap<u32, [u64; 5]> {
         let rows = self.store.rounds(queue(name), 0, 100).await.expect("reads");
         let numbers = |RoundRow { number, round }: RoundRow| {
-            (number, [round.total, round.open, round.completed, round.dead, round.cancelled])
+            (
+                number,
+                [round.tally.total, round.tally.open, round.tally.completed, round.tally.dead, round.tally.cancelled],
+            )
         };
         rows.into_iter().map(numbers).collect()
     }

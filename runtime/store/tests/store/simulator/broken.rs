@@ -75,20 +75,26 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     ("dependants", "were said to depend on", |s, _, v| {
         job(s, v, |j| j.ties.as_mut().is_some_and(|ties| std::mem::take(&mut ties.dependants) > 0))
     }),
-    ("a batch's open", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.open))),
-    ("a batch's total", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.total))),
-    ("a batch's dead", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.dead) && more(&mut b.total))),
-    ("who keeps a batch", "is kept by its jobs", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.kept_by))),
-    ("open children", "", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.open))),
-    ("completed children", "", |s, k, v| {
-        flow(2, (s, k, v), |f: &mut Family| more(&mut f.completed) && more(&mut f.total))
+    ("a batch's open", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.open))),
+    ("a batch's total", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.total))),
+    ("a batch's dead", "", |s, k, v| {
+        flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.dead) && more(&mut b.tally.total))
     }),
-    ("who keeps a family", "kept by its children", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.kept_by))),
+    ("who keeps a batch", "is kept by its jobs", |s, k, v| {
+        flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.kept_by))
+    }),
+    ("open children", "", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.open))),
+    ("completed children", "", |s, k, v| {
+        flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.completed) && more(&mut f.tally.total))
+    }),
+    ("who keeps a family", "kept by its children", |s, k, v| {
+        flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.kept_by))
+    }),
     ("who keeps a chain", "is kept by", |s, k, v| flow(3, (s, k, v), |c: &mut Chain| more(&mut c.kept_by))),
-    ("a round's open", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.open))),
-    ("a round's total", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.total))),
+    ("a round's open", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.tally.open))),
+    ("a round's total", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.tally.total))),
     ("a round's completed", "the numbers of round", |s, k, v| {
-        flow(4, (s, k, v), |r: &mut Round| more(&mut r.completed) && more(&mut r.total))
+        flow(4, (s, k, v), |r: &mut Round| more(&mut r.tally.completed) && more(&mut r.tally.total))
     }),
     ("a round's waiting", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.waiting))),
     ("what runs for a key", "attempts that run for key", |s, k, v| {

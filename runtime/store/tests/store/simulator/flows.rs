@@ -341,15 +341,15 @@ impl ModelFlows {
         }
         for (id, batch) in &flows.batches {
             let model = &self.batches[id];
-            let counts = [batch.open, batch.completed, batch.dead, batch.cancelled];
+            let counts = [batch.tally.open, batch.tally.completed, batch.tally.dead, batch.tally.cancelled];
             let states = [None, Some(State::Completed), Some(State::Dead), Some(State::Cancelled)];
             assert_eq!(counts, states.map(|state| model.count(state)), "{batch:?} should be {model:?}");
-            assert_eq!(batch.total, counts.iter().sum::<u64>(), "{batch:?}");
+            assert_eq!(batch.tally.total, counts.iter().sum::<u64>(), "{batch:?}");
         }
         for (parent, family) in &flows.families {
-            let kept = stored.jobs.contains_key(parent) || family.kept_by > 0;
+            let kept = stored.jobs.contains_key(parent) || family.tally.kept_by > 0;
             assert!(kept, "numbers of the children of {parent}, which are all gone");
-            let counts = [family.open, family.completed, family.dead, family.cancelled];
+            let counts = [family.tally.open, family.tally.completed, family.tally.dead, family.tally.cancelled];
             let states = [None, Some(State::Completed), Some(State::Dead), Some(State::Cancelled)];
             let none = ModelFamily::default();
             let model = self.families.get(parent).unwrap_or(&none);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::flow::Round;
+use windlass_core::flow::{Round, Tally};
 use windlass_core::limits::Limiter;
 use windlass_core::{
     Body, BodyKind, BodyRef, Command, Counts, Event, EventKind, Histogram, Job, JobId, Runner, State, Time,
@@ -198,8 +198,8 @@ impl Model {
         for (place, row) in &stored.flows.rounds {
             let counted = recount.get(place).cloned().unwrap_or_default();
             if self.blurred == self.group || self.past.get(place).is_some_and(Option::is_none) {
-                let ended = [row.completed, row.dead, row.cancelled];
-                let kept = [counted.completed, counted.dead, counted.cancelled];
+                let ended = [row.tally.completed, row.tally.dead, row.tally.cancelled];
+                let kept = [counted.tally.completed, counted.tally.dead, counted.tally.cancelled];
                 assert!(ended.iter().zip(kept).all(|(row, kept)| *row >= kept), "{row:?} should be {counted:?}");
                 self.past.insert(*place, Some([0, 1, 2].map(|end| ended[end] - kept[end])));
             }
@@ -245,14 +245,14 @@ impl Model {
         for (place, row) in &stored.flows.rounds {
             let counted = recount.remove(place).unwrap_or_default();
             let past = self.past.get(place).copied().flatten().unwrap_or_default();
-            let expected = Round {
-                total: counted.total + past.iter().sum::<u64>(),
-                completed: counted.completed + past[0],
-                dead: counted.dead + past[1],
-                cancelled: counted.cancelled + past[2],
-                opening: row.opening,
-                ..counted
+            let tally = Tally {
+                total: counted.tally.total + past.iter().sum::<u64>(),
+                completed: counted.tally.completed + past[0],
+                dead: counted.tally.dead + past[1],
+                cancelled: counted.tally.cancelled + past[2],
+                ..counted.tally
             };
+            let expected = Round { tally, opening: row.opening, ..counted };
             assert_eq!(*row, expected, "the numbers of round {place:?}, of which {past:?} are gone");
         }
         assert!(recount.is_empty(), "rounds that nobody counts: {recount:?}");
@@ -298,13 +298,13 @@ fn rounds(stored: &Stored) -> BTreeMap<(u32, u32), Round> {
     for job in stored.jobs.values() {
         let Some(round) = job.round else { continue };
         let row = rounds.entry((stored.queues[job.queue.as_str()].id, round)).or_default();
-        row.total += 1;
-        row.kept_by += 1;
+        row.tally.total += 1;
+        row.tally.kept_by += 1;
         *match job.state {
-            State::Completed => &mut row.completed,
-            State::Dead => &mut row.dead,
-            State::Cancelled => &mut row.cancelled,
-            _ => &mut row.open,
+            State::Completed => &mut row.tally.completed,
+            State::Dead => &mut row.tally.dead,
+            State::Cancelled => &mut row.tally.cancelled,
+            _ => &mut row.tally.open,
         } += 1;
         row.waiting += u64::from(job.waits_for_round().is_some());
     }
@@ -317,17 +317,25 @@ fn check_flows(stored: &Stored) {
     for (id, batch) in &stored.flows.batches {
         let members = jobs().filter(|job| job.batch_id.as_ref() == Some(id)).count();
         let callback = batch.callback_job.is_some_and(|job| stored.jobs.contains_key(&job));
-        assert_eq!(batch.kept_by, (members + usize::from(callback)) as u64, "{batch:?} is kept by its jobs");
-        assert_eq!(batch.total, batch.open + batch.completed + batch.dead + batch.cancelled, "{batch:?}");
+        assert_eq!(batch.tally.kept_by, (members + usize::from(callback)) as u64, "{batch:?} is kept by its jobs");
+        assert_eq!(
+            batch.tally.total,
+            batch.tally.open + batch.tally.completed + batch.tally.dead + batch.tally.cancelled,
+            "{batch:?}"
+        );
         let open = jobs().filter(|job| job.batch_id.as_ref() == Some(id) && !job.is_ended()).count();
-        assert_eq!(batch.open, open as u64, "{batch:?}");
+        assert_eq!(batch.tally.open, open as u64, "{batch:?}");
     }
     for (parent, family) in &stored.flows.families {
         let children = jobs().filter(|job| job.parent == Some(*parent)).count();
-        assert_eq!(family.kept_by, children as u64, "{family:?} of {parent} is kept by its children");
-        assert_eq!(family.total, family.open + family.completed + family.dead + family.cancelled, "{family:?}");
+        assert_eq!(family.tally.kept_by, children as u64, "{family:?} of {parent} is kept by its children");
+        assert_eq!(
+            family.tally.total,
+            family.tally.open + family.tally.completed + family.tally.dead + family.tally.cancelled,
+            "{family:?}"
+        );
         let open = jobs().filter(|job| job.parent == Some(*parent) && !job.is_ended()).count();
-        assert_eq!(family.open, open as u64, "{family:?} of {parent}");
+        assert_eq!(family.tally.open, open as u64, "{family:?} of {parent}");
     }
 }
 
