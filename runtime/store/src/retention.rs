@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_core::{Command, JobId, Keep, QueueName, Refusal, State, Time};
 
 use crate::Error;
-use crate::claim::lanes::Place;
+use crate::claim::lanes::ReadyPlace;
 use crate::disk::keys;
 use crate::disk::{Disk, DiskError, Space, after_prefix};
 use crate::engine::Engine;
@@ -211,7 +211,7 @@ impl<D: Disk> Engine<D> {
 
     fn named_by(&self, space: Space, key: &[u8], value: &[u8]) -> Result<Option<JobId>, DiskError> {
         match space {
-            Space::Ready => Ok(Some(Place::decode(key, value)?.id)),
+            Space::Ready => Ok(Some(ReadyPlace::decode(key, value)?.id)),
             _ => Ok(keys::last_job(key)),
         }
     }

@@ -7,7 +7,7 @@ use windlass_core::retry::mix;
 
 use crate::Durability;
 use crate::bench::Result;
-use crate::disk::{Batch, Disk, Space};
+use crate::disk::{Disk, Space, WriteBatch};
 use crate::store::FjallDisk;
 
 /// What one group of the engine wrote, on average.
@@ -32,7 +32,7 @@ impl Bare {
 
     /// Commits one group of this shape.
     pub fn commit(&mut self, shape: Shape) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = WriteBatch::default();
         for index in 0..shape.writes {
             self.next += 1;
             // Half in order and half spread, as the engine's own keys are.

@@ -20,7 +20,7 @@ struct Waiter {
 }
 
 #[derive(Default)]
-pub struct Waiting {
+pub struct WaitingClaims {
     /// By ticket: the longest waiting first.
     waiters: BTreeMap<u64, Waiter>,
     /// Which of them look at a queue; local ones that take whatever is served stand under no name.
@@ -31,7 +31,7 @@ pub struct Waiting {
     pub lost: Vec<Assignment>,
 }
 
-impl Waiting {
+impl WaitingClaims {
     fn add(&mut self, ticket: u64, waiter: Waiter) {
         if waiter.claim.queues.is_empty() {
             self.anything.insert(ticket);

@@ -14,18 +14,18 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use windlass_core::{JobId, Priority, Time};
 
 use crate::disk::keys;
-use crate::disk::{Batch, Disk, DiskError, Space, after_prefix};
+use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
 use crate::limits::Tuning;
 
 /// One place in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ReadyPlace {
     pub seq: u64,
     pub id: JobId,
     pub since: Time,
 }
 
-impl Place {
+impl ReadyPlace {
     pub fn encode(id: JobId, since: Time) -> Vec<u8> {
         let mut value = vec![crate::disk::codec::FORMAT];
         value.extend(id.to_bytes());
@@ -33,12 +33,12 @@ impl Place {
         value
     }
 
-    pub fn decode(key: &[u8], value: &[u8]) -> Result<Place, DiskError> {
+    pub fn decode(key: &[u8], value: &[u8]) -> Result<ReadyPlace, DiskError> {
         let parts = || {
             let value = value.strip_prefix(&[crate::disk::codec::FORMAT])?;
             let (id, rest) = value.split_first_chunk::<16>()?;
             let since = rest.first_chunk::<8>()?;
-            Some(Place {
+            Some(ReadyPlace {
                 seq: keys::ready_seq(key)?,
                 id: JobId::from_bytes(*id),
                 since: Time(u64::from_be_bytes(*since)),
@@ -70,7 +70,7 @@ pub struct Ring {
     /// All lanes were looked through and none has anything to start: no look before something changes.
     exhausted: bool,
     /// Places added since the last commit to lanes that are not in memory.
-    unseen: HashMap<String, Vec<Place>>,
+    unseen: HashMap<String, Vec<ReadyPlace>>,
     /// Lanes that were found empty: their records go with the next commit, unless something has come since.
     found_empty: HashSet<String>,
     /// Lanes that changed since the last commit.
@@ -79,11 +79,11 @@ pub struct Ring {
 
 #[derive(Default)]
 struct Lane {
-    window: VecDeque<Place>,
+    window: VecDeque<ReadyPlace>,
     /// Everything stored for this lane from here on is not in the window; none when the window is the whole lane.
     rest: Option<u64>,
     /// Added since the last commit and not in the window: not yet to be found on disk.
-    fresh: Vec<Place>,
+    fresh: Vec<ReadyPlace>,
     in_turn: bool,
     parked: bool,
     /// The cursor as last written.
@@ -130,9 +130,9 @@ impl Ring {
     pub fn push(
         &mut self,
         disk: &impl Disk,
-        batch: &mut Batch,
+        batch: &mut WriteBatch,
         limit_key: &str,
-        place: Place,
+        place: ReadyPlace,
     ) -> Result<(), DiskError> {
         self.load(disk)?;
         self.look_again();
@@ -170,7 +170,7 @@ impl Ring {
     }
 
     /// The candidate whose turn it is, without taking it.
-    pub fn peek(&mut self, disk: &impl Disk) -> Result<Option<(String, Place)>, DiskError> {
+    pub fn peek(&mut self, disk: &impl Disk) -> Result<Option<(String, ReadyPlace)>, DiskError> {
         self.load(disk)?;
         loop {
             while let Some(limit_key) = self.turn.front().cloned() {
@@ -278,7 +278,7 @@ impl Ring {
     }
 
     /// Before a commit: writes the cursors that have moved far.
-    pub fn settle(&mut self, batch: &mut Batch, next_seq: u64) {
+    pub fn settle(&mut self, batch: &mut WriteBatch, next_seq: u64) {
         for limit_key in &self.touched {
             let Some(lane) = self.lanes.get_mut(limit_key) else { continue };
             let cursor = lane.cursor(next_seq);
@@ -314,7 +314,7 @@ impl Ring {
         came
     }
 
-    fn drop_empty(&mut self, batch: &mut Batch) {
+    fn drop_empty(&mut self, batch: &mut WriteBatch) {
         let empty: Vec<String> =
             self.lanes.iter().filter(|(_, lane)| lane.is_empty() && !lane.parked).map(|(key, _)| key.clone()).collect();
         for limit_key in empty {
@@ -370,7 +370,7 @@ impl Ring {
         let (true, Some(from)) = (lane.window.is_empty(), lane.rest) else { return Ok(()) };
         let page = disk.scan(Space::Ready, &keys::ready(&prefix, from), &after_prefix(&prefix), self.tuning.window)?;
         for (key, value) in &page {
-            lane.window.push_back(Place::decode(key, value)?);
+            lane.window.push_back(ReadyPlace::decode(key, value)?);
         }
         lane.rest = None;
         let last = lane.window.back().map_or(from, |place| place.seq + 1);
@@ -397,7 +397,7 @@ impl Ring {
 }
 
 /// Whether the lane has a record, the batch in the making included.
-fn is_stored(disk: &impl Disk, batch: &Batch, key: &[u8]) -> Result<bool, DiskError> {
+fn is_stored(disk: &impl Disk, batch: &WriteBatch, key: &[u8]) -> Result<bool, DiskError> {
     match batch.writes.get(&(Space::Lanes, key.to_vec())) {
         Some(value) => Ok(value.is_some()),
         None => Ok(disk.get(Space::Lanes, key)?.is_some()),
@@ -424,14 +424,14 @@ fn read_cursor(value: &[u8]) -> Result<u64, DiskError> {
 }
 
 /// The rings of one queue.
-pub struct Line {
+pub struct QueueRings {
     tuning: Tuning,
     rings: BTreeMap<(u8, String), Ring>,
 }
 
-impl Line {
-    pub fn new(tuning: Tuning) -> Line {
-        Line { tuning, rings: BTreeMap::new() }
+impl QueueRings {
+    pub fn new(tuning: Tuning) -> QueueRings {
+        QueueRings { tuning, rings: BTreeMap::new() }
     }
 
     pub fn ring(&mut self, queue: u32, priority: Priority, target: &str) -> &mut Ring {

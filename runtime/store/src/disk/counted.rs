@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::disk::fjall::FjallDisk;
 use crate::disk::folder;
-use crate::disk::folder::Folder;
+use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
-use crate::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use crate::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch};
 
 /// What the keeper thread watches: the last acknowledged commit, and since when one is under way.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Tally {
 
 pub struct Acknowledged {
     pub disk: FjallDisk,
-    pub folder: Arc<Folder>,
+    pub folder: Arc<DataFolder>,
     pub witness: Arc<Witness>,
     pub pulse: Arc<Pulse>,
 }
@@ -67,7 +67,7 @@ impl Disk for Acknowledged {
         self.disk.scan(space, from, until, limit)
     }
 
-    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+    fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError> {
         // The journal's file takes writes also when nobody will ever find it again.
         self.folder.is_here().map_err(DiskError::Gone)?;
         let writes = batch.writes.len();

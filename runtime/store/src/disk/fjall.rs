@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use rustix::process::{Resource, getrlimit};
 
-use crate::disk::{Batch, Disk, DiskError, Pairs, Space, Value, after_prefix};
+use crate::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch, after_prefix};
 use crate::disk::{damage, folder};
 use crate::{DiskUse, Durability, limits};
 
@@ -240,7 +240,7 @@ impl Disk for FjallDisk {
         Ok(pairs)
     }
 
-    fn commit(&mut self, batch: Batch, _number: u64) -> Result<(), DiskError> {
+    fn commit(&mut self, batch: WriteBatch, _number: u64) -> Result<(), DiskError> {
         let mut writes = self.db.batch().durability(Some(self.persist));
         for ((space, key), value) in batch.writes {
             match value {

@@ -26,24 +26,24 @@ impl Identity {
 }
 
 /// What the folder is made of when it is opened.
-pub struct Folder {
+pub struct DataFolder {
     dir: PathBuf,
     parts: RwLock<Vec<(PathBuf, Identity)>>,
 }
 
 /// What can be seen of a folder's content without reading it: as long as this is the same, so is what opening it shows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mark(Vec<(PathBuf, Identity, u64, i64, i64)>);
+pub struct FolderFingerprint(Vec<(PathBuf, Identity, u64, i64, i64)>);
 
-impl Mark {
-    pub fn of(dir: &Path) -> io::Result<Mark> {
+impl FolderFingerprint {
+    pub fn of(dir: &Path) -> io::Result<FolderFingerprint> {
         let files = [dir.join("witness"), marker(dir)].into_iter().chain(check::journals(dir));
         let seen = files.map(|path| {
             let found = fs::metadata(&path)?;
             let identity = Identity { device: found.dev(), inode: found.ino() };
             Ok((path, identity, found.len(), found.mtime(), found.mtime_nsec()))
         });
-        seen.collect::<io::Result<_>>().map(Mark)
+        seen.collect::<io::Result<_>>().map(FolderFingerprint)
     }
 }
 
@@ -58,10 +58,10 @@ pub fn marker(dir: &Path) -> PathBuf {
     store_dir(dir).join("version")
 }
 
-impl Folder {
+impl DataFolder {
     /// Remembers what lies in the folder now, with an open database in it.
-    pub fn of(dir: &Path) -> io::Result<Folder> {
-        Ok(Folder { dir: dir.to_owned(), parts: RwLock::new(identify(dir)?) })
+    pub fn of(dir: &Path) -> io::Result<DataFolder> {
+        Ok(DataFolder { dir: dir.to_owned(), parts: RwLock::new(identify(dir)?) })
     }
 
     /// From now on this is the folder: it has been found to hold all that the last one held.
@@ -153,7 +153,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let (dir, aside) = (place.path().join("data"), place.path().join("aside"));
         make(&dir);
-        let folder = Folder::of(&dir).expect("it is there");
+        let folder = DataFolder::of(&dir).expect("it is there");
         assert_eq!((folder.check(), folder.is_here()), (Ok(()), Ok(())));
 
         fs::rename(&dir, &aside).expect("moves it");

@@ -3,20 +3,20 @@
 
 use windlass_core::{BodyKind, BodyRef, Job, JobId, State};
 
-use crate::claim::lanes::Place;
+use crate::claim::lanes::ReadyPlace;
 use crate::disk::Space;
 use crate::disk::codec::FORMAT;
 use crate::disk::keys;
 use crate::disk::keys::{Mark, TimerFor};
 
-pub type Entry = (Space, Vec<u8>);
+pub type IndexKey = (Space, Vec<u8>);
 
 /// Every index entry the job should have, with its value.
-pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
+pub fn entries(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     let mut out = Vec::with_capacity(4);
     if job.state == State::Pending {
         let key = keys::ready(&lane_of(job, queue), job.ready_seq);
-        out.push(((Space::Ready, key), Place::encode(job.id, job.since)));
+        out.push(((Space::Ready, key), ReadyPlace::encode(job.id, job.since)));
     } else {
         out.push(((Space::States, keys::state(queue, job.state, job.since, job.id)), vec![FORMAT]));
     }
@@ -50,7 +50,7 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
 }
 
 /// The entries that a job has from its creation to its removal, with their value. Only a move to another queue changes one.
-pub fn lasting(job: &Job, queue: u32) -> Vec<(Entry, Vec<u8>)> {
+pub fn lasting(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     let birth = keys::birth(job);
     let mut value = vec![FORMAT];
     if birth != job.id.to_bytes() {
@@ -91,6 +91,6 @@ pub fn lane_of(job: &Job, queue: u32) -> Vec<u8> {
 }
 
 /// The entries alone.
-pub fn keys_of(job: &Job, queue: u32) -> Vec<Entry> {
+pub fn keys_of(job: &Job, queue: u32) -> Vec<IndexKey> {
     entries(job, queue).into_iter().map(|(entry, _)| entry).collect()
 }

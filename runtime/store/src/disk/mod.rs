@@ -169,13 +169,13 @@ impl Space {
 
 /// Writes that become durable together or not at all. One key is written once: the last word counts.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct WriteBatch {
     pub writes: FxHashMap<(Space, Vec<u8>), Option<Vec<u8>>>,
 }
 
-impl Batch {
-    pub fn with_capacity(writes: usize) -> Batch {
-        Batch { writes: FxHashMap::with_capacity_and_hasher(writes, Default::default()) }
+impl WriteBatch {
+    pub fn with_capacity(writes: usize) -> WriteBatch {
+        WriteBatch { writes: FxHashMap::with_capacity_and_hasher(writes, Default::default()) }
     }
 
     pub fn put(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
@@ -201,7 +201,7 @@ pub trait Disk {
     fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError>;
 
     /// Makes the batch durable as one; `number` rises by one with each. An error means unknown, not undone.
-    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError>;
+    fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError>;
 
     /// Everything under a prefix, in pages so that no scan holds a whole keyspace in memory.
     fn each(&self, space: Space, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), DiskError> {

@@ -20,14 +20,14 @@ use crate::disk::codec;
 use crate::disk::counted::Pulse;
 use crate::disk::damage;
 use crate::disk::fjall::{FjallDisk, explain};
-use crate::disk::folder::Folder;
+use crate::disk::folder::DataFolder;
 use crate::engine::shared::Shared;
 use crate::idle_thread::lower_priority;
 use crate::limits;
 
 pub struct Reclaimer {
     pub pulse: Arc<Pulse>,
-    pub folder: Arc<Folder>,
+    pub folder: Arc<DataFolder>,
     pub shared: Arc<Shared>,
     /// Gone when the store is.
     pub alive: Weak<()>,

@@ -13,7 +13,7 @@ use crate::disk::blobs::Blobs;
 use crate::disk::codec;
 use crate::disk::counted::Acknowledged;
 use crate::disk::counted::Pulse;
-use crate::disk::folder::Folder;
+use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::disk::{Disk, Space};
 use crate::engine::operation::Request;
@@ -25,7 +25,7 @@ pub struct Keeper {
     pub witness: Arc<Witness>,
     pub clock: Arc<dyn Clock>,
     pub blobs: Arc<Blobs>,
-    pub folder: Arc<Folder>,
+    pub folder: Arc<DataFolder>,
     pub shared: Arc<Shared>,
     pub requests: Weak<SyncSender<Request<Acknowledged>>>,
     /// Gone when the store is.

@@ -6,7 +6,7 @@ use windlass_core::{
     Until, bounds,
 };
 
-use crate::claim::lanes::Place;
+use crate::claim::lanes::ReadyPlace;
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
@@ -153,7 +153,7 @@ impl<D: Disk> Engine<D> {
         let Some(queue) = self.queues.get_mut(&job.queue) else { return Ok(()) };
         let target = job.target_worker.as_deref().unwrap_or("");
         let ring = queue.line.ring(queue.row.id, job.priority, target);
-        let place = Place { seq: job.ready_seq, id: job.id, since: job.since };
+        let place = ReadyPlace { seq: job.ready_seq, id: job.id, since: job.since };
         ring.push(&self.disk, &mut self.batch, job.limit_key.as_deref().unwrap_or(""), place)?;
         queue.line_touched = true;
         if !self.awake.contains(&job.queue) {

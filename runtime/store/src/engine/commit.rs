@@ -2,7 +2,7 @@
 
 use windlass_core::Job;
 
-use crate::disk::{Batch, Disk, DiskError, Space};
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, index, keys};
 use crate::engine::{Before, Engine, META_KEY};
 use crate::limits;
@@ -21,7 +21,7 @@ impl<D: Disk> Engine<D> {
         self.meta.now = self.now;
         self.meta.timers_from = self.timers.floor();
         // The next group is likely to be as large as this one.
-        let room = Batch::with_capacity(self.batch.writes.len());
+        let room = WriteBatch::with_capacity(self.batch.writes.len());
         let mut batch = std::mem::replace(&mut self.batch, room);
         batch.put(Space::Meta, META_KEY.to_vec(), codec::encode(&self.meta));
         self.disk.commit(batch, self.meta.commit)?;
@@ -147,7 +147,7 @@ impl<D: Disk> Engine<D> {
 }
 
 /// The entries of a job that is new, or has come from another queue.
-fn write_lasting(batch: &mut Batch, job: &Job, from: Option<u32>, queue: u32) {
+fn write_lasting(batch: &mut WriteBatch, job: &Job, from: Option<u32>, queue: u32) {
     if let Some(from) = from {
         batch.delete(Space::Born, keys::born(from, &keys::birth(job)));
     }

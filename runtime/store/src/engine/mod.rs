@@ -38,9 +38,9 @@ use windlass_core::{
     Refusal, Reply, Runner, Settings, Time, Token, Webhook, decide, retry,
 };
 
-use crate::claim::claims::Waiting;
-use crate::claim::lanes::Line;
-use crate::disk::{Batch, Disk, DiskError, Space};
+use crate::claim::claims::WaitingClaims;
+use crate::claim::lanes::QueueRings;
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
 use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
@@ -77,7 +77,7 @@ pub const META_KEY: &[u8] = b"meta";
 
 pub struct QueueState {
     pub row: Queue,
-    pub line: Line,
+    pub line: QueueRings,
     pub limiter: Limiter,
     /// Too many starts: nothing starts before this.
     pub closed_until: Option<Time>,
@@ -97,7 +97,7 @@ pub struct Before {
 /// How many attempts run, and how many events are stored, as the engine counts them in memory: for tests, which count again.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct MemoryCounts {
     pub queues: BTreeMap<QueueName, u32>,
     /// By queue and limit key.
     pub keys: BTreeMap<(u32, String), u32>,
@@ -109,7 +109,7 @@ pub struct Engine<D> {
     pub(crate) disk: D,
     pub(crate) tuning: limits::Tuning,
     pub(crate) meta: Meta,
-    pub(crate) batch: Batch,
+    pub(crate) batch: WriteBatch,
     pub(crate) queues: HashMap<QueueName, QueueState>,
     pub(crate) queue_names: HashMap<u32, QueueName>,
     pub(crate) jobs: JobCache,
@@ -132,7 +132,7 @@ pub struct Engine<D> {
     pub(crate) timer_changes: Vec<(Vec<u8>, bool)>,
     /// Lanes that wait for a rate window: (when, queue, key).
     pub(crate) parked: BTreeSet<(Time, u32, String)>,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingClaims,
     /// Queues in which something may have become startable.
     pub(crate) awake: BTreeSet<QueueName>,
     pub(crate) plugins: BTreeMap<String, Plugin>,
@@ -232,8 +232,8 @@ impl<D: Disk> Engine<D> {
     }
 
     #[doc(hidden)]
-    pub fn running(&self) -> Running {
-        Running {
+    pub fn running(&self) -> MemoryCounts {
+        MemoryCounts {
             queues: self.queues.iter().map(|(name, queue)| (name.clone(), queue.limiter.running)).collect(),
             keys: self.key_limiters.iter().map(|(key, limiter)| (key.clone(), limiter.running)).collect(),
             plugins: self.plugin_limiters.iter().map(|(name, limiter)| (name.clone(), limiter.running)).collect(),
@@ -430,7 +430,7 @@ impl<D: Disk> Engine<D> {
         self.queue_names.insert(row.id, name.clone());
         let state = QueueState {
             row,
-            line: Line::new(self.tuning),
+            line: QueueRings::new(self.tuning),
             limiter: Limiter::default(),
             closed_until: None,
             dirty: true,

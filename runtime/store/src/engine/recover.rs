@@ -9,9 +9,9 @@ use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{Bulk, Command, Effect, Event, JobId, Plugin, Queue, State, Time, Token, Usage, Webhook, Word};
 
-use crate::claim::claims::Waiting;
-use crate::claim::lanes::Line;
-use crate::disk::{Batch, Disk, DiskError, Space};
+use crate::claim::claims::WaitingClaims;
+use crate::claim::lanes::QueueRings;
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
 use crate::engine::job_cache::JobCache;
 use crate::engine::operation::Outbox;
@@ -56,7 +56,7 @@ impl<D: Disk> Engine<D> {
             };
             limiter.running = u32::try_from(queue.counts.of(State::Active)).unwrap_or(u32::MAX);
             let name = queue.name.clone();
-            let line = Line::new(tuning);
+            let line = QueueRings::new(tuning);
             let state = QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
             queues.insert(name, state);
         }
@@ -83,7 +83,7 @@ impl<D: Disk> Engine<D> {
             tuning,
             meta,
             disk,
-            batch: Batch::default(),
+            batch: WriteBatch::default(),
             queues,
             jobs: JobCache::default(),
             dirty: Default::default(),
@@ -96,7 +96,7 @@ impl<D: Disk> Engine<D> {
             dirty_limiters: HashSet::new(),
             timer_changes: Vec::new(),
             parked: Default::default(),
-            waiting: Waiting::default(),
+            waiting: WaitingClaims::default(),
             awake: Default::default(),
             plugins,
             dirty_plugins: Default::default(),

@@ -20,13 +20,13 @@ use crate::engine::Engine;
 use crate::engine::operation::Request;
 use crate::engine::recover::Alive;
 use crate::engine::shared::Reads;
-use crate::engine::thread::{Local, Worker};
+use crate::engine::thread::{EngineThread, Local};
 use crate::limits;
 use crate::store::store_dir;
 
 /// A folder that was opened and found to lack acknowledged commits. It is not opened again as long as it is the same.
 pub struct Short {
-    mark: folder::Mark,
+    mark: folder::FolderFingerprint,
     why: String,
 }
 
@@ -37,7 +37,7 @@ struct Successor {
     witness: File,
 }
 
-impl Worker {
+impl EngineThread {
     /// Tries until there is an engine that has committed; or the store is closed meanwhile.
     pub(crate) fn bring_back(
         &mut self,
@@ -142,7 +142,7 @@ impl Worker {
         let acknowledged = self.pulse.acknowledged.load(Ordering::Relaxed);
         check::check_whole(dir, acknowledged).map_err(|error| DiskError::Gone(error.to_string()))?;
         if let Some(short) = &self.short
-            && folder::Mark::of(dir).is_ok_and(|mark| mark == short.mark)
+            && folder::FolderFingerprint::of(dir).is_ok_and(|mark| mark == short.mark)
         {
             return Err(DiskError::Gone(short.why.clone()));
         }
@@ -170,7 +170,7 @@ impl Worker {
         drop(disk);
         let why = check::commits_missing(found, acknowledged);
         let why = format!("the database in {} is not complete: {why}", self.options.dir.display());
-        self.short = folder::Mark::of(&self.options.dir).ok().map(|mark| Short { mark, why: why.clone() });
+        self.short = folder::FolderFingerprint::of(&self.options.dir).ok().map(|mark| Short { mark, why: why.clone() });
         Err(DiskError::Gone(why))
     }
 

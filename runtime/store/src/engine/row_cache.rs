@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::disk::codec;
-use crate::disk::{Batch, Disk, DiskError, Space};
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
 
 pub struct Table<V> {
     space: Space,
@@ -53,7 +53,7 @@ impl<V: Serialize + DeserializeOwned> Table<V> {
         self.rows.insert(key, row);
     }
 
-    pub fn gather(&mut self, batch: &mut Batch) {
+    pub fn gather(&mut self, batch: &mut WriteBatch) {
         for key in self.changed.drain() {
             match self.rows.get(&key).and_then(Option::as_ref) {
                 Some(row) => batch.put(self.space, key, codec::encode(row)),

@@ -14,7 +14,7 @@ use crate::disk::DiskError;
 use crate::disk::counted::{Acknowledged, Pulse};
 use crate::disk::damage::Suspicion;
 use crate::disk::fjall::{FjallDisk, explain};
-use crate::disk::folder::Folder;
+use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::engine::Engine;
 use crate::engine::operation::Request;
@@ -22,12 +22,12 @@ use crate::engine::recover::Alive;
 use crate::engine::shared::{Reads, Shared};
 use crate::{Clock, Options, limits};
 
-pub struct Worker {
+pub struct EngineThread {
     pub options: Options,
     pub clock: Arc<dyn Clock>,
     pub requests: Receiver<Request<Acknowledged>>,
     pub shared: Arc<Shared>,
-    pub folder: Arc<Folder>,
+    pub folder: Arc<DataFolder>,
     pub witness: Arc<Witness>,
     pub pulse: Arc<Pulse>,
     pub seed: u64,
@@ -52,7 +52,7 @@ enum End {
     Failed(DiskError, Local),
 }
 
-impl Worker {
+impl EngineThread {
     /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
         let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
@@ -167,7 +167,7 @@ impl Worker {
     }
 }
 
-impl Worker {
+impl EngineThread {
     /// A refusal to write, with the reason where that is known by now.
     pub(crate) fn with_reason(&self, error: DiskError) -> DiskError {
         match (error, self.suspicion.found()) {

@@ -69,7 +69,7 @@ impl Flows {
         self.sealing.drain(..).map(|(_, answer)| answer).collect()
     }
 
-    pub fn gather(&mut self, batch: &mut disk::Batch) {
+    pub fn gather(&mut self, batch: &mut disk::WriteBatch) {
         self.batches.gather(batch);
         self.families.gather(batch);
         self.chains.gather(batch);

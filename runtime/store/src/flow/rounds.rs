@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use windlass_core::flow::{Bound, Course, GateCheck, Position, Round, RoundEvent, RoundFacts, Work, named_by_gates};
 use windlass_core::{Command, Event, EventKind, Job, JobId, QueueName, Refusal, Settings};
 
-use crate::disk::{Batch, Disk, DiskError, Space, after_prefix};
+use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
 use crate::disk::{codec, keys};
 use crate::engine::{Engine, QueueState};
 
@@ -112,7 +112,7 @@ impl Rounds {
         Some(round)
     }
 
-    pub fn gather(&mut self, batch: &mut Batch) {
+    pub fn gather(&mut self, batch: &mut WriteBatch) {
         for (queue, round) in std::mem::take(&mut self.changed) {
             let key = keys::round(queue, round);
             match self.levels.get(&queue).and_then(|levels| levels.rows.get(&round)) {

@@ -16,7 +16,7 @@ use windlass_core::{
     AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time, Webhook,
 };
 
-use crate::claim::lanes::Place;
+use crate::claim::lanes::ReadyPlace;
 use crate::disk::fjall::View;
 use crate::disk::{DiskError, Space, after_prefix};
 use crate::disk::{codec, keys};
@@ -314,7 +314,7 @@ fn latest_pending(view: &View, queue: u32, most: usize, found: &mut Vec<(Time, J
     for lane in view.under(Space::Lanes, &queue.to_be_bytes()) {
         for pair in view.under(Space::Ready, &lane?.0).rev().take(most) {
             let (key, value) = pair?;
-            let place = Place::decode(&key, &value)?;
+            let place = ReadyPlace::decode(&key, &value)?;
             found.push((place.since, place.id));
         }
     }
@@ -334,7 +334,7 @@ fn oldest_pending(view: &View, queue: &Queue) -> Result<Option<Time>, DiskError>
             let from: Vec<u8> = lane.iter().chain(cursor.get(1..).unwrap_or_default()).copied().collect();
             if let Some(head) = view.range(Space::Ready, &from, &after_prefix(&lane)).next() {
                 let (key, value) = head?;
-                let since = Place::decode(&key, &value)?.since;
+                let since = ReadyPlace::decode(&key, &value)?.since;
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         }

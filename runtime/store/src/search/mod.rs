@@ -12,7 +12,7 @@ use windlass_core::Job;
 use crate::Unreadable;
 
 pub use filter::{Filter, Span};
-pub use order::{Cursor, Order, Place, Sort};
+pub use order::{Cursor, Order, Sort, SortKey};
 
 /// One page of what a filter finds.
 #[derive(Clone, Debug)]

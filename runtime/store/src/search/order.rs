@@ -24,15 +24,15 @@ pub enum Order {
 /// A job's place in an order: smaller comes earlier, whichever way the order goes. Jobs of the same value follow by their
 /// creation, and those without a value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct SortKey {
     without: bool,
     value: u64,
     birth: u128,
     id: u128,
 }
 
-impl Place {
-    pub fn of(job: &Job, sort: Sort, order: Order) -> Place {
+impl SortKey {
+    pub fn of(job: &Job, sort: Sort, order: Order) -> SortKey {
         let value = match sort {
             Sort::CreatedAt => Some(0),
             Sort::StartedAt => job.started_at.map(Time::millis),
@@ -44,8 +44,10 @@ impl Place {
         let random = job.id.0 & ((1 << 80) - 1);
         let birth = u128::from(job.created_at.millis()) << 80 | random;
         match order {
-            Order::Asc => Place { without: value.is_none(), value: value.unwrap_or(0), birth, id: job.id.0 },
-            Order::Desc => Place { without: value.is_none(), value: !value.unwrap_or(0), birth: !birth, id: !job.id.0 },
+            Order::Asc => SortKey { without: value.is_none(), value: value.unwrap_or(0), birth, id: job.id.0 },
+            Order::Desc => {
+                SortKey { without: value.is_none(), value: !value.unwrap_or(0), birth: !birth, id: !job.id.0 }
+            }
         }
     }
 
@@ -81,7 +83,7 @@ impl Place {
 pub struct Cursor {
     pub sort: Sort,
     pub order: Order,
-    pub place: Place,
+    pub place: SortKey,
     pub total: u64,
 }
 
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_its_text_form_and_garbage_is_refused() {
-        let place = Place { without: false, value: 7, birth: 8, id: !9 };
+        let place = SortKey { without: false, value: 7, birth: 8, id: !9 };
         let cursor = Cursor { sort: Sort::Attempt, order: Order::Desc, place, total: 1_000_000 };
         assert_eq!(Cursor::from_text(&cursor.to_text()), Some(cursor));
         assert_eq!(place.job(Order::Desc), JobId(9));

@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use crate::disk::blobs::Blobs;
 use crate::disk::counted::{Acknowledged, Pulse};
 use crate::disk::fjall::FjallDisk;
-use crate::disk::folder::Folder;
+use crate::disk::folder::DataFolder;
 use crate::disk::reclaim::Reclaimer;
 use crate::disk::watchdog::Keeper;
 use crate::disk::witness::Witness;
@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::engine::bulk;
 use crate::engine::recover::Alive;
 use crate::engine::shared::Shared;
-use crate::engine::thread::Worker;
+use crate::engine::thread::EngineThread;
 use crate::store::{Inner, Store, store_dir};
 use crate::{Clock, OpenError, Opening, Options, limits};
 
@@ -46,7 +46,7 @@ impl Store {
         check::check_complete(&dir, &disk, acknowledged, opening.lost)?;
         check::list_parts(&dir).map_err(refused)?;
         let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(refused)?);
-        let folder = Arc::new(Folder::of(&dir).map_err(refused)?);
+        let folder = Arc::new(DataFolder::of(&dir).map_err(refused)?);
 
         let (hub, _) = broadcast::channel(limits::RECENT_EVENTS);
         let (log_hub, _) = broadcast::channel(limits::RECENT_LOGS);
@@ -93,7 +93,7 @@ impl Store {
             alive: Arc::downgrade(&life),
         };
         spawn("windlass-reclaim", move || reclaimer.run()).map_err(refused)?;
-        let worker = Worker {
+        let worker = EngineThread {
             options,
             clock: clock.clone(),
             requests: receiver,

@@ -14,7 +14,7 @@ use crate::read::row;
 use crate::read::search::plan::Stop;
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
-use crate::search::{Payloads, Place, Search, Sift};
+use crate::search::{Payloads, Search, Sift, SortKey};
 use crate::{Error, Unreadable, limits};
 
 /// What is kept of what passes.
@@ -29,9 +29,9 @@ pub enum Wanted {
 /// The best so far.
 pub struct Top {
     wanted: Wanted,
-    after: Option<Place>,
+    after: Option<SortKey>,
     /// The worst of the best is on top.
-    heap: BinaryHeap<Place>,
+    heap: BinaryHeap<SortKey>,
     pub ids: Vec<JobId>,
     pub count: u64,
     /// Jobs that could not be read.
@@ -44,7 +44,7 @@ impl Top {
         Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0, unreadable: Unreadable::default() }
     }
 
-    pub fn add(&mut self, place: Place, id: JobId) -> Result<(), Failed> {
+    pub fn add(&mut self, place: SortKey, id: JobId) -> Result<(), Failed> {
         self.count += 1;
         match self.wanted {
             Wanted::Ids { most } => {
@@ -58,7 +58,7 @@ impl Top {
         Ok(())
     }
 
-    fn keep(&mut self, place: Place, most: usize) {
+    fn keep(&mut self, place: SortKey, most: usize) {
         if self.after.is_some_and(|after| place <= after) {
             return;
         }
@@ -70,7 +70,7 @@ impl Top {
     }
 
     /// The worst that still has a place, once all places are taken.
-    pub fn worst(&self) -> Option<&Place> {
+    pub fn worst(&self) -> Option<&SortKey> {
         match self.wanted {
             Wanted::Page { most } if self.heap.len() >= most => self.heap.peek(),
             _ => None,
@@ -93,7 +93,7 @@ impl Top {
         Ok(())
     }
 
-    pub fn into_sorted(self) -> Vec<Place> {
+    pub fn into_sorted(self) -> Vec<SortKey> {
         self.heap.into_sorted_vec()
     }
 }
@@ -109,16 +109,16 @@ pub struct Judge<'a> {
     errors: Option<Finder<'a>>,
     sift: Option<Box<dyn Sift>>,
     /// Those that wait for the sieve, with their payloads.
-    waiting: Vec<Waiting>,
+    waiting: Vec<AwaitingSieve>,
     payloads: Payloads,
     /// Records that were read because the payload may pass, or does.
     pub records: usize,
 }
 
 /// One whose payload waits for the sieve.
-enum Waiting {
+enum AwaitingSieve {
     /// Its record passes.
-    Judged(Place, JobId),
+    Judged(SortKey, JobId),
     /// Its record is read if the sieve lets it pass.
     Unread(JobId),
     /// The same, and the bytes of the record are at hand.
@@ -192,7 +192,7 @@ impl<'a> Judge<'a> {
 
     /// Leaves a job to the sieve, of which the payload may pass and the record has not been looked at.
     pub fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
-        self.let_wait(Waiting::Undecoded(record), payload)
+        self.let_wait(AwaitingSieve::Undecoded(record), payload)
     }
 
     /// Judges a job by its payload first; the record is only read if that passes. A sieve is asked about many at once.
@@ -202,7 +202,7 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         if self.sift.is_some() {
-            return self.let_wait(Waiting::Unread(id), bytes);
+            return self.let_wait(AwaitingSieve::Unread(id), bytes);
         }
         self.records += 1;
         match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
@@ -216,7 +216,7 @@ impl<'a> Judge<'a> {
         if !self.task.search.filter.admits(job) || !self.errors_pass(job)? {
             return Ok(());
         }
-        let place = Place::of(job, self.task.search.sort, self.task.search.order);
+        let place = SortKey::of(job, self.task.search.sort, self.task.search.order);
         if !self.reads_payloads() {
             return self.top.add(place, job.id);
         }
@@ -233,10 +233,10 @@ impl<'a> Judge<'a> {
         if self.sift.is_none() {
             return self.top.add(place, job.id);
         }
-        self.let_wait(Waiting::Judged(place, job.id), &payload)
+        self.let_wait(AwaitingSieve::Judged(place, job.id), &payload)
     }
 
-    fn let_wait(&mut self, waiting: Waiting, payload: &[u8]) -> Result<(), Failed> {
+    fn let_wait(&mut self, waiting: AwaitingSieve, payload: &[u8]) -> Result<(), Failed> {
         if !self.payloads.push(payload) {
             self.sift()?;
             // Alone it fits: no body is as large as that.
@@ -257,14 +257,14 @@ impl<'a> Judge<'a> {
         self.payloads.clear();
         for (waiting, _) in std::mem::take(&mut self.waiting).into_iter().zip(passes).filter(|(_, passes)| *passes) {
             match waiting {
-                Waiting::Judged(place, id) => self.top.add(place, id)?,
-                Waiting::Unread(id) => {
+                AwaitingSieve::Judged(place, id) => self.top.add(place, id)?,
+                AwaitingSieve::Unread(id) => {
                     self.records += 1;
                     if let Some(record) = self.view.get(Space::Jobs, &keys::job(id))? {
                         self.judge_record(&record)?;
                     }
                 }
-                Waiting::Undecoded(record) => self.judge_record(&record)?,
+                AwaitingSieve::Undecoded(record) => self.judge_record(&record)?,
             }
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<'a> Judge<'a> {
         let job: Job = codec::decode(Space::Jobs, record)?;
         let search = &self.task.search;
         if search.filter.admits(&job) && self.errors_pass(&job)? {
-            self.top.add(Place::of(&job, search.sort, search.order), job.id)?;
+            self.top.add(SortKey::of(&job, search.sort, search.order), job.id)?;
         }
         Ok(())
     }

@@ -182,7 +182,7 @@ impl Store {
         if let Some(found) = found {
             return Ok(found);
         }
-        let _waiting = Waiting::join(&desk.waiting)?;
+        let _waiting = QueuedSearch::join(&desk.waiting)?;
         let _turn = desk.long.acquire().await.map_err(|_| Error::Closed)?;
         let (view, task) = (self.view().await?, task.clone());
         on_a_thread_of_its_own(move || {
@@ -194,19 +194,19 @@ impl Store {
 }
 
 /// A place among those who wait for a long search.
-struct Waiting<'a>(&'a AtomicUsize);
+struct QueuedSearch<'a>(&'a AtomicUsize);
 
-impl Waiting<'_> {
-    fn join(waiting: &AtomicUsize) -> Result<Waiting<'_>, Error> {
+impl QueuedSearch<'_> {
+    fn join(waiting: &AtomicUsize) -> Result<QueuedSearch<'_>, Error> {
         if waiting.fetch_add(1, Ordering::Relaxed) >= limits::WAITING_SEARCHES {
             waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Error::Overloaded { retry_after: limits::SEARCH_RETRY });
         }
-        Ok(Waiting(waiting))
+        Ok(QueuedSearch(waiting))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedSearch<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

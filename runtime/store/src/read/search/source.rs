@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use windlass_core::{JobId, State, Time};
 
-use crate::claim::lanes::Place as ReadyPlace;
+use crate::claim::lanes::ReadyPlace;
 use crate::disk::fjall::View;
 use crate::disk::index;
 use crate::disk::keys;
@@ -32,15 +32,15 @@ pub type Births = (Birth, Birth);
 
 /// What an index says of a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Candidate {
     pub id: JobId,
     /// When it entered its state, where that is what the index goes by.
     pub at: Option<Time>,
 }
 
 type Pair = Result<(Value, Value), DiskError>;
-type Run<'a> = Box<dyn Iterator<Item = Result<(u128, Entry), DiskError>> + 'a>;
-pub type Entries<'a> = Box<dyn Iterator<Item = Result<Entry, DiskError>> + 'a>;
+type Run<'a> = Box<dyn Iterator<Item = Result<(u128, Candidate), DiskError>> + 'a>;
+pub type Entries<'a> = Box<dyn Iterator<Item = Result<Candidate, DiskError>> + 'a>;
 
 impl Source {
     /// The births that a filter leaves.
@@ -110,7 +110,7 @@ impl Source {
                 let found = view.range(Space::Jobs, &keys::job(*first), &until);
                 Ok(Box::new(found.map(|pair| {
                     let id = keys::last_job(&pair?.0).ok_or_else(|| nonsense(Space::Jobs))?;
-                    Ok(Entry { id, at: None })
+                    Ok(Candidate { id, at: None })
                 })))
             }
         }
@@ -140,7 +140,7 @@ fn by_birth<'a>(view: &View, space: Space, prefix: &[u8], from: Birth, until: Op
         let (key, value) = pair?;
         let birth = key.last_chunk::<16>().ok_or_else(|| nonsense(space))?;
         let id = index::named_by(&key, &value).ok_or_else(|| nonsense(space))?;
-        Ok((u128::from_be_bytes(*birth), Entry { id, at: None }))
+        Ok((u128::from_be_bytes(*birth), Candidate { id, at: None }))
     };
     if back { Box::new(found.rev().map(entry)) } else { Box::new(found.map(entry)) }
 }
@@ -155,7 +155,7 @@ fn in_state<'a>(view: &View, queue: u32, state: State, from: Option<Time>, back:
     let found = view.range(Space::States, &start, &until);
     let entry = |pair: Pair| {
         let (since, id) = keys::read_state(&pair?.0).ok_or_else(|| nonsense(Space::States))?;
-        Ok((u128::from(since.millis()), Entry { id, at: Some(since) }))
+        Ok((u128::from(since.millis()), Candidate { id, at: Some(since) }))
     };
     if back { Box::new(found.rev().map(entry)) } else { Box::new(found.map(entry)) }
 }
@@ -165,7 +165,7 @@ fn pending<'a>(view: &'a View, queue: u32, latest_first: bool) -> Result<Vec<Run
     let entry = |pair: Pair| {
         let (key, value) = pair?;
         let place = ReadyPlace::decode(&key, &value)?;
-        Ok((u128::from(place.since.millis()), Entry { id: place.id, at: Some(place.since) }))
+        Ok((u128::from(place.since.millis()), Candidate { id: place.id, at: Some(place.since) }))
     };
     if !latest_first {
         let run: Run<'a> = Box::new(view.under(Space::Ready, &queue.to_be_bytes()).map(entry));
@@ -206,7 +206,7 @@ fn merged<'a>(mut runs: Vec<Run<'a>>, back: bool) -> Entries<'a> {
 }
 
 /// An entry that takes no part in the order: the rank before it has decided.
-struct Head(Entry);
+struct Head(Candidate);
 
 impl PartialEq for Head {
     fn eq(&self, _: &Head) -> bool {

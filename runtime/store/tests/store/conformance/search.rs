@@ -7,7 +7,7 @@ use windlass_core::{
     Within, Word,
 };
 use windlass_store::Error;
-use windlass_store::search::{Filter, Order, Payloads, Place, Search, Sieve, SieveError, Sift, Sort, Span};
+use windlass_store::search::{Filter, Order, Payloads, Search, Sieve, SieveError, Sift, Sort, SortKey, Span};
 
 use super::house::{House, cancel, done, job, queue, secs};
 use crate::rng::Rng;
@@ -201,7 +201,7 @@ fn expected(jobs: &[Whole], search: &Search) -> Vec<JobId> {
             && filter.error_contains.as_ref().is_none_or(|text| whole.errors.iter().any(|error| error.contains(text)))
             && (search.sieve.is_none() || is_even(&whole.payload))
     };
-    let place = |whole: &Whole| Place::of(&whole.job, search.sort, search.order);
+    let place = |whole: &Whole| SortKey::of(&whole.job, search.sort, search.order);
     let mut found: Vec<&Whole> = jobs.iter().filter(passes).collect();
     found.sort_by_key(|whole| place(whole));
     found.into_iter().map(|whole| whole.job.id).collect()

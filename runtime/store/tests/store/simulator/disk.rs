@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use windlass_core::{Job, JobId};
 use windlass_store::disk::codec;
-use windlass_store::disk::{Batch, Disk, DiskError, Pairs, Space, Value};
+use windlass_store::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch};
 
 /// What the next commit meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Disk for SimDisk {
         Ok(range.take(limit).map(|(key, value)| (key.clone().into(), value.clone())).collect())
     }
 
-    fn commit(&mut self, batch: Batch, number: u64) -> Result<(), DiskError> {
+    fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError> {
         let mut inner = self.0.borrow_mut();
         let fate = std::mem::replace(&mut inner.fate, Fate::Holds);
         if fate != Fate::Lost {

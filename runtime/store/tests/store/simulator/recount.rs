@@ -10,7 +10,7 @@ use windlass_core::{
 };
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
-use windlass_store::engine::Running;
+use windlass_store::engine::MemoryCounts;
 
 use super::causes::Causes;
 use super::check::Stored;
@@ -354,8 +354,8 @@ fn check_ties(stored: &Stored) {
 }
 
 /// Attempts that run, by queue and key.
-fn running(stored: &Stored) -> Running {
-    let mut running = Running::default();
+fn running(stored: &Stored) -> MemoryCounts {
+    let mut running = MemoryCounts::default();
     for job in stored.jobs.values() {
         let Some(run) = &job.run else { continue };
         *running.queues.entry(job.queue.clone()).or_default() += 1;
@@ -387,7 +387,7 @@ fn check_limiters(disk: &SimDisk, stored: &Stored) {
 }
 
 /// What the engine counts in memory only.
-pub fn check_memory(found: &Running, disk: &SimDisk, stored: &Stored) {
+pub fn check_memory(found: &MemoryCounts, disk: &SimDisk, stored: &Stored) {
     let expected = running(stored);
     for (queue, running) in &found.queues {
         let counted = expected.queues.get(queue).copied().unwrap_or_default();
