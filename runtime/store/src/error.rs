@@ -35,7 +35,7 @@ pub enum Error {
 /// Why a data folder could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("the data folder {} is in use by another windlass process; stop that one, or choose another folder with --data", .0.display())]
+    #[error("the data folder {} is in use by another windlass process; stop that one, or choose another data folder", .0.display())]
     InUse(PathBuf),
     #[error(
         "{path} belongs to user {owner}, and this process runs as user {user}; run windlass as the owner, or give the data folder \

@@ -20,11 +20,11 @@ const FOLDER_FORMAT: u32 = 1;
 
 /// For a part that is not there.
 const MISSING: &str = "Nothing was changed. If the data folder or a part of it is on a disk of its own, check that the disk is \
-     mounted. If it is, restore the whole data folder from a backup. To begin with an empty store, choose another folder with --data, \
+     mounted. If it is, restore the whole data folder from a backup. To begin with an empty store, choose another data folder, \
      and keep this one: what can still be read may be rescued.";
 /// For a part that cannot be read, or lacks something.
-pub const DAMAGED: &str = "Restore the whole data folder from a backup. To begin with an empty store, choose another folder with \
-     --data, and keep this one: what can still be read may be rescued.";
+pub const DAMAGED: &str = "Restore the whole data folder from a backup. To begin with an empty store, choose another data \
+     folder, and keep this one: what can still be read may be rescued.";
 
 /// A refusal of the system's, told apart from damage: a full disk is no reason to restore anything.
 pub fn refused(dir: &Path, error: &io::Error) -> OpenError {

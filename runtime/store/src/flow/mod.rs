@@ -372,7 +372,7 @@ impl<D: Disk> Engine<D> {
         if let Some(id) = &job.batch_id {
             match self.flows.batches.get(&self.disk, &keys::batch(id))? {
                 None => {
-                    let why = format!("there is no batch `{id}`; make one with POST /batch");
+                    let why = format!("there is no batch `{id}`; create it before jobs join it");
                     return Err(Refusal::invalid("batch_id", why).into());
                 }
                 Some(batch) if batch.sealed_at.is_some() => {

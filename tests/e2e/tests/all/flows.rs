@@ -95,7 +95,7 @@ fn a_graph_that_cannot_be_is_refused_whole() {
             json!({"jobs": [{"queue": "q"}, {"queue": "q", "depends_on": ["job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5"]}]}),
             "there is no job",
         ),
-        (json!({"queue": "q", "batch_id": "b1"}), "POST /batch"),
+        (json!({"queue": "q", "batch_id": "b1"}), "there is no batch `b1`"),
     ];
     for (body, says) in cases {
         let answer = server.post("/api/v1/enqueue", &body);
