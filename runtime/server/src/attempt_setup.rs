@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use windlass_core::QueueName;
 use windlass_core::plugin::grant::{Allowed, AllowedHttp, AllowedLimits, Grant, effective};
 use windlass_core::plugin::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
@@ -19,11 +20,13 @@ pub struct Kit {
     pub reuse: u32,
 }
 
-/// Equips an attempt. `scope` is where its folders may lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was
-/// denied; `max_body` is what a checkpoint or a result may have when neither side says anything.
+/// Equips an attempt. `served` are the queues that its plugin serves, the job's own among them; `scope` is where its folders may
+/// lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was denied; `max_body`
+/// is the limit of a checkpoint or a result when neither the manifest nor the grant sets one.
 pub fn kit(
     manifest: &Manifest,
     granted: &Grant,
+    served: &[QueueName],
     scope: FolderScope,
     secret: impl Fn(&str) -> Option<Secret>,
     command: &str,
@@ -49,7 +52,7 @@ pub fn kit(
         spawn,
         asked: manifest.capabilities.clone(),
         grant_command: command.to_owned(),
-        queues: manifest.queues.iter().map(ToString::to_string).collect(),
+        queues: served.iter().map(ToString::to_string).collect(),
     };
     Kit { permissions, limits, reuse: manifest.reuse }
 }
@@ -100,7 +103,7 @@ mod tests {
 
     fn equip(manifest: &Manifest, granted: &Grant) -> Kit {
         let scope = FolderScope::default();
-        kit(manifest, granted, scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
+        kit(manifest, granted, &[], scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum By {
 pub struct Assignment {
     pub job: Job,
     pub token: Token,
+    /// The queues that the job's plugin served when it was claimed; empty for an external worker.
+    pub served: Vec<QueueName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::{OnFailure, Tally};
-use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, Refusal, Retry, Runner, Time, Usage, Word};
+use windlass_core::{
+    BodyKind, Command, Failure, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage, Word,
+};
 use windlass_executor::{
     self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
     Outcome, Reuse, Wait,
@@ -34,13 +36,13 @@ pub(super) struct LastWord {
 
 /// Runs the handler of a claimed job.
 pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
-    let Assignment { job, token } = assignment;
+    let Assignment { job, token, served } = assignment;
     // In the list before anything is waited for: a cancel may be on its way.
     let (entry, cancel) = floor.running.enter(job.id, token);
     let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
     let word = Word::Of(token);
-    let (command, children) = match prepare(floor, &reporter, &job).await {
+    let (command, children) = match prepare(floor, &reporter, &job, &served).await {
         Ok(prepared) => {
             let attempt = Attempt { cancel, ..prepared.attempt };
             reporter.keep_out(Blot::of(&attempt.permissions));
@@ -90,20 +92,18 @@ impl NotStarted {
 }
 
 /// Fetches what the attempt needs.
-async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Prepared, NotStarted> {
+async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueName]) -> Result<Prepared, NotStarted> {
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
         return Err(NotStarted::Failed("the job was assigned to no plugin".to_owned()));
     };
-    let equipped = floor.registry.equip(plugin, version, &job.queue).await;
+    let equipped = floor.registry.equip(plugin, version, served).await;
     let on_trial = job.run.as_ref().is_some_and(|run| run.canary);
-    let (code, Kit { mut permissions, limits, reuse }) = equipped.map_err(|missing| match missing.to_string() {
+    let (code, Kit { permissions, limits, reuse }) = equipped.map_err(|missing| match missing.to_string() {
         // The trial fails, and not the job.
         why if on_trial => NotStarted::Failed(why),
         why if floor.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
         why => NotStarted::NotReady(why),
     })?;
-    // Whatever the plugin serves by now, this job is of this queue.
-    permissions.queues.push(job.queue.to_string());
     let body = async |kind| {
         let read = reporter.patiently(|| floor.store.body(job, kind)).await;
         read.map_err(|error| NotStarted::unread("the job's data", error))

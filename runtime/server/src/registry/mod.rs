@@ -5,6 +5,8 @@
 
 mod change;
 mod ready;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -223,47 +225,48 @@ impl Registry {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
     }
 
-    /// What an attempt of this version at a job of this queue runs, and what it is equipped with.
+    /// The code that an attempt of this version runs, and its permissions and limits. `served` are the queues that the plugin
+    /// served when the job was claimed.
     pub async fn equip(
         &self,
         plugin: &str,
         version: &str,
-        queue: &QueueName,
+        served: &[QueueName],
     ) -> Result<(executor::Plugin, Kit), Missing> {
-        let digest = parse_digest(version);
-        let known = || {
-            self.read(|loaded| {
-                let plugin = loaded.plugins.get(plugin)?;
-                Some((plugin.version(&digest?)?.clone(), plugin.queues.clone()))
-            })
-        };
-        let (found, queues) = match known() {
-            Some((found, queues)) if queues.contains(queue) => (found, queues),
-            // It was stored a moment ago, and the copy does not have it yet; or it no longer serves this queue.
-            _ => {
-                let failed = |why| Missing::Store { plugin: plugin.to_owned(), version: version.to_owned(), why };
-                self.settle().await.map_err(failed)?;
-                known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })?
-            }
-        };
-        let granted = self.granted(plugin);
-        let mut kit = kit(
-            &found.manifest,
-            &granted,
-            self.inner.scope.clone(),
-            |name| self.inner.secrets.get(name),
-            &windlass_core::plugin::grant::command(plugin),
-            self.inner.max_body,
-        );
-        kit.permissions.queues = queues.iter().map(ToString::to_string).collect();
-        let loaded = digest.and_then(|digest| self.read(|loaded| loaded.code.get(&digest).cloned()));
-        match loaded {
+        let found = self.find_stored(plugin, version).await?;
+        let kit = self.kit_for(plugin, &found, served);
+        let digest = found.component.sha256;
+        match self.read(|loaded| loaded.code.get(&digest).cloned()) {
             Some(code) => Ok((code, kit)),
             None => match self.known_problem(plugin, version) {
                 Some(known) => Err(known),
                 None => Ok((self.compile_stored(plugin, &found).await?, kit)),
             },
         }
+    }
+
+    /// A version by its digest: from the copy of the records, or from the store if the copy does not have it yet.
+    async fn find_stored(&self, plugin: &str, version: &str) -> Result<Version, Missing> {
+        let digest = parse_digest(version);
+        let known = || self.read(|loaded| loaded.plugins.get(plugin)?.version(&digest?).cloned());
+        if let Some(found) = known() {
+            return Ok(found);
+        }
+        let failed = |why| Missing::Store { plugin: plugin.to_owned(), version: version.to_owned(), why };
+        self.settle().await.map_err(failed)?;
+        known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })
+    }
+
+    fn kit_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> Kit {
+        kit(
+            &version.manifest,
+            &self.granted(plugin),
+            served,
+            self.inner.scope.clone(),
+            |name| self.inner.secrets.get(name),
+            &windlass_core::plugin::grant::command(plugin),
+            self.inner.max_body,
+        )
     }
 
     /// Compiles a stored version, mostly by finding it compiled already, and keeps its code; or keeps in mind why it cannot be run.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::limits::Admission;
-use windlass_core::{Command, Job, JobId, Priority, QueueName, Runner, State, Time, Token, Usage, Word};
+use windlass_core::{Command, JobId, Priority, QueueName, Runner, State, Time, Usage, Word};
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
@@ -168,14 +168,14 @@ impl<D: Disk> Engine<D> {
         }
         while got.len() < claim.count.max(1) {
             match self.take_one(claim)? {
-                Some((job, token)) => got.push(Assignment { job, token }),
+                Some(assignment) => got.push(assignment),
                 None => break,
             }
         }
         Ok(got)
     }
 
-    fn take_one(&mut self, claim: &Claim) -> Result<Option<(Job, Token)>, DiskError> {
+    fn take_one(&mut self, claim: &Claim) -> Result<Option<Assignment>, DiskError> {
         let worker = match &claim.by {
             By::Local => "",
             By::Worker { worker_id, .. } => worker_id.as_str(),
@@ -210,9 +210,19 @@ impl<D: Disk> Engine<D> {
                 if claim.by == By::Local {
                     self.local.insert((job.id, token));
                 }
-                return Ok(Some((job, token)));
+                let served = match &claim.by {
+                    By::Local => self.served_beside(&best.queue),
+                    By::Worker { .. } => Vec::new(),
+                };
+                return Ok(Some(Assignment { job, token, served }));
             }
         }
+    }
+
+    /// All queues of the plugin that serves this one.
+    fn served_beside(&self, queue: &QueueName) -> Vec<QueueName> {
+        let plugin = self.served.get(queue).and_then(|name| self.plugins.get(name));
+        plugin.map(|plugin| plugin.queues.clone()).unwrap_or_default()
     }
 
     fn runner(&self, by: &By, queue: &QueueName) -> Option<Runner> {

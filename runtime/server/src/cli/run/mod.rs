@@ -85,15 +85,16 @@ impl Run {
         let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
         // Whoever types the path is the one whose folder it is.
         let scope = FolderScope::Anywhere;
-        let mut kit = kit(&manifest, &grant, scope, |name| secrets.get(name).cloned(), "windlass run", limits::BODY);
-        if let Some(Span(timeout)) = self.timeout {
-            kit.limits.attempt_timeout = Some(timeout);
-        }
         let queue = match self.queue.clone().or_else(|| manifest.queues.first().cloned()) {
             Some(queue) => queue,
             None => name_of(&self.component).parse().unwrap_or_else(|_| "run".parse().expect("a good name")),
         };
-        kit.permissions.queues.push(queue.to_string());
+        let served: Vec<QueueName> = manifest.queues.iter().chain([&queue]).cloned().collect();
+        let secret = |name: &str| secrets.get(name).cloned();
+        let mut kit = kit(&manifest, &grant, &served, scope, secret, "windlass run", limits::BODY);
+        if let Some(Span(timeout)) = self.timeout {
+            kit.limits.attempt_timeout = Some(timeout);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, kit));
         // Not the usual end, which waits for whoever still reads the standard input.

@@ -30,7 +30,7 @@ async fn reporter_behind(dir: &tempfile::TempDir, gates: &[(&str, &str)]) -> Rep
     let by = By::Worker { worker_id: String::new(), hostname: String::new() };
     let claim = Claim { by, queues: vec![queue], count: 1, wait: Duration::from_secs(10) };
     let claimed = store.claim(claim).await.expect("it is claimed");
-    let Some(Assignment { job, token }) = claimed.into_iter().next() else { panic!("no job") };
+    let Some(Assignment { job, token, .. }) = claimed.into_iter().next() else { panic!("no job") };
     let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
     Reporter::new(store, clock, secrets, &job, token)
 }
@@ -146,7 +146,7 @@ async fn complete(reporter: &Reporter, bytes: usize) {
     let queues = vec!["kids".parse().expect("a name")];
     let claim = Claim { by, queues, count: 1, wait: Duration::from_secs(10) };
     let claimed = reporter.store.claim(claim).await.expect("it is claimed");
-    let Some(Assignment { job, token }) = claimed.into_iter().next() else { panic!("no child") };
+    let Some(Assignment { job, token, .. }) = claimed.into_iter().next() else { panic!("no child") };
     let result = Some(reporter.store.keep(Bytes::from(vec![b'x'; bytes])).await.expect("kept"));
     let word = Word::Of(token);
     let done = Command::Complete { word, result, usage: Default::default(), closing: None, notes: None };

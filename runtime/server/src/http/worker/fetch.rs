@@ -220,7 +220,7 @@ fn poll_time(asked: Duration) -> Duration {
     asked.saturating_sub(limits::POLL_EARLY.min(asked / 10))
 }
 
-async fn fetched_job(api: &Api, Assignment { job, token }: Assignment) -> Result<Fetched> {
+async fn fetched_job(api: &Api, Assignment { job, token, .. }: Assignment) -> Result<Fetched> {
     let payload = api.store.body(&job, BodyKind::Payload).await?;
     let checkpoint = api.store.body(&job, BodyKind::Checkpoint).await?;
     let joined = job.ties.as_ref().is_some_and(|ties| ties.joined);

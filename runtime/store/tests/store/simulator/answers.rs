@@ -240,7 +240,7 @@ impl World {
                 Ok(Ok(got)) => {
                     assert!(got.len() <= claim.count, "more than {claim:?} wanted");
                     assert!(!got.is_empty() || deadline <= self.now, "{claim:?} had time until {deadline}");
-                    for Assignment { job, token } in got {
+                    for Assignment { job, token, .. } in got {
                         self.model.delivered.insert((job.id, token.fence));
                         self.held.push((job.id, token));
                     }
