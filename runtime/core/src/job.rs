@@ -153,6 +153,18 @@ impl Job {
         (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
     }
 
+    /// When the time for all its attempts together is over; none without `max_duration`, or before its first attempt.
+    pub fn deadline(&self) -> Option<Time> {
+        Some(self.first_started_at? + self.policy.max_duration?)
+    }
+
+    /// How long an attempt that starts now may take: the limit of an attempt, or what is left until the deadline. None if neither is
+    /// set.
+    pub fn time_limit(&self, now: Time) -> Option<Duration> {
+        let left = self.deadline().map(|deadline| deadline.since(now));
+        self.policy.attempt_timeout.into_iter().chain(left).min()
+    }
+
     /// Why it was cancelled, or is to be once its attempt has stopped.
     pub fn cancel_reason(&self) -> Option<&str> {
         if self.state == State::Cancelled {

@@ -395,10 +395,7 @@ pub(super) fn beat(
 
 /// Would an attempt at `at` begin after the job's whole time is over?
 pub(super) fn out_of_time(job: &Job, at: Time) -> bool {
-    match (job.first_started_at, job.policy.max_duration) {
-        (Some(first), Some(most)) => at >= first + most,
-        (None, _) | (_, None) => false,
-    }
+    job.deadline().is_some_and(|deadline| at >= deadline)
 }
 
 pub(super) fn record_error(

@@ -40,7 +40,7 @@ pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
     let limits = [
         job.policy.attempt_timeout.map(|limit| run.started_at + limit),
         job.policy.stall_timeout.map(|limit| run.heartbeat_at.max(alive_from) + limit),
-        job.policy.max_duration.and_then(|limit| job.first_started_at.map(|first| first + limit)),
+        job.deadline(),
     ];
     Some(limits.into_iter().flatten().fold(lease, Time::min))
 }

@@ -1,15 +1,12 @@
 //! One attempt, from the claim to the last word that says how it ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::{OnFailure, Tally};
-use windlass_core::{
-    BodyKind, Command, Failure, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage, Word,
-};
+use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage, Word};
 use windlass_executor::{
     self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
     Outcome, Reuse, Wait,
@@ -132,7 +129,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
         joined: joined(floor, reporter, job).await?,
         round: job.round,
         limits: Limits {
-            attempt_timeout: shortest([time_limit(job, now), limits.attempt_timeout]),
+            attempt_timeout: shortest([job.time_limit(now), limits.attempt_timeout]),
             stall_timeout: shortest([job.policy.stall_timeout, limits.stall_timeout]),
             ..limits
         },
@@ -152,13 +149,6 @@ async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<
     let family = family.map_err(|error| NotStarted::unread("the numbers of the job's children", error))?;
     let Tally { total, completed, dead, cancelled, .. } = family.unwrap_or_default().tally;
     Ok(Some(ChildCounts { total, completed, dead, cancelled }))
-}
-
-/// How long this attempt may take: its own limit, or what is left of the job's whole time. No limit when neither is set.
-fn time_limit(job: &Job, now: Time) -> Option<Duration> {
-    let started = job.first_started_at.unwrap_or(now);
-    let left = job.policy.max_duration.map(|most| (started + most).since(now));
-    [job.policy.attempt_timeout, left].into_iter().flatten().min()
 }
 
 /// The command that tells the store how the attempt ended, and the children that go with it.

@@ -176,6 +176,25 @@ fn no_attempt_is_planned_for_after_the_job_s_whole_time() {
 }
 
 #[test]
+fn an_attempt_may_take_its_own_limit_or_what_is_left_of_the_job_s_whole_time() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let limits = |attempt_timeout, max_duration| {
+        let mut desk = Desk::with(policy(PolicyChoice { attempt_timeout, max_duration, ..PolicyChoice::default() }));
+        let word = desk.start(here());
+        let first = desk.job().time_limit(desk.now);
+        desk.ask(hand_back(word)).expect("its own word");
+        desk.pass(40);
+        desk.start(here());
+        (first, desk.job().time_limit(desk.now))
+    };
+    assert_eq!(limits(None, None), (None, None));
+    assert_eq!(limits(seconds(30), None), (seconds(30), seconds(30)));
+    assert_eq!(limits(None, seconds(60)), (seconds(60), seconds(20)));
+    assert_eq!(limits(seconds(30), seconds(60)), (seconds(30), seconds(20)));
+    assert_eq!(limits(None, seconds(40)).1, Some(Duration::ZERO), "and never less than nothing");
+}
+
+#[test]
 fn retry_forgets_how_the_job_ended_and_keeps_its_checkpoint_unless_it_was_done() {
     let checkpoint = || crate::Body::Inline(bytes::Bytes::from_static(b"half way"));
     let mut desk = Desk::with(NewJob { checkpoint: Some(checkpoint()), ..runs(1) });

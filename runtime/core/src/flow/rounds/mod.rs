@@ -35,6 +35,17 @@ pub struct Gate {
     pub max_lead: Option<u32>,
 }
 
+impl Gate {
+    /// The queue on the other side of this gate, which is set on `behind`; none if `queue` is on neither side.
+    pub fn other_side<'a>(&'a self, behind: &'a QueueName, queue: &QueueName) -> Option<&'a QueueName> {
+        match (behind == queue, self.queue == *queue) {
+            (true, _) => Some(&self.queue),
+            (_, true) => Some(behind),
+            (false, false) => None,
+        }
+    }
+}
+
 /// Where a queue with rounds is: kept beside its rounds, so that nobody has to look through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Course {

@@ -13,6 +13,14 @@ fn gate(queue: &str, lead: u32, max_lead: Option<u32>) -> Gate {
 }
 
 #[test]
+fn a_gate_connects_the_queue_it_is_set_on_with_the_one_it_names() {
+    let (gate, behind) = (gate("ahead", 1, None), name("behind"));
+    assert_eq!(gate.other_side(&behind, &behind), Some(&name("ahead")));
+    assert_eq!(gate.other_side(&behind, &name("ahead")), Some(&behind));
+    assert_eq!(gate.other_side(&behind, &name("third")), None);
+}
+
+#[test]
 fn a_round_runs_when_no_lower_one_is_open_and_the_gates_let_it() {
     let at = Position::At;
     // The lowest open round, the queue's gate and where the other is, a gate that names it and where that one is.

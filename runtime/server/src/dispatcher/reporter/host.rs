@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{BodyKind, Checkpoint, Command, Job, Name, NewJob, QueueName, Refusal, Reply, Word};
+use windlass_core::{BodyKind, Checkpoint, Command, Job, Name, NewJob, Refusal, Reply, Word};
 use windlass_executor::{self as executor, Along, ChildPage, Host, HostError, PageLimits, Record, Stream, async_trait};
-use windlass_store::{Clock, Error, LogLine};
+use windlass_store::{Clock, Error, LogLine, QueueView};
 
 use crate::dispatcher::patience::{Patience, host_error};
 use crate::dispatcher::reporter::Reporter;
@@ -158,13 +158,10 @@ impl Host for Reporter {
     async fn tied_queues(&self) -> Result<Vec<String>, HostError> {
         let own = self.parent().await?.queue;
         let queues = self.patiently(|| self.store.queues()).await?;
-        let gates =
-            queues.iter().filter_map(|view| Some((&view.queue.name, &view.queue.settings.gate.as_ref()?.queue)));
-        let other = |(behind, ahead): (&QueueName, &QueueName)| match (*behind == own, *ahead == own) {
-            (true, _) => Some(ahead.to_string()),
-            (_, true) => Some(behind.to_string()),
-            (false, false) => None,
+        let tied = |view: &QueueView| {
+            let gate = view.queue.settings.gate.as_ref()?;
+            gate.other_side(&view.queue.name, &own).map(ToString::to_string)
         };
-        Ok(gates.filter_map(other).collect())
+        Ok(queues.iter().filter_map(tied).collect())
     }
 }
