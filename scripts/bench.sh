@@ -8,17 +8,17 @@ set -euo pipefail
 cd "$ROOT"
 scripts/host-tools.sh
 say "building with optimisations"
-cargo build --release -p windlass
+cargo build --release -p windlass -p windlass-bench
 plugins/build.sh hostile >&2
 mkdir -p target/bench
 say "measuring the engine: leave the machine alone meanwhile"
-target/release/windlass bench engine --dir target/bench ${QUICK:+--quick} "$@"
+target/release/windlass-bench engine --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring flows"
-target/release/windlass bench flow --dir target/bench ${QUICK:+--quick} "$@"
+target/release/windlass-bench flow --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the sandbox"
-target/release/windlass bench guest --dir target/bench ${QUICK:+--quick} "$@"
+target/release/windlass-bench guest --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the server over HTTP"
-target/release/windlass bench http --dir target/bench ${QUICK:+--quick} "$@"
+target/release/windlass-bench http --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the languages"
 plugins/build.sh test-rust test-go test-c test-python test-js test-ts >&2
-target/release/windlass bench languages ${QUICK:+--quick} target/plugins/test-{rust,go,c,python,js,ts}.wasm
+target/release/windlass-bench languages ${QUICK:+--quick} target/plugins/test-{rust,go,c,python,js,ts}.wasm

@@ -11,7 +11,6 @@ mod bulk;
 mod command;
 mod decide;
 mod event;
-pub mod figure;
 pub mod flow;
 mod id;
 mod job;

@@ -18,7 +18,7 @@ wasmtime::component::bindgen!({
 });
 
 /// The package, without its version.
-pub(crate) const PACKAGE: &str = "windlass:job";
+pub const PACKAGE: &str = "windlass:job";
 /// The version these bindings speak. Components built for another 0.1.x link as well.
 pub(crate) const VERSION: &str = "0.1.0";
 /// What a handler must export.

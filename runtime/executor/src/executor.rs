@@ -245,7 +245,7 @@ fn guests(threads: usize, name: &str, on_start: fn(), events: u32) -> std::io::R
         .build()
 }
 
-pub(crate) fn engine(config: &Config) -> wasmtime::Result<Engine> {
+pub fn engine(config: &Config) -> wasmtime::Result<Engine> {
     let shares = config.places;
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(shares)

@@ -8,7 +8,6 @@
 //! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed).
 
 mod attempt;
-pub mod bench;
 mod bindings;
 mod compile;
 mod error;
@@ -43,3 +42,11 @@ pub use windlass_core::plugin::grant::HostRule;
 
 // A server that implements `Host` needs this macro, and the very version we use.
 pub use async_trait::async_trait;
+
+/// For `windlass-bench` alone: it runs the same component on the same engine without the executor, to show what the executor costs.
+#[doc(hidden)]
+pub mod bare {
+    pub use crate::bindings::exports::windlass::job::run::Job;
+    pub use crate::bindings::{HandlerPre, PACKAGE};
+    pub use crate::executor::engine;
+}

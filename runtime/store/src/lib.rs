@@ -7,7 +7,6 @@
 //! Reading order: `store` (the handle), `engine` (one group of requests, decided and committed), `claim` (who gets which job), `flow`
 //! (batches, children, rounds), `disk` (what lies where, and what is done when it fails), `read` (what has been committed).
 
-pub mod bench;
 pub mod claim;
 pub mod disk;
 pub mod engine;

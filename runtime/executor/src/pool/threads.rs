@@ -39,15 +39,6 @@ fn idle_policy() -> std::io::Result<()> {
 
 /// The processor time that the calling thread has used so far.
 pub(crate) fn cpu_clock() -> Duration {
-    read(ClockId::ThreadCPUTime)
-}
-
-/// The processor time that all threads of this process have used so far.
-pub(crate) fn process_cpu_clock() -> Duration {
-    read(ClockId::ProcessCPUTime)
-}
-
-fn read(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use crate::support::{hostile, root, start_on};
 /// Set `WINDLASS_BLESS` to write it anew.
 #[test]
 fn the_sleeper_of_the_bench_is_the_one_of_the_gallery() {
-    let path = root().join("runtime/executor/src/bench/sleeper.wasm");
+    let path = root().join("runtime/bench/src/sandbox/sleeper.wasm");
     let expected = hostile("sleep-forever");
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         std::fs::write(&path, &expected).expect("a file");

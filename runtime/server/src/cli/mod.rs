@@ -1,13 +1,9 @@
-//! The command line: one file per subcommand. All but `serve`, `run`, `bench` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand. All but `serve`, `run` and `doctor` speak HTTP to a server, as any client would.
 
 #[cfg(test)]
 mod agreement;
 mod author;
 mod batch;
-mod bench;
-mod bench_guest;
-mod bench_http;
-mod bench_languages;
 mod bulk;
 mod client;
 mod completion;
@@ -69,7 +65,6 @@ enum Command {
     Resume(pause::Resume),
     Top(top::Top),
     Doctor(doctor::Doctor),
-    Bench(bench::Bench),
     Completion(completion::Completion),
     /// Started by the server for a search by jq
     #[command(name = "jq-child", hide = true)]
@@ -107,7 +102,6 @@ impl Cli {
             Command::Resume(resume) => done(resume.run()),
             Command::Top(top) => done(top.run()),
             Command::Doctor(doctor) => doctor.run(),
-            Command::Bench(bench) => done(bench.run()),
             Command::Completion(completion) => done(completion.run()),
             Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
             Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),

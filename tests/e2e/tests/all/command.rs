@@ -167,7 +167,6 @@ fn every_command_is_there_explains_itself_and_speaks_json() {
         ("secret", "set list remove"),
         ("batch", "create seal show"),
         ("flow", "show"),
-        ("bench", "engine http guest flow languages"),
         ("", "run enqueue search bulk status top doctor dev"),
     ];
     for (command, words) in verbs {

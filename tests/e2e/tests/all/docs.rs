@@ -204,7 +204,7 @@ fn commands_that_take_minutes_are_there() {
             went_well(&format!("{document}: {line}"), &in_form(&line));
         }
     }
-    let wrong = in_form("windlass bench engine --no-such-flag");
+    let wrong = in_form("windlass status --no-such-flag");
     assert!(!wrong.status.success(), "a flag that is not there is noticed");
 }
 

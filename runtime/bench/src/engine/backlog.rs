@@ -5,21 +5,25 @@ use std::path::Path;
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Store;
-use crate::bench::{Figure, Goal, Result, Setting, claim, job, runtime};
+use anyhow::{Context, bail};
+use windlass_store::Store;
+
+use crate::engine::{claim, job, runtime};
+use crate::figure::{Figure, Goal};
+use crate::setting::{Setting, open, say};
 
 const FEW: u64 = 10_000;
 /// Jobs a claim takes, and claims on their way at once.
 const COUNT: usize = 32;
 const AT_ONCE: usize = 32;
 
-pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
+pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let (many, claimed) = if setting.quick { (300_000, 100_000) } else { (10_000_000, 3_000_000) };
     let mut figures = Vec::new();
     let few_rate = {
         let folder = setting.folder("few")?;
-        let store = setting.open(&folder.0)?;
-        fill(&store, FEW * 10, setting)?;
+        let store = open(&folder.0)?;
+        fill(&store, FEW * 10)?;
         // Down to the few, so that both measurements claim from a warm engine.
         claim_some(&store, FEW * 9)?;
         let rate = claim_some(&store, FEW - COUNT as u64 * AT_ONCE as u64)?;
@@ -28,11 +32,11 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
     };
     let folder = setting.folder("many")?;
     {
-        let store = setting.open(&folder.0)?;
-        fill(&store, many, setting)?;
+        let store = open(&folder.0)?;
+        fill(&store, many)?;
         claim_some(&store, FEW * 2)?;
         let rate = claim_some(&store, FEW * 5)?;
-        (setting.say)(&format!("claims: {rate:.0}/s out of {many}, {few_rate:.0}/s out of {FEW}"));
+        say(&format!("claims: {rate:.0}/s out of {many}, {few_rate:.0}/s out of {FEW}"));
         figures.push(Figure {
             name: "claim_rate_with_backlog",
             value: rate,
@@ -42,7 +46,7 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
             goal: Goal::AtLeast(0.8),
         });
         let resident = resident_mib()?;
-        (setting.say)(&format!("resident with {many} waiting: {resident:.0} MiB"));
+        say(&format!("resident with {many} waiting: {resident:.0} MiB"));
         figures.push(Figure {
             name: "resident_with_backlog",
             value: resident,
@@ -53,13 +57,13 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
         });
         runtime()?.block_on(store.close());
     }
-    figures.push(first_claim(setting, &folder.0, "first_claim_after_start")?);
-    kill_while_claiming(setting, &folder.0, claimed)?;
-    figures.push(first_claim(setting, &folder.0, "first_claim_after_kill")?);
+    figures.push(first_claim(&folder.0, "first_claim_after_start")?);
+    kill_while_claiming(&folder.0, claimed)?;
+    figures.push(first_claim(&folder.0, "first_claim_after_kill")?);
     Ok(figures)
 }
 
-fn fill(store: &Store, jobs: u64, setting: &Setting) -> Result<()> {
+fn fill(store: &Store, jobs: u64) -> anyhow::Result<()> {
     const BATCH: u64 = 1_000;
     let began = Instant::now();
     runtime()?.block_on(async {
@@ -71,7 +75,7 @@ fn fill(store: &Store, jobs: u64, setting: &Setting) -> Result<()> {
             }
             sent += 4 * BATCH;
             if sent % 1_000_000 == 0 {
-                (setting.say)(&format!("{sent} jobs waiting after {:.0} s", began.elapsed().as_secs_f64()));
+                say(&format!("{sent} jobs waiting after {:.0} s", began.elapsed().as_secs_f64()));
             }
         }
         Ok(())
@@ -99,7 +103,7 @@ async fn futures_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F:
 }
 
 /// Claims at least so many jobs; answers how many a second.
-fn claim_some(store: &Store, jobs: u64) -> Result<f64> {
+fn claim_some(store: &Store, jobs: u64) -> anyhow::Result<f64> {
     let began = Instant::now();
     let mut got = 0;
     runtime()?.block_on(async {
@@ -109,53 +113,54 @@ fn claim_some(store: &Store, jobs: u64) -> Result<f64> {
                 got += answer?.len() as u64;
             }
         }
-        Ok::<(), crate::Error>(())
+        Ok::<(), windlass_store::Error>(())
     })?;
     Ok(got as f64 / began.elapsed().as_secs_f64())
 }
 
-fn first_claim(setting: &Setting, dir: &Path, name: &'static str) -> Result<Figure> {
+fn first_claim(dir: &Path, name: &'static str) -> anyhow::Result<Figure> {
     let began = Instant::now();
-    let store = setting.open(dir)?;
+    let store = open(dir)?;
     let got = runtime()?.block_on(store.claim(claim(1)))?;
     let took = began.elapsed().as_secs_f64();
     if got.is_empty() {
-        return Err("there was nothing to claim".into());
+        bail!("there was nothing to claim");
     }
     runtime()?.block_on(store.close());
-    (setting.say)(&format!("{name}: {took:.2} s"));
+    say(&format!("{name}: {took:.2} s"));
     Ok(Figure { name, value: took, unit: "s", limit: None, ratio: took, goal: Goal::AtMost(5.0) })
 }
 
 /// Starts this program again on the folder, lets it claim, and kills it in the middle.
-fn kill_while_claiming(setting: &Setting, dir: &Path, jobs: u64) -> Result<()> {
-    let (program, args) = setting.victim.split_first().ok_or("no victim to start")?;
-    let mut child = Process::new(program).args(args).arg(dir).arg(jobs.to_string()).stdout(Stdio::piped()).spawn()?;
-    let out = child.stdout.take().ok_or("the victim has no output")?;
+fn kill_while_claiming(dir: &Path, jobs: u64) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let mut child =
+        Process::new(program).arg("victim").arg(dir).arg(jobs.to_string()).stdout(Stdio::piped()).spawn()?;
+    let out = child.stdout.take().context("the victim has no output")?;
     let mut lines = BufReader::new(out).lines();
-    let claimed = lines.next().ok_or("the victim died by itself")??;
+    let claimed = lines.next().context("the victim died by itself")??;
     child.kill()?;
     child.wait()?;
-    (setting.say)(&format!("killed -9 after {claimed} claims, under load"));
+    say(&format!("killed -9 after {claimed} claims, under load"));
     Ok(())
 }
 
 /// The victim: claims `jobs`, says so, and goes on claiming and enqueueing until it is killed.
-pub fn run_victim(setting: &Setting, dir: &Path, jobs: u64) -> Result<()> {
-    let store = setting.open(dir)?;
+pub fn run_victim(dir: &Path, jobs: u64) -> anyhow::Result<()> {
+    let store = open(dir)?;
     claim_some(&store, jobs)?;
     println!("{jobs}");
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         claim_some(&store, 1_000)?;
-        fill(&store, 4_000, setting)?;
+        fill(&store, 4_000)?;
     }
     Ok(())
 }
 
-fn resident_mib() -> Result<f64> {
+fn resident_mib() -> anyhow::Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
-    let kib: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
     Ok(kib / 1024.0)
 }

@@ -4,12 +4,14 @@
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use crate::figure::{Figure, Goal};
 use anyhow::bail;
 use serde_json::{Value, json};
-use windlass_core::figure::{Figure, Goal};
 
-use crate::cli::bench_guest::server::{Client, Server};
-use crate::cli::bench_guest::{NOTHING, Setting, percentile, say};
+use crate::guest::NOTHING;
+use crate::server::{Client, Server};
+use crate::setting::{Setting, say};
+use crate::stats::percentile;
 
 /// Hostile guests, each for so many milliseconds: as a name, a unit and a payload.
 fn kinds(ms: u64) -> [(&'static str, Value); 6] {
@@ -37,7 +39,7 @@ fn server(setting: &Setting, guest: &[u8]) -> anyhow::Result<Server> {
     let server = Server::start(setting, "beside")?;
     server.client.upload("noop", guest)?;
     // Other bytes, so that it is another plugin to the executor, too.
-    server.client.upload("hostile", &crate::cli::bench_guest::swap::other_bytes(guest, "hostile"))?;
+    server.client.upload("hostile", &crate::guest::swap::other_bytes(guest, "hostile"))?;
     Ok(server)
 }
 

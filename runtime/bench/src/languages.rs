@@ -1,15 +1,14 @@
-//! `windlass bench languages`: what a job costs in each language, beside bare wasmtime in the same run.
+//! `windlass-bench languages`: what a job costs in each language, beside bare wasmtime in the same run.
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
+use crate::Output;
+use crate::sandbox::{Guest, Language, MOST_RATIO, languages};
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_executor::bench::{Guest, Language, MOST_RATIO, languages};
-
-use crate::cli::client::Output;
 
 #[derive(Debug, Args)]
 pub struct Languages {
@@ -35,8 +34,7 @@ impl Languages {
             let component = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?.into();
             guests.push(Guest { name: stem.trim_start_matches("test-").to_owned(), component });
         }
-        let say = |line: &str| eprintln!("{line}");
-        let found = languages(guests, &self.payload.into(), self.quick, &say).map_err(anyhow::Error::from_boxed)?;
+        let found = languages(guests, &self.payload.into(), self.quick)?;
         let mut out = std::io::stdout().lock();
         if self.output == Output::Json {
             let found: Vec<Value> = found.iter().map(in_json).collect();

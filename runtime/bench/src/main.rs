@@ -1,19 +1,40 @@
-//! `windlass bench`: measures a part of Windlass against what the machine could do at best, in the same run.
+//! `windlass-bench`: measures a part of Windlass against what the machine could do at best, in the same run.
+//!
+//! This machine may be busy, so a figure counts only as a ratio to its limit; no test asserts on what is found.
+//! Reading order: `figure` (one result), `engine` (the store alone), `sandbox` (the executor alone), `guest` and `http`
+//! (a server in a process of its own), `languages`.
+
+mod engine;
+mod figure;
+mod guest;
+mod http;
+mod languages;
+mod process;
+mod processor;
+mod sandbox;
+mod server;
+mod setting;
+mod stats;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use windlass_store::bench::{self, Figure, Goal, Setting};
 
-use crate::cli::{bench_guest, bench_http, bench_languages};
-use crate::clock::SystemClock;
+use crate::figure::{Figure, Goal};
+use crate::setting::Setting;
+
+/// The server's allocator, so that what is measured inside this process is what the server does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measure Windlass on this machine, each figure beside the limit it should keep
-#[derive(Debug, Args)]
-pub struct Bench {
+///
+/// `http` and `guest` start the `windlass` that lies beside this program, or the one that WINDLASS_BIN names.
+#[derive(Debug, Parser)]
+#[command(name = "windlass-bench", version, arg_required_else_help = true)]
+struct Bench {
     #[command(subcommand)]
     what: What,
 }
@@ -35,7 +56,7 @@ enum What {
     #[command(hide = true)]
     Load,
     /// Languages: a job that returns at once, written in each language, beside bare wasmtime
-    Languages(bench_languages::Languages),
+    Languages(languages::Languages),
     /// Started by `engine` on a folder of its own, to be killed in the middle
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
@@ -78,45 +99,23 @@ enum Output {
     Json,
 }
 
-impl Bench {
-    pub fn run(self) -> anyhow::Result<()> {
-        match self.what {
-            What::Engine(options) => {
-                let figures = bench::run(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
-                show(&figures, options.output)
-            }
-            What::Guest(GuestOptions { options, guest }) => {
-                let setting = bench_guest::Setting { quick: options.quick, dir: options.dir, guest };
-                show(&bench_guest::run(&setting)?, options.output)
-            }
-            What::Flow(options) => {
-                let figures = bench::run_flow(&setting(&options)?).map_err(anyhow::Error::from_boxed)?;
-                show(&figures, options.output)
-            }
-            What::Http(HttpOptions { options, guest }) => {
-                let setting = bench_http::Setting { quick: options.quick, dir: options.dir, guest };
-                show(&bench_http::run(&setting)?, options.output)
-            }
-            What::Echo => bench_http::peer::run(),
-            What::Load => bench_http::load::run(),
-            What::Languages(languages) => languages.run(),
-            What::Victim { dir, jobs } => {
-                let options = Options { quick: false, dir: dir.clone(), output: Output::Text };
-                bench::run_victim(&setting(&options)?, &dir, jobs).map_err(anyhow::Error::from_boxed)
-            }
-        }
+impl Options {
+    fn setting(&self) -> Setting {
+        Setting { quick: self.quick, dir: self.dir.clone() }
     }
 }
 
-fn setting(options: &Options) -> anyhow::Result<Setting> {
-    let program = std::env::current_exe()?.display().to_string();
-    Ok(Setting {
-        dir: options.dir.clone(),
-        clock: Arc::new(SystemClock::start()),
-        quick: options.quick,
-        victim: vec![program, "bench".into(), "victim".into()],
-        say: Box::new(|line| eprintln!("{line}")),
-    })
+fn main() -> anyhow::Result<()> {
+    match Bench::parse().what {
+        What::Engine(options) => show(&engine::run(&options.setting())?, options.output),
+        What::Guest(GuestOptions { options, guest }) => show(&guest::run(&options.setting(), &guest)?, options.output),
+        What::Flow(options) => show(&engine::run_flow(&options.setting())?, options.output),
+        What::Http(HttpOptions { options, guest }) => show(&http::run(&options.setting(), &guest)?, options.output),
+        What::Echo => http::peer::run(),
+        What::Load => http::load::run(),
+        What::Languages(languages) => languages.run(),
+        What::Victim { dir, jobs } => engine::run_victim(&dir, jobs),
+    }
 }
 
 fn show(figures: &[Figure], output: Output) -> anyhow::Result<()> {

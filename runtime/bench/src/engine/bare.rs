@@ -4,11 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use windlass_core::retry::mix;
-
-use crate::Durability;
-use crate::bench::Result;
-use crate::disk::{Disk, Space, WriteBatch};
-use crate::store::FjallDisk;
+use windlass_store::Durability;
+use windlass_store::disk::{Disk, Space, WriteBatch};
+use windlass_store::store::FjallDisk;
 
 /// What one group of the engine wrote, on average.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +24,12 @@ pub struct Bare {
 }
 
 impl Bare {
-    pub fn open(dir: &Path) -> Result<Bare> {
+    pub fn open(dir: &Path) -> anyhow::Result<Bare> {
         Ok(Bare { disk: FjallDisk::open(dir, Durability::Fsync)?, next: 0 })
     }
 
     /// Commits one group of this shape.
-    pub fn commit(&mut self, shape: Shape) -> Result<()> {
+    pub fn commit(&mut self, shape: Shape) -> anyhow::Result<()> {
         let mut batch = WriteBatch::default();
         for index in 0..shape.writes {
             self.next += 1;
@@ -45,7 +43,7 @@ impl Bare {
     }
 
     /// Groups per second over a span.
-    pub fn rate(&mut self, shape: Shape, span: Duration) -> Result<f64> {
+    pub fn rate(&mut self, shape: Shape, span: Duration) -> anyhow::Result<f64> {
         let began = Instant::now();
         let mut groups = 0u64;
         while began.elapsed() < span {

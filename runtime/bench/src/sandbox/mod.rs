@@ -1,5 +1,5 @@
 //! Measures the executor against bare wasmtime in the same run: this machine may be busy, so a figure counts only as a ratio.
-//! Called by `windlass bench guest`; no test asserts on what it finds.
+//! Called by `windlass-bench guest`; no test asserts on what it finds.
 
 mod asleep;
 mod languages;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-pub use windlass_core::figure::{Figure, Goal};
-
-use crate::{
+use windlass_executor::{
     Along, Attempt, Cancel, Checkpoint, Host, HostError, Limits, LogLine, Permissions, Progress, Usage, async_trait,
 };
+
+use crate::figure::Figure;
 
 /// What to measure with.
 pub struct Setting {
@@ -26,21 +26,17 @@ pub struct Setting {
     pub noop_payload: Bytes,
     /// A version of each figure that takes seconds.
     pub quick: bool,
-    /// Told what is going on.
-    pub say: Box<dyn Fn(&str)>,
 }
 
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
-
 /// No-op jobs a second that bare wasmtime could do, on every core.
-pub fn bare_rate(setting: &Setting) -> Result<f64> {
+pub fn bare_rate(setting: &Setting) -> anyhow::Result<f64> {
     noop::bare_rate(setting)
 }
 
-pub fn run(setting: &Setting) -> Result<Vec<Figure>> {
+pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // The sleepers first: what earlier attempts have left in the heap would be theirs, and they would seem to cost nothing.
-    let asleep = runtime.block_on(asleep::measure(setting))?;
+    let asleep = runtime.block_on(asleep::measure())?;
     let mut figures = vec![runtime.block_on(noop::measure(setting))?];
     figures.extend(asleep);
     Ok(figures)
@@ -55,12 +51,7 @@ impl Host for Deaf {
 
     fn log(&self, _line: LogLine) {}
 
-    async fn checkpoint(
-        &self,
-        _checkpoint: Checkpoint,
-        _along: Along,
-        _used: Usage,
-    ) -> std::result::Result<(), HostError> {
+    async fn checkpoint(&self, _checkpoint: Checkpoint, _along: Along, _used: Usage) -> Result<(), HostError> {
         Ok(())
     }
 }

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::bench::{Figure, Goal, Result, Setting, attempt, host};
-use crate::{Cancel, CancelReason, Config, Executor};
+use crate::figure::{Figure, Goal};
+use crate::sandbox::{attempt, host};
+use crate::setting::say;
+use windlass_executor::{Cancel, CancelReason, Config, Executor};
 
 const ASLEEP: usize = 1_000;
 
@@ -15,7 +18,7 @@ const ASLEEP: usize = 1_000;
 /// to it that the two agree.
 const SLEEPER: &[u8] = include_bytes!("sleeper.wasm");
 
-pub async fn measure(setting: &Setting) -> Result<Option<Figure>> {
+pub async fn measure() -> anyhow::Result<Option<Figure>> {
     let executor = Executor::new(Config { places: 1_200, ..Config::default() })?;
     let plugin = executor.compile(Bytes::from_static(SLEEPER)).await?;
     let (stop, cancel) = watch::channel(None);
@@ -33,20 +36,20 @@ pub async fn measure(setting: &Setting) -> Result<Option<Figure>> {
     start(&mut running, ASLEEP);
     let Some(after) = settled().await? else { return Ok(None) };
     if running.try_join_next().is_some() {
-        return Err("a sleeper did not sleep".into());
+        bail!("a sleeper did not sleep");
     }
     stop.send_replace(Some(Cancel::within(CancelReason::Shutdown, Duration::ZERO)));
     let began = Instant::now();
     while running.join_next().await.is_some() {}
     let each = after.saturating_sub(before) as f64 / ASLEEP as f64 / 1_024.0;
     let stopped = began.elapsed();
-    (setting.say)(&format!("{ASLEEP} attempts asleep: {each:.1} KiB each; stopped in {stopped:?}"));
+    say(&format!("{ASLEEP} attempts asleep: {each:.1} KiB each; stopped in {stopped:?}"));
     let (name, unit, goal) = ("sleeping_attempt", "KiB", Goal::AtMost(32.0));
     Ok(Some(Figure { name, value: each, unit, limit: None, ratio: each, goal }))
 }
 
 /// The resident memory once it has stopped growing; none where the system does not tell.
-async fn settled() -> Result<Option<u64>> {
+async fn settled() -> anyhow::Result<Option<u64>> {
     let mut last = 0;
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -56,12 +59,12 @@ async fn settled() -> Result<Option<u64>> {
         }
         last = now;
     }
-    Err("the memory never stopped growing".into())
+    bail!("the memory never stopped growing")
 }
 
-fn resident() -> Result<Option<u64>> {
+fn resident() -> anyhow::Result<Option<u64>> {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok(None) };
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
     Ok(Some(kib * 1_024))
 }

@@ -1,50 +1,40 @@
-//! `windlass bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
+//! `windlass-bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
 //!
-//! The server, the echo and the load are processes of their own: this program, started again. By turns, so that what else the
+//! The server, the echo and the load are processes of their own. By turns, so that what else the
 //! machine does meets both. Reading order: `load` (the second process), `peer` (the echo), `search`.
 
 pub mod load;
 pub mod peer;
 mod search;
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use windlass_core::{Body, NewJob};
-use windlass_store::bench::{Figure, Goal};
-use windlass_store::{Durability, Options, Store};
 
-use crate::clock::SystemClock;
-use load::Shape;
-
-/// What to measure with.
-pub struct Setting {
-    pub quick: bool,
-    /// Where the data folders are made, and removed.
-    pub dir: PathBuf,
-    /// A plugin that tells when it began.
-    pub guest: PathBuf,
-}
+use crate::figure::{Figure, Goal};
+use crate::http::load::Shape;
+use crate::process::Process;
+use crate::setting::{Setting, open, say};
+use crate::stats::median;
 
 const CONNECTIONS: usize = 64;
 const BATCH: usize = 1_000;
 const WATCHERS: usize = 1_000;
 
-pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
+/// `guest` is a plugin that tells when it began.
+pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
     let span = if setting.quick { 1.5 } else { 8.0 };
     // What takes several loads a round takes fewer rounds when it must be quick.
     let (rounds, long_rounds) = if setting.quick { (2, 1) } else { (4, 4) };
     let mut figures = throughput(setting, span, rounds)?;
     figures.push(batches(setting, span)?);
-    match first_instruction(setting)? {
+    match first_instruction(setting, guest)? {
         Some(figure) => figures.push(figure),
-        None => say(&format!("{} is not there; `make plugins` builds it", setting.guest.display())),
+        None => say(&format!("{} is not there; `make plugins` builds it", guest.display())),
     }
     figures.push(watchers(setting, span, long_rounds)?);
     figures.extend(search::measure(setting, span, long_rounds)?);
@@ -53,8 +43,8 @@ pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
 
 /// One job per request, and fetch and ack by many workers: requests a second, against the echo's.
 fn throughput(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
-    let echo = Process::start(&["bench", "echo"])?;
-    let folder = Folder::new(setting, "enqueue")?;
+    let echo = Process::echo()?;
+    let folder = setting.folder("http-enqueue")?;
     let server = Process::serve(&folder.0)?;
     let body = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}}).to_string();
     let (mut alone, mut stored, mut worked) = (Vec::new(), Vec::new(), Vec::new());
@@ -85,10 +75,10 @@ fn throughput(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec
 
 /// Jobs a second in batches of a thousand, against the engine without HTTP.
 fn batches(setting: &Setting, span: f64) -> anyhow::Result<Figure> {
-    let folder = Folder::new(setting, "engine")?;
+    let folder = setting.folder("http-engine")?;
     let limit = engine_rate(&folder.0, span)?;
     drop(folder);
-    let folder = Folder::new(setting, "batch")?;
+    let folder = setting.folder("http-batch")?;
     let server = Process::serve(&folder.0)?;
     let value = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue/batch", &batch_body(), 4, span))? * BATCH as f64;
     say(&format!("batches of {BATCH}: {value:.0} jobs/s over HTTP, {limit:.0} jobs/s in the engine"));
@@ -109,8 +99,7 @@ fn batch_body() -> String {
 
 /// The engine's own: the same batches, from as many callers.
 fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
-    let options = Options { dir: dir.to_owned(), durability: Durability::Fsync };
-    let store = Store::open(options, Arc::new(SystemClock::start()))?;
+    let store = open(dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let payload = Bytes::from(json!({"text": "x".repeat(200)}).to_string());
     let began = Instant::now();
@@ -144,9 +133,9 @@ fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
 }
 
 /// An idle server gets one job: from before the request to the guest's first instruction.
-fn first_instruction(setting: &Setting) -> anyhow::Result<Option<Figure>> {
-    let Ok(guest) = std::fs::read(&setting.guest) else { return Ok(None) };
-    let folder = Folder::new(setting, "first")?;
+fn first_instruction(setting: &Setting, guest: &Path) -> anyhow::Result<Option<Figure>> {
+    let Ok(guest) = std::fs::read(guest) else { return Ok(None) };
+    let folder = setting.folder("http-first")?;
     let server = Process::serve(&folder.0)?;
     let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
     agent.put(format!("{}/api/v1/plugins/clock?queues=clock", server.url)).send(&guest[..])?;
@@ -206,8 +195,8 @@ fn fsync(dir: &Path) -> anyhow::Result<Duration> {
 /// A thousand watchers on one busy job: what the engine does meanwhile, in batches. Against the same while another process sends as
 /// many events to as many readers: that takes some of the machine whoever does it, and is not the engine's doing.
 fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figure> {
-    let peer = Process::start(&["bench", "echo"])?;
-    let folder = Folder::new(setting, "watchers")?;
+    let peer = Process::echo()?;
+    let folder = setting.folder("http-watchers")?;
     let server = Process::serve(&folder.0)?;
     let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
     let answer: Value = agent
@@ -247,70 +236,4 @@ fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figur
         ratio: value / limit,
         goal: Goal::AtLeast(0.95),
     })
-}
-
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_unstable_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or_default()
-}
-
-fn say(line: &str) {
-    eprintln!("{line}");
-}
-
-/// This program, started again. Dropped, it is stopped.
-struct Process {
-    child: Child,
-    url: String,
-}
-
-impl Process {
-    fn serve(dir: &Path) -> anyhow::Result<Process> {
-        let dir = dir.to_str().context("the folder's name is not text")?;
-        Process::start(&["serve", "--listen", "127.0.0.1:0", "--data", dir])
-    }
-
-    /// Waits until it says where it listens.
-    fn start(arguments: &[&str]) -> anyhow::Result<Process> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let mut child =
-            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let stderr = child.stderr.take().ok_or_else(|| anyhow!("no pipe"))?;
-        let mut lines = BufReader::new(stderr).lines();
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned()));
-        let Some(url) = url else {
-            let _ = child.kill();
-            bail!("`windlass {}` did not start", arguments.join(" "));
-        };
-        // What it says further on is read, so that it never waits for a reader.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Ok(Process { child, url })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A data folder that goes with its measurement.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(setting: &Setting, name: &str) -> anyhow::Result<Folder> {
-        let path = setting.dir.join(format!("windlass-bench-http-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

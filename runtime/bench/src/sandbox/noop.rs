@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -19,17 +20,18 @@ use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use crate::bench::{Figure, Goal, Result, Setting, attempt, host};
-use crate::bindings::exports::windlass::job::run::Job;
-use crate::bindings::{HandlerPre, PACKAGE};
-use crate::executor::engine;
-use crate::pool::threads::{lower_priority, process_cpu_clock};
-use crate::{Attempt, Config, Executor, Outcome, Plugin, Reuse};
+use crate::figure::{Figure, Goal};
+use crate::processor::{lower_priority, process_time};
+use crate::sandbox::{Setting, attempt, host};
+use crate::setting::say;
+use crate::stats::median;
+use windlass_executor::bare::{HandlerPre, Job, PACKAGE, engine};
+use windlass_executor::{Attempt, Config, Executor, Outcome, Plugin, Reuse};
 
 /// Attempts under way at once: enough to keep every thread busy.
 const AT_ONCE: usize = 32;
 
-pub async fn measure(setting: &Setting) -> Result<Figure> {
+pub async fn measure(setting: &Setting) -> anyhow::Result<Figure> {
     let span = Duration::from_millis(if setting.quick { 1_500 } else { 10_000 });
     let config = Config::default();
     let threads = config.guest_threads;
@@ -47,15 +49,13 @@ pub async fn measure(setting: &Setting) -> Result<Figure> {
         }
     }
     let (value, limit) = (median(through), median(alone));
-    (setting.say)(&format!(
-        "a no-op job: {value:.1} µs of processor through the executor, {limit:.1} µs with bare wasmtime"
-    ));
+    say(&format!("a no-op job: {value:.1} µs of processor through the executor, {limit:.1} µs with bare wasmtime"));
     let unit = "µs of processor per job";
     Ok(Figure { name: "noop_job", value, unit, limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(1.5) })
 }
 
 /// The same without the executor, by the clock on the wall.
-pub fn bare_rate(setting: &Setting) -> Result<f64> {
+pub fn bare_rate(setting: &Setting) -> anyhow::Result<f64> {
     let config = Config::default();
     let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
     let span = Duration::from_millis(if setting.quick { 1_000 } else { 4_000 });
@@ -66,14 +66,9 @@ pub fn bare_rate(setting: &Setting) -> Result<f64> {
     Ok(done as f64 / began.elapsed().as_secs_f64())
 }
 
-pub(super) fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_unstable_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or_default()
-}
-
 /// Microseconds for each job, of the processor time that all threads have used since `began`.
 fn each(began: Duration, done: u64) -> f64 {
-    process_cpu_clock().saturating_sub(began).as_secs_f64() * 1e6 / done.max(1) as f64
+    process_time().saturating_sub(began).as_secs_f64() * 1e6 / done.max(1) as f64
 }
 
 pub(super) async fn executed(
@@ -82,10 +77,10 @@ pub(super) async fn executed(
     payload: &Bytes,
     reuse: Option<Reuse>,
     span: Duration,
-) -> Result<f64> {
-    let threads = executor.threads().ok_or("the executor has ended")?;
+) -> anyhow::Result<f64> {
+    let threads = executor.threads().context("the executor has ended")?;
     let (_never, cancel) = watch::channel(None);
-    let (began, cpu) = (Instant::now(), process_cpu_clock());
+    let (began, cpu) = (Instant::now(), process_time());
     let mut slots = JoinSet::new();
     for _ in 0..AT_ONCE {
         let (executor, plugin) = (executor.clone(), plugin.clone());
@@ -96,7 +91,7 @@ pub(super) async fn executed(
             while began.elapsed() < span {
                 match executor.run(&plugin, attempt.clone(), host()).await.outcome {
                     Outcome::Completed { .. } => done += 1,
-                    other => return Err(format!("the no-op job did not complete: {other:?}")),
+                    other => bail!("the no-op job did not complete: {other:?}"),
                 }
                 // The server's slots wait for the store here.
                 tokio::task::yield_now().await;
@@ -110,6 +105,11 @@ pub(super) async fn executed(
         done += slot??;
     }
     Ok(each(cpu, done))
+}
+
+/// wasmtime's errors are no errors of the standard library.
+fn plain(error: wasmtime::Error) -> anyhow::Error {
+    anyhow::Error::from_boxed(error.into())
 }
 
 /// The least that a store must hold.
@@ -128,15 +128,15 @@ impl WasiHttpView for Wasi {
 }
 
 /// Our own imports, which a no-op lists and never calls.
-fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> Result<()> {
+fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> anyhow::Result<()> {
     for (name, item) in component.component_type().imports(engine) {
         if let ComponentItem::ComponentInstance(interface) = item.ty
             && name.starts_with(PACKAGE)
         {
-            let mut instance = linker.instance(name)?;
+            let mut instance = linker.instance(name).map_err(plain)?;
             for (function, item) in interface.exports(engine) {
                 if let ComponentItem::ComponentFunc(_) = item.ty {
-                    instance.func_new(function, |_, _, _, _| Err(wasmtime::Error::msg("not here")))?;
+                    instance.func_new(function, |_, _, _, _| Err(wasmtime::Error::msg("not here"))).map_err(plain)?;
                 }
             }
         }
@@ -151,12 +151,12 @@ pub(super) struct Bare {
 }
 
 impl Bare {
-    pub(super) fn new(config: &Config, component: &[u8], payload: &[u8]) -> Result<Bare> {
-        let engine = engine(config)?;
-        let component = Component::from_binary(&engine, component)?;
+    pub(super) fn new(config: &Config, component: &[u8], payload: &[u8]) -> anyhow::Result<Bare> {
+        let engine = engine(config).map_err(plain)?;
+        let component = Component::from_binary(&engine, component).map_err(plain)?;
         let mut linker: Linker<Wasi> = Linker::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(plain)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker).map_err(plain)?;
         refuse_ours(&engine, &mut linker, &component)?;
         let job = Job {
             id: "job_01JD0000000000000000000000".to_owned(),
@@ -170,28 +170,28 @@ impl Bare {
             created_at_ms: 0,
             deadline_ms: None,
         };
-        Ok(Bare { pre: HandlerPre::new(linker.instantiate_pre(&component)?)?, engine, job })
+        Ok(Bare { pre: linker.instantiate_pre(&component).and_then(HandlerPre::new).map_err(plain)?, engine, job })
     }
 
-    pub(super) fn cost(&self, threads: usize, span: Duration) -> Result<f64> {
-        let cpu = process_cpu_clock();
+    pub(super) fn cost(&self, threads: usize, span: Duration) -> anyhow::Result<f64> {
+        let cpu = process_time();
         let done = self.run(threads, span)?;
         Ok(each(cpu, done))
     }
 
     /// How many jobs that many threads do in a span.
-    fn run(&self, threads: usize, span: Duration) -> Result<u64> {
+    fn run(&self, threads: usize, span: Duration) -> anyhow::Result<u64> {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
             thread::sleep(span);
             stop.store(true, Ordering::Relaxed);
-            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a bare worker panicked")?)
+            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a bare worker panicked"))?)
         })?;
         Ok(done.load(Ordering::Relaxed))
     }
 
-    fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> Result<()> {
+    fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> anyhow::Result<()> {
         // As the executor's threads: whatever else the machine does meets both.
         lower_priority();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -200,9 +200,9 @@ impl Bare {
                 let mut store = Store::new(&self.engine, Wasi(WasiCtx::builder().build(), ResourceTable::new()));
                 // The engine's code asks for a deadline; nobody ticks here.
                 store.set_epoch_deadline(u64::MAX / 2);
-                let handler = self.pre.instantiate_async(&mut store).await?;
-                let answer = handler.windlass_job_run().call_run(&mut store, &self.job).await?;
-                answer.map_err(|failure| failure.message)?;
+                let handler = self.pre.instantiate_async(&mut store).await.map_err(plain)?;
+                let answer = handler.windlass_job_run().call_run(&mut store, &self.job).await.map_err(plain)?;
+                answer.map_err(|failure| anyhow!(failure.message))?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

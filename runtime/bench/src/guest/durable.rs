@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use crate::figure::{Figure, Goal};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use windlass_core::figure::{Figure, Goal};
-use windlass_executor::bench;
 
-use crate::cli::bench_guest::server::Server;
-use crate::cli::bench_guest::{NOTHING, Setting, say, store_setting};
+use crate::guest::NOTHING;
+use crate::server::Server;
+use crate::setting::{Setting, say};
+use crate::{engine, sandbox};
 
 /// Jobs in one request: enqueueing is not what is measured.
 const BATCH: usize = 1_000;
 
-pub fn measure(setting: &Setting, alone: &bench::Setting) -> anyhow::Result<Figure> {
-    let bare = bench::bare_rate(alone).map_err(anyhow::Error::from_boxed)?;
-    let store = windlass_store::bench::run_lifecycle(&store_setting(setting)).map_err(anyhow::Error::from_boxed)?;
+pub fn measure(setting: &Setting, alone: &sandbox::Setting) -> anyhow::Result<Figure> {
+    let bare = sandbox::bare_rate(alone)?;
+    // Quick: it is only the limit of this figure.
+    let store = engine::run_lifecycle(&Setting { quick: true, ..setting.clone() })?;
     let store = store.iter().find(|figure| figure.name == "lifecycle").context("the store's own figure")?.value;
     let server = Server::start(setting, "durable")?;
     server.client.upload("noop", &alone.noop)?;

@@ -2,16 +2,19 @@
 
 use std::time::Instant;
 
+use anyhow::bail;
 use windlass_core::flow::{Callback, NewBatch, OnFailure};
 use windlass_core::{Command, JobId, NewJob, Usage, Word};
 
-use crate::bench::{Figure, Goal, Result, Setting, claim, job, queue, runtime};
-use crate::{Claim, Store};
+use crate::engine::{claim, job, queue, runtime};
+use crate::figure::{Figure, Goal};
+use crate::setting::{Setting, open, say};
+use windlass_store::{Claim, Store};
 
 /// Jobs handed in, claimed and completed at once.
 const AT_ONCE: usize = 500;
 
-pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
+pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let jobs = if setting.quick { 10_000 } else { 100_000 };
     let rounds = if setting.quick { 2 } else { 3 };
     let runtime = runtime()?;
@@ -21,7 +24,7 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
         plain = plain.min(runtime.block_on(run(setting, jobs, Kind::Plain))?);
         batch = batch.min(runtime.block_on(run(setting, jobs, Kind::Batch))?);
         tree = tree.min(runtime.block_on(run(setting, jobs, Kind::Tree))?);
-        (setting.say)(&format!(
+        say(&format!(
             "flows {round}/{rounds}: {jobs} jobs alone {plain:.2} s, in a batch {batch:.2} s, under a parent that waits {tree:.2} s"
         ));
     }
@@ -44,9 +47,9 @@ enum Kind {
 }
 
 /// The seconds it takes to store and complete so many jobs, and what the flow brings besides.
-async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
+async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> {
     let folder = setting.folder("flow")?;
-    let store = setting.open(&folder.0)?;
+    let store = open(&folder.0)?;
     let began = Instant::now();
     match kind {
         Kind::Plain => {
@@ -65,13 +68,13 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
             store.seal(made.id.clone()).await?;
             work(&store, jobs).await?;
             if store.claim(Claim { queues: vec!["done".parse()?], ..claim(1) }).await?.is_empty() {
-                return Err("the batch has called nobody back".into());
+                bail!("the batch has called nobody back");
             }
         }
         Kind::Tree => {
             let parents = Claim { queues: vec!["parents".parse()?], ..claim(1) };
             store.enqueue(vec![NewJob { queue: Some("parents".parse()?), ..job() }]).await?;
-            let Some(parent) = store.claim(parents.clone()).await?.pop() else { return Err("no parent".into()) };
+            let Some(parent) = store.claim(parents.clone()).await?.pop() else { bail!("no parent") };
             let word = Word::Of(parent.token);
             let id = parent.job.id;
             for page in 0..jobs / AT_ONCE {
@@ -88,7 +91,7 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
             store.ask(id, wait, Vec::new()).await?;
             work(&store, jobs).await?;
             if store.claim(parents).await?.is_empty() {
-                return Err("the parent was not run again".into());
+                bail!("the parent was not run again");
             }
         }
     }
@@ -97,7 +100,7 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> Result<f64> {
     Ok(took)
 }
 
-async fn work(store: &Store, jobs: usize) -> Result<()> {
+async fn work(store: &Store, jobs: usize) -> anyhow::Result<()> {
     let mut done = 0;
     while done < jobs {
         let claimed = store.claim(Claim { queues: vec![queue()], ..claim(AT_ONCE) }).await?;

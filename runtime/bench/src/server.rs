@@ -1,18 +1,16 @@
-//! A server to be measured: this program, started again, and a client of it.
+//! A server to be measured, on a data folder of its own, and a client of it.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::cli::bench_guest::Setting;
+use crate::process::Process;
+use crate::setting::{Folder, Setting};
 
+/// Its fields are dropped in order: the process ends before its folder is removed.
 pub struct Server {
-    child: Child,
+    _process: Process,
+    _folder: Folder,
     pub client: Client,
-    folder: PathBuf,
 }
 
 /// Cheap to clone; each thread has one.
@@ -24,35 +22,11 @@ pub struct Client {
 
 impl Server {
     pub fn start(setting: &Setting, name: &str) -> anyhow::Result<Server> {
-        let folder = setting.dir.join(format!("windlass-bench-guest-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(&folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let stderr = child.stderr.take().ok_or_else(|| anyhow!("no pipe"))?;
-        let mut lines = BufReader::new(stderr).lines();
-        let found = |line: String| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned());
-        let url = lines.by_ref().map_while(Result::ok).find_map(found);
-        let Some(url) = url else {
-            let _ = child.kill();
-            bail!("the server did not start");
-        };
-        // What it says further on is read, so that it never waits for a reader.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let folder = setting.folder(&format!("guest-{name}"))?;
+        let process = Process::serve(&folder.0)?;
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        Ok(Server { child, client: Client { url, agent }, folder })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let client = Client { url: process.url.clone(), agent };
+        Ok(Server { _process: process, _folder: folder, client })
     }
 }
 

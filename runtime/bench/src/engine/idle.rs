@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use crate::bench::{Figure, Goal, Result, Setting, job, runtime};
+use anyhow::Context;
 
-pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
+use crate::engine::{job, runtime};
+use crate::figure::{Figure, Goal};
+use crate::setting::{Setting, open, say};
+
+pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let (scheduled, span) = if setting.quick { (20_000, 5) } else { (1_000_000, 30) };
     let folder = setting.folder("idle")?;
-    let store = setting.open(&folder.0)?;
+    let store = open(&folder.0)?;
     let runtime = runtime()?;
     let mut left = scheduled;
     while left > 0 {
@@ -26,7 +30,7 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
     let used = cpu_time()? - before;
     runtime.block_on(store.close());
     let percent = 100.0 * used.as_secs_f64() / span as f64;
-    (setting.say)(&format!("idle with {scheduled} scheduled jobs: {percent:.2} % of a core"));
+    say(&format!("idle with {scheduled} scheduled jobs: {percent:.2} % of a core"));
     Ok(vec![Figure {
         name: "idle_cpu",
         value: percent,
@@ -38,10 +42,11 @@ pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
 }
 
 /// User and system time of this process, as the kernel counts it.
-fn cpu_time() -> Result<Duration> {
+fn cpu_time() -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: u64 = fields.get(11).ok_or("utime")?.parse::<u64>()? + fields.get(12).ok_or("stime")?.parse::<u64>()?;
+    let ticks: u64 =
+        fields.get(11).context("utime")?.parse::<u64>()? + fields.get(12).context("stime")?.parse::<u64>()?;
     // Linux counts in hundredths of a second.
     Ok(Duration::from_millis(ticks * 10))
 }

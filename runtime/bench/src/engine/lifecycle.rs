@@ -6,30 +6,33 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Command, Usage, Word};
 
-use crate::Store;
-use crate::bench::bare::{Bare, Shape};
-use crate::bench::{Figure, Goal, Result, Setting, claim, job, median, runtime};
+use crate::engine::bare::{Bare, Shape};
+use crate::engine::{claim, job, runtime};
+use crate::figure::{Figure, Goal};
+use crate::setting::{Setting, open, say};
+use crate::stats::percentile;
+use windlass_store::Store;
 
 const CALLERS: usize = 1_024;
 
-pub fn measure(setting: &Setting) -> Result<Vec<Figure>> {
+pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let mut figures = sustained(setting)?;
     figures.push(alone(setting)?);
     Ok(figures)
 }
 
 /// Engine and limit take turns, so that what else the machine does meets both alike.
-fn sustained(setting: &Setting) -> Result<Vec<Figure>> {
+fn sustained(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let (rounds, span) = if setting.quick { (2, Duration::from_secs(4)) } else { (10, Duration::from_secs(30)) };
     let engine_dir = setting.folder("lifecycle")?;
     let bare_dir = setting.folder("bare")?;
-    let store = setting.open(&engine_dir.0)?;
+    let store = open(&engine_dir.0)?;
     let mut bare = Bare::open(&bare_dir.0)?;
     let (mut ours, mut best) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         let (rate, per_group, shape) = drive(&store, span)?;
         let groups = bare.rate(shape, span)?;
-        (setting.say)(&format!(
+        say(&format!(
             "lifecycle {round}/{rounds}: {rate:.0}/s, {per_group:.0} per commit of {} writes; bare fjall could do {:.0}/s",
             shape.writes,
             groups * per_group
@@ -62,7 +65,7 @@ fn sustained(setting: &Setting) -> Result<Vec<Figure>> {
 }
 
 /// Lets the callers run for a span; answers jobs per second, jobs per commit, and what a commit looked like.
-fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
+fn drive(store: &Store, span: Duration) -> anyhow::Result<(f64, f64, Shape)> {
     let tally = store.commits();
     let read = || [&tally.count, &tally.writes, &tally.bytes].map(|counter| counter.load(Ordering::Relaxed));
     let before = read();
@@ -77,7 +80,7 @@ fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
         for caller in callers {
             caller.await??;
         }
-        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+        anyhow::Ok(())
     })?;
     let took = began.elapsed().as_secs_f64();
     let after = read();
@@ -87,7 +90,7 @@ fn drive(store: &Store, span: Duration) -> Result<(f64, f64, Shape)> {
     Ok((jobs / took, jobs / commits as f64, shape))
 }
 
-async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Result<()> {
+async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         store.enqueue(vec![job()]).await?;
         for assignment in store.claim(claim(1)).await? {
@@ -107,11 +110,11 @@ fn slow_commits(store: &Store) -> (u64, u64) {
 }
 
 /// One enqueue on an idle engine, against the bare commit of the same writes.
-fn alone(setting: &Setting) -> Result<Figure> {
+fn alone(setting: &Setting) -> anyhow::Result<Figure> {
     let times = if setting.quick { 300 } else { 2_000 };
     let engine_dir = setting.folder("alone")?;
     let bare_dir = setting.folder("alone-bare")?;
-    let store = setting.open(&engine_dir.0)?;
+    let store = open(&engine_dir.0)?;
     let mut bare = Bare::open(&bare_dir.0)?;
     let tally = store.commits();
     let runtime = runtime()?;
@@ -131,8 +134,8 @@ fn alone(setting: &Setting) -> Result<Figure> {
         theirs.push(began.elapsed());
     }
     runtime.block_on(store.close());
-    let (ours, theirs) = (median(ours).as_secs_f64() * 1e3, median(theirs).as_secs_f64() * 1e3);
-    (setting.say)(&format!("one enqueue alone: {ours:.3} ms; the bare commit {theirs:.3} ms"));
+    let (ours, theirs) = (percentile(&mut ours, 50), percentile(&mut theirs, 50));
+    say(&format!("one enqueue alone: {ours:.3} ms; the bare commit {theirs:.3} ms"));
     Ok(Figure {
         name: "enqueue_alone_beyond_fsync",
         value: ours - theirs,

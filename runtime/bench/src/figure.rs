@@ -1,4 +1,4 @@
-//! A measured number, and the rule by which it is good enough. What `windlass bench` shows, whichever part it measures.
+//! A measured number, and the rule by which it is good enough. What `windlass-bench` shows, whichever part it measures.
 
 /// One measured number, and what it should be.
 #[derive(Clone, Debug)]

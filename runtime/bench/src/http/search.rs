@@ -3,20 +3,23 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::figure::{Figure, Goal};
 use anyhow::Context;
 use serde_json::{Value, json};
-use windlass_store::bench::{Figure, Goal};
 
-use crate::cli::bench_http::load;
-use crate::cli::bench_http::load::Shape;
-use crate::cli::bench_http::{BATCH, Folder, Process, Setting, batch_body, median, say};
+use crate::http::load;
+use crate::http::load::Shape;
+use crate::http::{BATCH, batch_body};
+use crate::process::Process;
+use crate::setting::{Setting, say};
+use crate::stats::median;
 
 /// The goals are for so many; with fewer, what reads every job is counted up.
 const MILLION: usize = 1_000_000;
 
 pub fn measure(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
     let jobs = if setting.quick { MILLION / 10 } else { MILLION };
-    let folder = Folder::new(setting, "search")?;
+    let folder = setting.folder("http-search")?;
     let server = Process::serve(&folder.0)?;
     fill(&server.url, jobs)?;
     let indexed = indexed(&server.url, if setting.quick { 20 } else { 100 })?;

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::cli::bench_http::peer::EVENT_EVERY;
+use crate::http::peer::EVENT_EVERY;
 
 /// What to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,7 +53,7 @@ fn address(url: &str) -> String {
 
 fn start(shape: &Shape) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "load"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg("load").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn()?;
     let input = child.stdin.take().context("no pipe")?;
     serde_json::to_writer(input, shape)?;
@@ -212,11 +213,12 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
         #[expect(unreachable_code, reason = "it tells the type of the loop above")]
         anyhow::Ok(())
     };
+    let mut stop = signal(SignalKind::terminate())?;
     local
         .run_until(async {
             tokio::select! {
                 ended = busy => ended,
-                signal = crate::shutdown::signalled() => signal.map(|_| ()).map_err(Into::into),
+                _ = stop.recv() => Ok(()),
             }
         })
         .await?;

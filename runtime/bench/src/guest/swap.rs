@@ -5,12 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::figure::{Figure, Goal};
 use anyhow::anyhow;
 use serde_json::Value;
-use windlass_core::figure::{Figure, Goal};
 
-use crate::cli::bench_guest::server::{Client, Server};
-use crate::cli::bench_guest::{NOTHING, Setting, percentile, say};
+use crate::guest::NOTHING;
+use crate::server::{Client, Server};
+use crate::setting::{Setting, say};
+use crate::stats::percentile;
 
 const CALLERS: usize = 4;
 

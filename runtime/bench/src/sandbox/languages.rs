@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::bench::noop::{Bare, executed, median};
-use crate::bench::{Result, attempt, host};
-use crate::{Config, Executor, Outcome, Reuse};
+use crate::sandbox::noop::{Bare, executed};
+use crate::sandbox::{attempt, host};
+use crate::setting::say;
+use crate::stats::median;
+use windlass_executor::{Config, Executor, Outcome, Reuse};
 
 /// A handler to measure.
 pub struct Guest {
@@ -45,20 +48,20 @@ impl Language {
 pub const MOST_RATIO: f64 = 1.5;
 
 /// Measures one after the other. `payload` makes each of them return at once.
-pub fn languages(guests: Vec<Guest>, payload: &Bytes, quick: bool, say: &dyn Fn(&str)) -> Result<Vec<Language>> {
+pub fn languages(guests: Vec<Guest>, payload: &Bytes, quick: bool) -> anyhow::Result<Vec<Language>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let span = Duration::from_millis(if quick { 500 } else { 3_000 });
     let mut found = Vec::new();
     for guest in guests {
         say(&format!("measuring {}", guest.name));
         let name = guest.name.clone();
-        let language = runtime.block_on(one(guest, payload, span)).map_err(|error| format!("{name}: {error}"))?;
+        let language = runtime.block_on(one(guest, payload, span)).context(name)?;
         found.push(language);
     }
     Ok(found)
 }
 
-async fn one(guest: Guest, payload: &Bytes, span: Duration) -> Result<Language> {
+async fn one(guest: Guest, payload: &Bytes, span: Duration) -> anyhow::Result<Language> {
     let config = Config::default();
     let threads = config.guest_threads;
     let bare = Bare::new(&config, &guest.component, payload)?;
@@ -73,7 +76,7 @@ async fn one(guest: Guest, payload: &Bytes, span: Duration) -> Result<Language> 
     let first = executor.run(&plugin, attempt(payload, cancel), host()).await;
     let cold_ms = began.elapsed().as_secs_f64() * 1e3;
     if !matches!(first.outcome, Outcome::Completed { .. }) {
-        return Err(format!("the no-op job did not complete: {:?}", first.outcome).into());
+        bail!("the no-op job did not complete: {:?}", first.outcome);
     }
 
     // By turns, so that what else the machine does meets all three; the first round warms up.

@@ -1,0 +1,35 @@
+//! `windlass-bench guest`: what the sandbox costs, and what guests do to everybody else.
+//!
+//! The server is a process of its own, on a folder of its own; the load comes from here. Each figure is held against a limit
+//! measured in the same run. Reading order: `durable` (jobs end to end), `beside` (others beside hostile guests), `swap` (a new
+//! version under load).
+
+mod beside;
+mod durable;
+mod swap;
+
+use std::path::Path;
+
+use anyhow::Context;
+use bytes::Bytes;
+
+use crate::figure::Figure;
+use crate::sandbox;
+use crate::setting::Setting;
+
+/// A job that does nothing.
+const NOTHING: &str = r#"{"try": "nothing"}"#;
+
+/// `guest` is the plugin `hostile`, from `make plugins`: its payload says what it does.
+pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
+    let guest = std::fs::read(guest).with_context(|| {
+        format!("cannot read {}; `make plugins` builds it, or name it with --guest", guest.display())
+    })?;
+    let guest = Bytes::from(guest);
+    let alone = sandbox::Setting { noop: guest.clone(), noop_payload: NOTHING.into(), quick: setting.quick };
+    let mut figures = sandbox::run(&alone)?;
+    figures.push(durable::measure(setting, &alone)?);
+    figures.extend(beside::measure(setting, &guest)?);
+    figures.push(swap::measure(setting, &guest)?);
+    Ok(figures)
+}

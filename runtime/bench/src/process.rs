@@ -1,0 +1,66 @@
+//! Processes that are measured, or that measure: each listens on a port of its own and is killed when it is dropped.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+
+pub struct Process {
+    child: Child,
+    pub url: String,
+}
+
+impl Process {
+    /// A Windlass server on a data folder.
+    pub fn serve(dir: &Path) -> anyhow::Result<Process> {
+        let mut command = Command::new(windlass()?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir);
+        Process::start(command)
+    }
+
+    /// The bare HTTP server that Windlass is measured against.
+    pub fn echo() -> anyhow::Result<Process> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("echo");
+        Process::start(command)
+    }
+
+    /// Waits until it says where it listens.
+    fn start(mut command: Command) -> anyhow::Result<Process> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let stderr = child.stderr.take().context("no pipe")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let found = |line: String| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned());
+        let Some(url) = lines.by_ref().map_while(Result::ok).find_map(found) else {
+            let _ = child.kill();
+            bail!("{command:?} did not start");
+        };
+        // Its further output is read, so that it never blocks on a full pipe.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Ok(Process { child, url })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program to measure: `WINDLASS_BIN`, or the `windlass` that was built beside this program.
+fn windlass() -> anyhow::Result<PathBuf> {
+    let path = match std::env::var_os("WINDLASS_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => std::env::current_exe()?.with_file_name("windlass"),
+    };
+    if !path.is_file() {
+        bail!(
+            "{} is not there; build it with `cargo build --release -p windlass`, or name another in WINDLASS_BIN",
+            path.display()
+        );
+    }
+    Ok(path)
+}
