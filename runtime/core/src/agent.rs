@@ -18,7 +18,7 @@ pub struct Closing {
     pub hold_reason: Option<String>,
     pub exit_reason: Option<String>,
     pub checkpoint: Option<Checkpoint>,
-    pub spent: Option<Spent>,
+    pub spent: Option<ModelUsage>,
 }
 
 /// What becomes of a chain after this step.
@@ -52,7 +52,7 @@ pub struct Agent {
 
 /// What an attempt paid for: tokens of a model, and money.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct ModelUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cache_creation_tokens: u64,
@@ -65,9 +65,9 @@ pub struct Spent {
 
 /// What a job has cost: in all, and by attempt, the latest ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spending {
-    pub total: Spent,
-    pub attempts: Vec<(u32, Spent)>,
+pub struct ModelUsageTotals {
+    pub total: ModelUsage,
+    pub attempts: Vec<(u32, ModelUsage)>,
 }
 
 impl Agent {
@@ -85,7 +85,7 @@ impl Agent {
     }
 
     /// Why there is no further round, if that is so.
-    pub fn used_up(&self, spent: Option<&Spending>) -> Option<String> {
+    pub fn used_up(&self, spent: Option<&ModelUsageTotals>) -> Option<String> {
         if let Some(most) = self.max_iterations.filter(|most| self.iteration >= *most) {
             return Some(format!("max_iterations reached: {} of {most}", self.iteration));
         }
@@ -95,7 +95,7 @@ impl Agent {
     }
 }
 
-impl Spent {
+impl ModelUsage {
     pub fn check(&self) -> Result<(), Refusal> {
         if !self.cost_usd.is_finite() || self.cost_usd < 0.0 {
             return Err(Refusal::invalid("usage", "`cost_usd` is zero or more"));
@@ -103,7 +103,7 @@ impl Spent {
         Ok(())
     }
 
-    fn add(&mut self, more: &Spent) {
+    fn add(&mut self, more: &ModelUsage) {
         self.input_tokens = self.input_tokens.saturating_add(more.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(more.output_tokens);
         self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(more.cache_creation_tokens);
@@ -121,7 +121,7 @@ impl Spent {
 
 impl Job {
     /// One more report of what the present attempt paid for: reports add up.
-    pub(crate) fn spend(&mut self, spent: &Spent) {
+    pub(crate) fn spend(&mut self, spent: &ModelUsage) {
         let spending = self.spending.get_or_insert_default();
         spending.total.add(spent);
         match spending.attempts.last_mut() {
@@ -130,7 +130,7 @@ impl Job {
                 if spending.attempts.len() >= bounds::SPENDING_ATTEMPTS {
                     spending.attempts.remove(0);
                 }
-                let mut first = Spent::default();
+                let mut first = ModelUsage::default();
                 first.add(spent);
                 spending.attempts.push((self.attempt, first));
             }

@@ -76,7 +76,7 @@ impl Action {
     pub const WORDS: [&'static str; 10] =
         ["retry", "rebuild", "requeue", "cancel", "move", "change_priority", "hold", "approve", "reject", "delete"];
 
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Action::Retry => "retry",
             Action::Rebuild => "rebuild",
@@ -138,7 +138,7 @@ impl BulkStatus {
         matches!(self, BulkStatus::Completed | BulkStatus::Failed | BulkStatus::Cancelled)
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             BulkStatus::Queued => "queued",
             BulkStatus::Running => "running",

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::flow::{Chain, FailedChild, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, NewJob, NewMark, NewRecord,
-    Notes, Plugin, Priority, Progress, Queue, Runner, Spent, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, ModelUsage, NewJob, NewMark,
+    NewRecord, Notes, Plugin, Priority, Progress, Queue, Runner, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
@@ -17,7 +17,7 @@ pub enum Command {
         runner: Runner,
     },
     Complete {
-        word: Word,
+        holder: Holder,
         result: Option<Body>,
         usage: Usage,
         /// What else was said; nothing by most.
@@ -25,14 +25,14 @@ pub enum Command {
         notes: Option<Box<Notes>>,
     },
     Fail {
-        word: Word,
+        holder: Holder,
         failure: Failure,
         usage: Usage,
     },
     /// The attempt is over, and the job goes on when its children have ended: run again, with their results. Charged to
     /// nobody.
     Wait {
-        word: Word,
+        holder: Holder,
         on_child_failure: OnFailure,
         checkpoint: Option<Checkpoint>,
         usage: Usage,
@@ -40,7 +40,7 @@ pub enum Command {
     },
     /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
     HandBack {
-        word: Word,
+        holder: Holder,
         reason: String,
         usage: Usage,
     },
@@ -50,11 +50,11 @@ pub enum Command {
         by: Option<Time>,
     },
     /// A sign of life, with what it carries.
-    Beat {
-        word: Word,
+    Heartbeat {
+        holder: Holder,
         progress: Option<Progress>,
         checkpoint: Option<Checkpoint>,
-        spent: Option<Box<Spent>>,
+        spent: Option<Box<ModelUsage>>,
         /// Only with a checkpoint.
         notes: Option<Box<Notes>>,
     },
@@ -116,9 +116,9 @@ pub enum Command {
 
 /// Who speaks for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Holder {
     /// The holder of this token.
-    Of(Token),
+    Token(Token),
     /// An external worker that sent none: counts for the job's only active external lease.
     Unsigned,
 }
@@ -254,7 +254,7 @@ pub enum Reply {
     },
     /// The attempt has been asked to stop.
     Stopping,
-    Beat {
+    Heartbeat {
         stop: Option<AfterStop>,
         lease_expires_at: Option<Time>,
     },

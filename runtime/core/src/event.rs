@@ -116,7 +116,7 @@ impl EventKind {
     ];
 
     /// The name in the stream.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             EventKind::Enqueued => "enqueued",
             EventKind::Blocked { .. } => "blocked",
@@ -137,8 +137,8 @@ impl EventKind {
             EventKind::Moved { .. } => "moved",
             EventKind::Clearing => "clearing",
             EventKind::Deleted => "deleted",
-            EventKind::Plugin(event) => event.happening.word(),
-            EventKind::Round(event) => event.word(),
+            EventKind::Plugin(event) => event.happening.as_str(),
+            EventKind::Round(event) => event.as_str(),
         }
     }
 }

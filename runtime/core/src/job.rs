@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Chain, Clearing, Dependency, OnFailure, Ties};
+use crate::flow::{Chain, Clearing, Dependency, Links, OnFailure};
 use crate::{
-    Agent, Body, BodyKind, BodyRef, JobId, Policy, PolicyChoice, Priority, QueueName, Spending, StepStatus, Time,
-    Token, Unique, bounds,
+    Agent, Body, BodyKind, BodyRef, JobId, ModelUsageTotals, Policy, PolicyChoice, Priority, QueueName, StepStatus,
+    Time, Token, Unique, bounds,
 };
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
@@ -43,7 +43,7 @@ impl State {
         matches!(self, State::Completed | State::Dead | State::Cancelled)
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             State::Scheduled => "scheduled",
             State::Pending => "pending",
@@ -121,7 +121,7 @@ pub struct Job {
     pub exit_reason: Option<String>,
     pub step_status: Option<StepStatus>,
     /// What its attempts paid for.
-    pub spending: Option<Box<Spending>>,
+    pub spending: Option<Box<ModelUsageTotals>>,
     pub progress: Option<Progress>,
     pub payload: BodyRef,
     pub checkpoint: BodyRef,
@@ -139,7 +139,7 @@ pub struct Job {
     /// How many records it has written since it was enqueued or rebuilt.
     pub records: u32,
     /// What it has to do with other jobs, besides its parent and its batch.
-    pub ties: Option<Box<Ties>>,
+    pub links: Option<Box<Links>>,
     pub timeline: Timeline,
 }
 
@@ -178,23 +178,24 @@ impl Job {
 
     /// How many of the jobs it depends on have not ended.
     pub fn waits_for(&self) -> u32 {
-        self.ties.as_ref().map_or(0, |ties| ties.waits_for)
+        self.links.as_ref().map_or(0, |links| links.waits_for)
     }
 
     /// How many children others have put under it.
     pub fn adopted(&self) -> u32 {
-        self.ties.as_ref().map_or(0, |ties| ties.adopted)
+        self.links.as_ref().map_or(0, |links| links.adopted)
     }
 
     /// What becomes of it once all below it is gone, when that is under way.
     pub fn clearing(&self) -> Option<Clearing> {
-        self.ties.as_ref().and_then(|ties| ties.clearing)
+        self.links.as_ref().and_then(|links| links.clearing)
     }
 
     /// The round that it waits for, when it waits for nothing else.
     pub fn waits_for_round(&self) -> Option<u32> {
-        let tied = |ties: &Ties| ties.waits_for > 0 || ties.waits_for_children.is_some() || ties.clearing.is_some();
-        self.round.filter(|_| self.state == State::Blocked && !self.ties.as_deref().is_some_and(tied))
+        let tied =
+            |links: &Links| links.waits_for > 0 || links.waits_for_children.is_some() || links.clearing.is_some();
+        self.round.filter(|_| self.state == State::Blocked && !self.links.as_deref().is_some_and(tied))
     }
 
     /// Where one of its bodies is.
@@ -347,12 +348,12 @@ pub struct Step {
     /// Why, in a word or a short sentence.
     pub reason: Reason,
     /// The attempt that made room with this move: given back, handed over or stopped. One that failed has its error to tell of it.
-    pub ran: Option<Box<Ran>>,
+    pub ran: Option<Box<EndedAttempt>>,
 }
 
 /// An attempt that is over, and what it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct EndedAttempt {
     pub runner: Runner,
     pub usage: Usage,
 }
@@ -368,7 +369,7 @@ impl Timeline {
     }
 
     /// The latest move was made by the end of this attempt.
-    pub(crate) fn made_by(&mut self, ran: Box<Ran>) {
+    pub(crate) fn made_by(&mut self, ran: Box<EndedAttempt>) {
         if let Some(step) = self.steps.last_mut() {
             step.ran = Some(ran);
         }
@@ -405,5 +406,5 @@ pub struct NewJob {
     /// It is the first step of this chain.
     pub chain: Option<Box<Chain>>,
     /// Given for the jobs that flows make.
-    pub ties: Option<Box<Ties>>,
+    pub links: Option<Box<Links>>,
 }

@@ -29,25 +29,27 @@ mod time;
 mod unique;
 mod webhook;
 
-pub use agent::{Agent, AgentStatus, Closing, Spending, Spent, StepStatus};
+pub use agent::{Agent, AgentStatus, Closing, ModelUsage, ModelUsageTotals, StepStatus};
 pub use body::{Blob, Body, BodyKind, BodyRef};
 pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
-pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Reply, Retry, Word};
+pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Holder, Reply, Retry};
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
 pub use id::{JobId, Token};
 pub use job::{
-    AfterStop, AttemptError, Job, NewJob, Progress, Ran, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
+    AfterStop, AttemptError, EndedAttempt, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline,
+    Usage,
 };
 pub use name::{Name, QueueName};
 pub use plugin::{
-    Canary, Choice, Digest, Happened, Happening, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent,
-    PluginFacts, Stopped, Swap, Version, Why, change as change_plugin, parse_digest, short as short_digest,
+    Canary, Choice, Digest, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,
+    PluginHistoryEntry, PluginHistoryKind, Stopped, Swap, Version, Why, change as change_plugin, parse_digest,
+    short as short_digest,
 };
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
-pub use queue::{Counts, Histogram, Keep, Queue, Retention, Settings};
+pub use queue::{Counts, Histogram, Queue, Retention, RetentionLimit, Settings};
 pub use record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use refusal::Refusal;
 pub use time::Time;
-pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, Until, Within};
+pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, UniqueScope, Until};
 pub use webhook::Webhook;

@@ -42,26 +42,26 @@ pub struct Settings {
 /// How long and how many ended jobs are kept. `None` takes the default; a count of `None` means no bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    pub completed: Keep,
-    pub dead: Keep,
-    pub cancelled: Keep,
+    pub completed: RetentionLimit,
+    pub dead: RetentionLimit,
+    pub cancelled: RetentionLimit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keep {
+pub struct RetentionLimit {
     pub age: Duration,
     pub count: Option<u64>,
 }
 
-impl Default for Keep {
-    fn default() -> Keep {
-        Keep { age: Duration::from_secs(7 * 24 * 3600), count: None }
+impl Default for RetentionLimit {
+    fn default() -> RetentionLimit {
+        RetentionLimit { age: Duration::from_secs(7 * 24 * 3600), count: None }
     }
 }
 
 impl Retention {
     /// The rule for a state; none for a job that has not ended.
-    pub fn of(&self, state: State) -> Option<Keep> {
+    pub fn of(&self, state: State) -> Option<RetentionLimit> {
         match state {
             State::Completed => Some(self.completed),
             State::Dead => Some(self.dead),
@@ -122,7 +122,7 @@ impl Counts {
 
     pub fn leave(&mut self, state: State) {
         let count = &mut self.now[state as usize];
-        debug_assert!(*count > 0, "a job left `{}` that was never counted in", state.word());
+        debug_assert!(*count > 0, "a job left `{}` that was never counted in", state.as_str());
         *count = count.saturating_sub(1);
     }
 

@@ -11,10 +11,10 @@ pub enum Refusal {
     #[error("there is no {what} `{name}`")]
     NotFound { what: &'static str, name: String },
     /// The job is not in a state from which that can be done.
-    #[error("cannot {action} job {id}: it is {}, and only {allowed} jobs can be", state.word())]
+    #[error("cannot {action} job {id}: it is {}, and only {allowed} jobs can be", state.as_str())]
     WrongState { action: &'static str, id: JobId, state: State, allowed: &'static str },
     /// A late word: the attempt it speaks for is over.
-    #[error("job {id} is {}, and no attempt under this lease is active: its result is not taken", state.word())]
+    #[error("job {id} is {}, and no attempt under this lease is active: its result is not taken", state.as_str())]
     NotActive { id: JobId, state: State },
     /// Bringing the job back would break the promise of its unique key.
     #[error("cannot {action} job {id}: its unique key is held by {holder}")]

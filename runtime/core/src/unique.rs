@@ -10,14 +10,14 @@ use crate::{Job, JobId, QueueName, Refusal, Time, bounds};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unique {
     pub key: String,
-    pub within: Within,
+    pub within: UniqueScope,
     pub until: Until,
     pub period: Duration,
 }
 
 /// Where the key must be the only one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Within {
+pub enum UniqueScope {
     #[default]
     Queue,
     /// Among the jobs of one scope, whatever their queue.
@@ -65,7 +65,7 @@ impl Unique {
         if self.period.is_zero() || self.period > bounds::LONGEST {
             return Err(Refusal::invalid("unique_period", "more than zero and at most ten years"));
         }
-        if self.within == Within::Scope && scope.is_none() {
+        if self.within == UniqueScope::Scope && scope.is_none() {
             return Err(Refusal::invalid("unique_scope", "`scope` needs the job to have a `scope`"));
         }
         Ok(())
@@ -73,8 +73,8 @@ impl Unique {
 
     pub fn lock_key(&self, queue: &QueueName, scope: Option<&str>) -> LockKey {
         match (self.within, scope) {
-            (Within::Scope, Some(scope)) => LockKey::Scope(scope.to_owned(), self.key.clone()),
-            (Within::Scope, None) | (Within::Queue, _) => LockKey::Queue(queue.clone(), self.key.clone()),
+            (UniqueScope::Scope, Some(scope)) => LockKey::Scope(scope.to_owned(), self.key.clone()),
+            (UniqueScope::Scope, None) | (UniqueScope::Queue, _) => LockKey::Queue(queue.clone(), self.key.clone()),
         }
     }
 }
@@ -90,30 +90,30 @@ impl Job {
 mod tests {
     use super::*;
 
-    fn unique(key: &str, within: Within, period: Duration) -> Unique {
+    fn unique(key: &str, within: UniqueScope, period: Duration) -> Unique {
         Unique { key: key.into(), within, until: Until::End, period }
     }
 
     #[test]
     fn a_key_has_at_least_one_byte_and_at_most_its_bound() {
-        let check = |len: usize| unique(&"k".repeat(len), Within::Queue, DEFAULT_PERIOD).check(None);
+        let check = |len: usize| unique(&"k".repeat(len), UniqueScope::Queue, DEFAULT_PERIOD).check(None);
         assert!(check(1).is_ok() && check(bounds::UNIQUE_KEY_BYTES).is_ok());
         assert!(check(0).is_err() && check(bounds::UNIQUE_KEY_BYTES + 1).is_err());
     }
 
     #[test]
     fn a_period_is_more_than_nothing_and_at_most_the_longest() {
-        let check = |period| unique("k", Within::Queue, period).check(None);
+        let check = |period| unique("k", UniqueScope::Queue, period).check(None);
         assert!(check(Duration::from_millis(1)).is_ok() && check(bounds::LONGEST).is_ok());
         assert!(check(Duration::ZERO).is_err() && check(bounds::LONGEST + Duration::from_millis(1)).is_err());
     }
 
     #[test]
     fn a_key_within_a_scope_needs_one() {
-        let within_scope = unique("k", Within::Scope, DEFAULT_PERIOD);
+        let within_scope = unique("k", UniqueScope::Scope, DEFAULT_PERIOD);
         assert!(within_scope.check(Some("user:1")).is_ok());
         assert!(within_scope.check(None).is_err());
-        assert!(unique("k", Within::Queue, DEFAULT_PERIOD).check(Some("user:1")).is_ok());
+        assert!(unique("k", UniqueScope::Queue, DEFAULT_PERIOD).check(Some("user:1")).is_ok());
     }
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
         let queue: QueueName = "mail".parse().expect("a name");
         let of = |within, scope| unique("k", within, DEFAULT_PERIOD).lock_key(&queue, scope);
         let by_queue = LockKey::Queue(queue.clone(), "k".into());
-        assert_eq!(of(Within::Queue, None), by_queue);
-        assert_eq!(of(Within::Queue, Some("user:1")), by_queue);
-        assert_eq!(of(Within::Scope, None), by_queue);
-        assert_eq!(of(Within::Scope, Some("user:1")), LockKey::Scope("user:1".into(), "k".into()));
+        assert_eq!(of(UniqueScope::Queue, None), by_queue);
+        assert_eq!(of(UniqueScope::Queue, Some("user:1")), by_queue);
+        assert_eq!(of(UniqueScope::Scope, None), by_queue);
+        assert_eq!(of(UniqueScope::Scope, Some("user:1")), LockKey::Scope("user:1".into(), "k".into()));
     }
 
     #[test]

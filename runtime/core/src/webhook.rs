@@ -29,7 +29,7 @@ pub struct Webhook {
 impl Webhook {
     /// Whether it wants events of this kind.
     pub fn wants(&self, kind: &EventKind) -> bool {
-        self.events.iter().any(|word| word == "*" || word == kind.word())
+        self.events.iter().any(|word| word == "*" || word == kind.as_str())
     }
 
     pub fn check(&self) -> Result<(), Refusal> {

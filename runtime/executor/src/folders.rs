@@ -22,7 +22,7 @@ const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub enum FolderScope {
     /// Whoever grants a folder is the user whose folder it is: `windlass run`.
     Anywhere,
-    Within(Arc<GrantRoots>),
+    UniqueScope(Arc<GrantRoots>),
 }
 
 /// The folders in which granted folders may lie. By default there are none.
@@ -64,7 +64,7 @@ pub enum Unusable {
 
 impl Default for FolderScope {
     fn default() -> FolderScope {
-        FolderScope::Within(Arc::default())
+        FolderScope::UniqueScope(Arc::default())
     }
 }
 
@@ -80,7 +80,7 @@ impl FolderScope {
     pub fn allows(&self, path: &Path) -> Result<(), Unusable> {
         match self {
             FolderScope::Anywhere => Ok(()),
-            FolderScope::Within(roots) => roots.allows(path),
+            FolderScope::UniqueScope(roots) => roots.allows(path),
         }
     }
 
@@ -88,17 +88,17 @@ impl FolderScope {
     pub fn hint(&self) -> Option<String> {
         match self {
             FolderScope::Anywhere => None,
-            FolderScope::Within(roots) if roots.roots.is_empty() => {
+            FolderScope::UniqueScope(roots) if roots.roots.is_empty() => {
                 Some("the server must be started with --grant-root FOLDER first".to_owned())
             }
-            FolderScope::Within(roots) => Some(format!("the folder must lie in {}", roots.listed(" or "))),
+            FolderScope::UniqueScope(roots) => Some(format!("the folder must lie in {}", roots.listed(" or "))),
         }
     }
 
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, Unusable> {
         match self {
             FolderScope::Anywhere => Ok(Opened { folder: None, path: path.to_owned() }),
-            FolderScope::Within(roots) => roots.open(path),
+            FolderScope::UniqueScope(roots) => roots.open(path),
         }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
         }
 
         fn scope(&self) -> FolderScope {
-            FolderScope::Within(Arc::new(self.roots(&["root"]).expect("a good root")))
+            FolderScope::UniqueScope(Arc::new(self.roots(&["root"]).expect("a good root")))
         }
     }
 

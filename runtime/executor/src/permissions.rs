@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 use windlass_core::plugin::egress::{HostPattern, Reach, reach};
-use windlass_core::plugin::grant::{Denied, HostRule, word};
+use windlass_core::plugin::grant::{Denied, HostRule, shell_quoted};
 use windlass_core::plugin::manifest::Capabilities;
 use windlass_core::queue_pattern::QueuePattern;
 
@@ -227,7 +227,7 @@ impl Hosts {
             Reach::Private(kind) => Err(Refused(format!(
                 "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: {} --private-http {}",
                 self.grant_command,
-                word(&pattern.to_string())
+                shell_quoted(&pattern.to_string())
             ))),
             Reach::Never(kind) => Err(Refused(format!(
                 "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"

@@ -13,7 +13,7 @@ use windlass_executor::{Folder, FolderScope, HttpLimits, Limits, Permissions, Se
 
 /// What one attempt of a plugin's version is equipped with.
 #[derive(Clone, Debug)]
-pub struct Kit {
+pub struct AttemptSetup {
     pub permissions: Permissions,
     pub limits: Limits,
     /// How many more attempts an instance may serve after its first.
@@ -23,7 +23,7 @@ pub struct Kit {
 /// Equips an attempt. `served` are the queues that its plugin serves, the job's own among them; `scope` is where its folders may
 /// lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was denied; `max_body`
 /// is the limit of a checkpoint or a result when neither the manifest nor the grant sets one.
-pub fn kit(
+pub fn setup(
     manifest: &Manifest,
     granted: &Grant,
     served: &[QueueName],
@@ -31,7 +31,7 @@ pub fn kit(
     secret: impl Fn(&str) -> Option<Secret>,
     command: &str,
     max_body: usize,
-) -> Kit {
+) -> AttemptSetup {
     let (allowed, denied) = effective(manifest, granted);
     let limits = limits(&allowed.limits, max_body);
     let hint = scope.hint();
@@ -54,7 +54,7 @@ pub fn kit(
         grant_command: command.to_owned(),
         queues: served.iter().map(ToString::to_string).collect(),
     };
-    Kit { permissions, limits, reuse: manifest.reuse }
+    AttemptSetup { permissions, limits, reuse: manifest.reuse }
 }
 
 fn limits(allowed: &AllowedLimits, max_body: usize) -> Limits {
@@ -101,9 +101,9 @@ mod tests {
 
     const MAX_BODY: usize = 7_000_000;
 
-    fn equip(manifest: &Manifest, granted: &Grant) -> Kit {
+    fn equip(manifest: &Manifest, granted: &Grant) -> AttemptSetup {
         let scope = FolderScope::default();
-        kit(manifest, granted, &[], scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
+        setup(manifest, granted, &[], scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
     }
 
     #[test]
@@ -120,23 +120,23 @@ mod tests {
             folders: [("/data".to_owned(), folder)].into(),
             ..Grant::default()
         };
-        let kit = equip(&manifest, &granted);
-        assert_eq!(kit.permissions.secrets.keys().collect::<Vec<_>>(), ["token"]);
-        assert_eq!(kit.permissions.config["region"], "eu");
-        assert_eq!((&*kit.permissions.folders[0].guest, kit.permissions.folders[0].write), ("/data", false));
-        assert_eq!(kit.permissions.denied.len(), 1);
-        assert!(kit.permissions.denied[0].ends_with("windlass plugin grant mailer --secret other"));
-        assert_eq!((kit.limits.memory_bytes, kit.limits.checkpoint_bytes, kit.reuse), (1 << 20, 1_000, 3));
-        assert_eq!(kit.limits.result_bytes, MAX_BODY);
+        let setup = equip(&manifest, &granted);
+        assert_eq!(setup.permissions.secrets.keys().collect::<Vec<_>>(), ["token"]);
+        assert_eq!(setup.permissions.config["region"], "eu");
+        assert_eq!((&*setup.permissions.folders[0].guest, setup.permissions.folders[0].write), ("/data", false));
+        assert_eq!(setup.permissions.denied.len(), 1);
+        assert!(setup.permissions.denied[0].ends_with("windlass plugin grant mailer --secret other"));
+        assert_eq!((setup.limits.memory_bytes, setup.limits.checkpoint_bytes, setup.reuse), (1 << 20, 1_000, 3));
+        assert_eq!(setup.limits.result_bytes, MAX_BODY);
     }
 
     #[test]
     fn a_plugin_that_says_nothing_has_the_defaults_and_no_time_limit() {
-        let kit = equip(&Manifest::default(), &Grant::default());
-        assert_eq!((kit.limits.attempt_timeout, kit.limits.checkpoint_bytes), (None, MAX_BODY));
+        let setup = equip(&Manifest::default(), &Grant::default());
+        assert_eq!((setup.limits.attempt_timeout, setup.limits.checkpoint_bytes), (None, MAX_BODY));
         let nothing =
             Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
-        assert_eq!(kit.permissions, nothing);
-        assert_eq!(kit.limits.http, HttpLimits::default(), "the two lists of defaults say the same");
+        assert_eq!(setup.permissions, nothing);
+        assert_eq!(setup.limits.http, HttpLimits::default(), "the two lists of defaults say the same");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_core::flow::{Course, Round};
+use windlass_core::flow::{Round, RoundsState};
 use windlass_core::schedule::Schedule;
 use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
 
@@ -77,7 +77,7 @@ pub struct QueueView {
 /// Where a queue with rounds is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundsView {
-    pub course: Course,
+    pub course: RoundsState,
     /// What its round waits for, in words.
     pub waits_for: Option<String>,
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use windlass_core::{Command, JobId, Keep, QueueName, Refusal, State, Time};
+use windlass_core::{Command, JobId, QueueName, Refusal, RetentionLimit, State, Time};
 
 use crate::Error;
 use crate::claim::lanes::ReadyPlace;
@@ -39,7 +39,7 @@ struct Clear {
 
 impl Sweeps {
     /// A job has ended: look again when its keeping is over, or at once when there are too many.
-    pub fn ended(&mut self, queue: u32, state: State, now: Time, keep: Keep, count: u64) {
+    pub fn ended(&mut self, queue: u32, state: State, now: Time, keep: RetentionLimit, count: u64) {
         let at = if keep.count.is_some_and(|most| count > most) { now } else { now + keep.age };
         self.look_at(queue, state, at);
     }
@@ -251,6 +251,6 @@ impl<D: Disk> Engine<D> {
     }
 }
 
-fn now_past(now: Time, since: Time, keep: Keep) -> bool {
+fn now_past(now: Time, since: Time, keep: RetentionLimit) -> bool {
     now.since(since) >= keep.age
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use windlass_core::flow::{Callback, NewBatch, OnFailure};
-use windlass_core::{Command, JobId, NewJob, Usage, Word};
+use windlass_core::{Command, Holder, JobId, NewJob, Usage};
 
 use crate::engine::{claim, job, queue, runtime};
 use crate::figure::{Figure, Goal};
@@ -75,7 +75,7 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
             let parents = Claim { queues: vec!["parents".parse()?], ..claim(1) };
             store.enqueue(vec![NewJob { queue: Some("parents".parse()?), ..job() }]).await?;
             let Some(parent) = store.claim(parents.clone()).await?.pop() else { bail!("no parent") };
-            let word = Word::Of(parent.token);
+            let holder = Holder::Token(parent.token);
             let id = parent.job.id;
             for page in 0..jobs / AT_ONCE {
                 let child = |index| NewJob {
@@ -83,11 +83,11 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
                     id: Some(JobId::child(id, (page * AT_ONCE + index) as u32)),
                     ..job()
                 };
-                let beat = Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None };
+                let beat = Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None };
                 store.ask(id, beat, (0..AT_ONCE).map(child).collect()).await?;
             }
             let (checkpoint, usage) = (None, Usage::default());
-            let wait = Command::Wait { word, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None };
+            let wait = Command::Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None };
             store.ask(id, wait, Vec::new()).await?;
             work(&store, jobs).await?;
             if store.claim(parents).await?.is_empty() {
@@ -105,8 +105,9 @@ async fn work(store: &Store, jobs: usize) -> anyhow::Result<()> {
     while done < jobs {
         let claimed = store.claim(Claim { queues: vec![queue()], ..claim(AT_ONCE) }).await?;
         let asks = claimed.iter().map(|assignment| {
-            let word = Word::Of(assignment.token);
-            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
+            let holder = Holder::Token(assignment.token);
+            let command =
+                Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
             (assignment.job.id, command)
         });
         for answer in store.ask_each(asks.collect()).await? {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Usage, Word};
+use windlass_core::{Command, Holder, Usage};
 
 use crate::engine::bare::{Bare, Shape};
 use crate::engine::{claim, job, runtime};
@@ -94,8 +94,9 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
     while !stop.load(Ordering::Relaxed) {
         store.enqueue(vec![job()]).await?;
         for assignment in store.claim(claim(1)).await? {
-            let word = Word::Of(assignment.token);
-            let command = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
+            let holder = Holder::Token(assignment.token);
+            let command =
+                Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
             store.ask(assignment.job.id, command, Vec::new()).await?;
             jobs.fetch_add(1, Ordering::Relaxed);
         }

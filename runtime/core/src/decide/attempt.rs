@@ -2,24 +2,26 @@
 
 use crate::decide::checkpoint::{hands_over, take_checkpoint};
 use crate::decide::clock::next_watch;
-use crate::decide::{Case, Draft, Known, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying};
-use crate::flow::{OnFailure, Ties};
+use crate::decide::{
+    Context, Draft, ExistingJob, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying,
+};
+use crate::flow::{Links, OnFailure};
 use crate::{
-    AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EventKind,
-    Failure, Job, Notes, Plugin, Progress, Ran, Reason, Refusal, Reply, Retry, Run, Runner, Spent, State, Time, Token,
-    Usage, Why, Word, bounds, retry,
+    AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EndedAttempt,
+    EventKind, Failure, Holder, Job, ModelUsage, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner,
+    State, Time, Token, Usage, Why, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
-pub(super) fn start(case: Case, known: Known<'_>, runner: Runner) -> Result<Decision, Refusal> {
-    let now = case.now;
+pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) -> Result<Decision, Refusal> {
+    let now = context.now;
     let mut job = known.job;
     if job.state != State::Pending {
         return Err(wrong_state("start", &job, "pending"));
     }
     job.fence += 1;
     job.attempt += 1;
-    let token = Token { fence: job.fence, secret: case.random(3) };
+    let token = Token { fence: job.fence, secret: context.random(3) };
     let mut draft = Draft::new();
     let (runner, why) = assign(&mut draft, known.facts.plugin, &job, runner);
     job.pinned = match (&runner, why) {
@@ -87,21 +89,21 @@ pub(super) fn count_canary(draft: &mut Draft, plugin: Option<&Plugin>, run: &Run
 }
 
 pub(super) fn complete(
-    case: Case,
-    mut known: Known<'_>,
-    word: Word,
+    context: Context,
+    mut known: ExistingJob<'_>,
+    holder: Holder,
     result: Option<Body>,
     usage: Usage,
     closing: Option<Box<Closing>>,
     notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
-    if is_repeat(&known.job, word) {
+    if is_repeat(&known.job, holder) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
-    let run = live_run(&known.job, word)?;
+    let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
     let round = match closing {
-        Some(closing) => close(&mut draft, &mut known, *closing, case.now)?,
+        Some(closing) => close(&mut draft, &mut known, *closing, context.now)?,
         None => Round::Last,
     };
     let job = &mut known.job;
@@ -112,20 +114,20 @@ pub(super) fn complete(
     }
     job.usage = Some(usage);
     job.children += known.facts.children;
-    count_canary(&mut draft, known.facts.plugin, &run, false, case.now);
+    count_canary(&mut draft, known.facts.plugin, &run, false, context.now);
     let stopping = run.stop.map(|stop| stop.then);
     let lets_go = matches!(stopping, None | Some(AfterStop::Swap));
     if lets_go && round != Round::Last {
-        return Ok(next_round(draft, known, round, run.token, case.now));
+        return Ok(next_round(draft, known, round, run.token, context.now));
     }
     known.job.ended_by = Some(run.token);
     match stopping {
         // It was done before anybody could hold it back.
         None | Some(AfterStop::Swap | AfterStop::Hold { .. }) => {
-            end(&mut draft, &mut known, State::Completed, case.now, "completed");
+            end(&mut draft, &mut known, State::Completed, context.now, "completed");
             Ok(draft.now(known.job))
         }
-        Some(then) => Ok(after_stop(draft, known, then, case.now)),
+        Some(then) => Ok(after_stop(draft, known, then, context.now)),
     }
 }
 
@@ -139,7 +141,7 @@ enum Round {
 }
 
 /// Takes in what came with an ack besides the result.
-fn close(draft: &mut Draft, known: &mut Known<'_>, closing: Closing, now: Time) -> Result<Round, Refusal> {
+fn close(draft: &mut Draft, known: &mut ExistingJob<'_>, closing: Closing, now: Time) -> Result<Round, Refusal> {
     let job = &mut known.job;
     if let Some(spent) = &closing.spent {
         spent.check()?;
@@ -168,7 +170,7 @@ fn close(draft: &mut Draft, known: &mut Known<'_>, closing: Closing, now: Time) 
 }
 
 /// The round is over and the job is not: it waits in line, or for a person.
-fn next_round(mut draft: Draft, mut known: Known<'_>, round: Round, token: Token, now: Time) -> Decision {
+fn next_round(mut draft: Draft, mut known: ExistingJob<'_>, round: Round, token: Token, now: Time) -> Decision {
     let job = &mut known.job;
     let agent = job.agent.get_or_insert_default();
     agent.continued_by = Some(token);
@@ -204,43 +206,50 @@ fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Re
 }
 
 pub(super) fn fail(
-    case: Case,
-    mut known: Known<'_>,
-    word: Word,
+    context: Context,
+    mut known: ExistingJob<'_>,
+    holder: Holder,
     failure: Failure,
     usage: Usage,
 ) -> Result<Decision, Refusal> {
-    let run = live_run(&known.job, word)?;
+    let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
     let error = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
     known.job.usage = Some(usage);
-    record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, case.now);
+    record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, context.now);
     // Failing while it is asked to make room is failing all the same.
     if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap) {
         known.job.ended_by = Some(run.token);
-        return Ok(after_stop(draft, known, stop.then.clone(), case.now));
+        return Ok(after_stop(draft, known, stop.then.clone(), context.now));
     }
     if run.canary {
-        count_canary(&mut draft, known.facts.plugin, &run, true, case.now);
-        return Ok(forgive(draft, known, case, run.token, failure.retry, &error));
+        count_canary(&mut draft, known.facts.plugin, &run, true, context.now);
+        return Ok(forgive(draft, known, context, run.token, failure.retry, &error));
     }
-    Ok(charge_failure(draft, known, case, run.token, failure.retry, &error))
+    Ok(charge_failure(draft, known, context, run.token, failure.retry, &error))
 }
 
 /// A failure on a version that is on trial says nothing about the job: it is tried again on the active one, whatever the failure
 /// says, and not charged.
-fn forgive(mut draft: Draft, mut known: Known<'_>, case: Case, token: Token, how: Retry, error: &str) -> Decision {
+fn forgive(
+    mut draft: Draft,
+    mut known: ExistingJob<'_>,
+    context: Context,
+    token: Token,
+    how: Retry,
+    error: &str,
+) -> Decision {
     let delay = match how {
         Retry::After(delay) => delay.min(bounds::LONGEST),
         Retry::Backoff | Retry::Never => core::time::Duration::ZERO,
     };
-    if out_of_time(&known.job, case.now + delay) {
+    if out_of_time(&known.job, context.now + delay) {
         known.job.ended_by = Some(token);
-        end(&mut draft, &mut known, State::Dead, case.now, "max_duration");
+        end(&mut draft, &mut known, State::Dead, context.now, "max_duration");
     } else {
         let error = bounded(error.to_owned(), bounds::REASON_BYTES);
-        make_retrying(&mut draft, &mut known.job, known.facts.rounds, case.now, delay, &error);
+        make_retrying(&mut draft, &mut known.job, known.facts.rounds, context.now, delay, &error);
     }
     draft.now(known.job)
 }
@@ -248,8 +257,8 @@ fn forgive(mut draft: Draft, mut known: Known<'_>, case: Case, token: Token, how
 /// One failure more: another attempt, or the end.
 pub(super) fn charge_failure(
     mut draft: Draft,
-    mut known: Known<'_>,
-    case: Case,
+    mut known: ExistingJob<'_>,
+    context: Context,
     token: Token,
     how: Retry,
     error: &str,
@@ -257,11 +266,11 @@ pub(super) fn charge_failure(
     let job = &mut known.job;
     job.failures += 1;
     let delay = match how {
-        Retry::Backoff => retry::delay(job.policy.backoff, job.failures, case.random(4)),
+        Retry::Backoff => retry::delay(job.policy.backoff, job.failures, context.random(4)),
         Retry::After(delay) => delay.min(bounds::LONGEST),
         Retry::Never => core::time::Duration::ZERO,
     };
-    let too_late = out_of_time(job, case.now + delay);
+    let too_late = out_of_time(job, context.now + delay);
     if how == Retry::Never || job.runs_left() == 0 || too_late {
         job.ended_by = Some(token);
         let reason = match how {
@@ -269,10 +278,10 @@ pub(super) fn charge_failure(
             _ if too_late => "max_duration",
             _ => "retries used up",
         };
-        end(&mut draft, &mut known, State::Dead, case.now, reason);
+        end(&mut draft, &mut known, State::Dead, context.now, reason);
     } else {
         let error = bounded(error.to_owned(), bounds::REASON_BYTES);
-        make_retrying(&mut draft, job, known.facts.rounds, case.now, delay, &error);
+        make_retrying(&mut draft, job, known.facts.rounds, context.now, delay, &error);
     }
     draft.now(known.job)
 }
@@ -283,19 +292,19 @@ const ROUND_WAITS: &str =
 
 /// The attempt is over; the job goes on when its children have ended.
 pub(super) fn wait(
-    case: Case,
-    mut known: Known<'_>,
-    word: Word,
+    context: Context,
+    mut known: ExistingJob<'_>,
+    holder: Holder,
     on_child_failure: OnFailure,
     checkpoint: Option<Checkpoint>,
     usage: Usage,
     notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
-    let waited_by = known.job.ties.as_ref().and_then(|ties| ties.waited_by);
-    if known.job.run.is_none() && matches!((word, waited_by), (Word::Of(said), Some(by)) if said == by) {
+    let waited_by = known.job.links.as_ref().and_then(|links| links.waited_by);
+    if known.job.run.is_none() && matches!((holder, waited_by), (Holder::Token(said), Some(by)) if said == by) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
-    let run = live_run(&known.job, word)?;
+    let run = live_run(&known.job, holder)?;
     if known.job.round.is_some() {
         return Err(Refusal::invalid("wait", ROUND_WAITS));
     }
@@ -304,51 +313,51 @@ pub(super) fn wait(
     take_notes(&mut draft, &mut known.job, notes)?;
     known.job.children += known.facts.children;
     if let Some(checkpoint) = checkpoint {
-        take_checkpoint(&mut draft, &mut known, checkpoint, case.now);
+        take_checkpoint(&mut draft, &mut known, checkpoint, context.now);
     }
     // To wait is to make room: a version that takes over finds the job when its children have ended.
     if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
-        return Ok(after_stop(draft, known, stop.then, case.now));
+        return Ok(after_stop(draft, known, stop.then, context.now));
     }
     let job = &mut known.job;
-    let ties: &mut Ties = job.ties.get_or_insert_default();
-    ties.waits_for_children = Some(on_child_failure);
-    ties.joined = false;
-    ties.waited_by = Some(run.token);
+    let links: &mut Links = job.links.get_or_insert_default();
+    links.waits_for_children = Some(on_child_failure);
+    links.joined = false;
+    links.waited_by = Some(run.token);
     job.end_run();
-    crate::decide::dependencies::block(&mut draft, job, case.now, "waits for its children");
+    crate::decide::dependencies::block(&mut draft, job, context.now, "waits for its children");
     Ok(draft.now(known.job))
 }
 
 /// Given back unfinished, charged to nobody.
 pub(super) fn hand_back(
-    case: Case,
-    mut known: Known<'_>,
-    word: Word,
+    context: Context,
+    mut known: ExistingJob<'_>,
+    holder: Holder,
     reason: String,
     usage: Usage,
 ) -> Result<Decision, Refusal> {
-    let run = live_run(&known.job, word)?;
+    let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
     draft.ran = ran(&run, usage);
     if let Some(stop) = run.stop {
-        return Ok(after_stop(draft, known, stop.then, case.now));
+        return Ok(after_stop(draft, known, stop.then, context.now));
     }
-    make_pending(&mut draft, &mut known.job, known.facts.rounds, case.now, bounded(reason, bounds::REASON_BYTES));
+    make_pending(&mut draft, &mut known.job, known.facts.rounds, context.now, bounded(reason, bounds::REASON_BYTES));
     Ok(draft.now(known.job))
 }
 
 pub(super) fn beat(
-    case: Case,
-    mut known: Known<'_>,
-    word: Word,
+    context: Context,
+    mut known: ExistingJob<'_>,
+    holder: Holder,
     progress: Option<Progress>,
     checkpoint: Option<Checkpoint>,
-    spent: Option<Box<Spent>>,
+    spent: Option<Box<ModelUsage>>,
     notes: Option<Box<Notes>>,
 ) -> Result<Decision, Refusal> {
-    let asked = live_run(&known.job, word)?;
-    let now = case.now;
+    let asked = live_run(&known.job, holder)?;
+    let now = context.now;
     let job = &mut known.job;
     let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.usage);
     if notes.is_some() && saved.is_none() {
@@ -389,7 +398,8 @@ pub(super) fn beat(
     if run.lease_expires_at.is_some() {
         run.lease_expires_at = Some(now + lease);
     }
-    let reply = Reply::Beat { stop: run.stop.clone().map(|stop| stop.then), lease_expires_at: run.lease_expires_at };
+    let reply =
+        Reply::Heartbeat { stop: run.stop.clone().map(|stop| stop.then), lease_expires_at: run.lease_expires_at };
     Ok(draft.done(known.job, reply))
 }
 
@@ -413,33 +423,33 @@ pub(super) fn record_error(
 }
 
 /// What the timeline tells of an attempt that makes room; nothing of one that nobody has measured.
-fn ran(run: &Run, usage: Usage) -> Option<Box<Ran>> {
-    (usage != Usage::default()).then(|| Box::new(Ran { runner: run.runner.clone(), usage }))
+fn ran(run: &Run, usage: Usage) -> Option<Box<EndedAttempt>> {
+    (usage != Usage::default()).then(|| Box::new(EndedAttempt { runner: run.runner.clone(), usage }))
 }
 
 /// The live attempt, if the word is its own.
-fn live_run(job: &Job, word: Word) -> Result<Run, Refusal> {
+fn live_run(job: &Job, holder: Holder) -> Result<Run, Refusal> {
     let run = job.run.as_ref().ok_or_else(|| not_active(job))?;
-    let own = match word {
-        Word::Of(token) => token == run.token,
-        Word::Unsigned => !run.runner.is_local(),
+    let own = match holder {
+        Holder::Token(token) => token == run.token,
+        Holder::Unsigned => !run.runner.is_local(),
     };
     if own { Ok(run.clone()) } else { Err(not_active(job)) }
 }
 
 /// Is this the ack that ended the job, sent again because its answer was lost?
-fn is_repeat(job: &Job, word: Word) -> bool {
+fn is_repeat(job: &Job, holder: Holder) -> bool {
     let acked = matches!(job.state, State::Completed | State::Cancelled);
     let rounds_end = job.agent.as_ref().and_then(|agent| agent.continued_by);
     if let Some(ended_by) = rounds_end.filter(|_| !acked) {
-        return match word {
-            Word::Of(token) => token == ended_by,
-            Word::Unsigned => matches!(job.state, State::Pending | State::Held),
+        return match holder {
+            Holder::Token(token) => token == ended_by,
+            Holder::Unsigned => matches!(job.state, State::Pending | State::Held),
         };
     }
-    match (word, job.ended_by) {
-        (Word::Of(token), Some(ended_by)) => acked && token == ended_by,
-        (Word::Unsigned, Some(_)) => acked,
+    match (holder, job.ended_by) {
+        (Holder::Token(token), Some(ended_by)) => acked && token == ended_by,
+        (Holder::Unsigned, Some(_)) => acked,
         (_, None) => false,
     }
 }

@@ -1,10 +1,10 @@
 //! A checkpoint comes: the job keeps it, makes room for another version that waits for it, and has made progress if it differs
 //! from the one before.
 
-use crate::decide::{Draft, Known};
+use crate::decide::{Draft, ExistingJob};
 use crate::{AfterStop, Body, BodyKind, BodyRef, Change, Checkpoint, EventKind, Job, Plugin, Run, Runner, Time};
 
-pub(super) fn take_checkpoint(draft: &mut Draft, known: &mut Known<'_>, checkpoint: Checkpoint, now: Time) {
+pub(super) fn take_checkpoint(draft: &mut Draft, known: &mut ExistingJob<'_>, checkpoint: Checkpoint, now: Time) {
     let Checkpoint { body, schema, usage: _ } = checkpoint;
     if is_progress(known, &body) {
         // It got further than the last crash let it, so it did not cause that one.
@@ -23,7 +23,7 @@ pub(super) fn take_checkpoint(draft: &mut Draft, known: &mut Known<'_>, checkpoi
 
 /// Whether a checkpoint differs from the one before it. A handler that saves the same again and again before it takes the
 /// server down has made no progress.
-fn is_progress(known: &Known<'_>, new: &Body) -> bool {
+fn is_progress(known: &ExistingJob<'_>, new: &Body) -> bool {
     match new {
         Body::Inline(bytes) => known.facts.checkpoint.as_deref() != Some(&**bytes),
         Body::Blob(_) => known.job.checkpoint != BodyRef::from(new),

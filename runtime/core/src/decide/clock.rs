@@ -4,30 +4,30 @@ use core::time::Duration;
 
 use crate::decide::attempt::{charge_failure, count_canary, out_of_time, record_error};
 use crate::decide::operator::ask_stop;
-use crate::decide::{Case, Draft, Known, after_stop, end, make_pending, make_retrying};
+use crate::decide::{Context, Draft, ExistingJob, after_stop, end, make_pending, make_retrying};
 use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, Usage, bounds, retry};
 
 /// A scheduled or retrying job's time has come.
-pub(super) fn due(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn due(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     let waiting = matches!(known.job.state, State::Scheduled | State::Retrying);
-    if !waiting || known.job.scheduled_at.is_none_or(|at| at > case.now) {
+    if !waiting || known.job.scheduled_at.is_none_or(|at| at > context.now) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let mut draft = Draft::new();
-    make_pending(&mut draft, &mut known.job, known.facts.rounds, case.now, "its time has come");
+    make_pending(&mut draft, &mut known.job, known.facts.rounds, context.now, "its time has come");
     Ok(draft.now(known.job))
 }
 
 /// Not completed within `expire_after`: dead, without another run.
-pub(super) fn expire(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
-    if known.job.is_ended() || known.job.expire_at.is_none_or(|at| at > case.now) {
+pub(super) fn expire(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+    if known.job.is_ended() || known.job.expire_at.is_none_or(|at| at > context.now) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     if known.job.state == State::Active {
-        return Ok(ask_stop(known.job, AfterStop::Expire, case.now));
+        return Ok(ask_stop(known.job, AfterStop::Expire, context.now));
     }
     let mut draft = Draft::new();
-    end(&mut draft, &mut known, State::Dead, case.now, "expired");
+    end(&mut draft, &mut known, State::Dead, context.now, "expired");
     Ok(draft.now(known.job))
 }
 
@@ -46,8 +46,8 @@ pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
 }
 
 /// Looks at an external attempt: has its lease lapsed, or a limit passed?
-pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Result<Decision, Refusal> {
-    let now = case.now;
+pub(super) fn watch(context: Context, mut known: ExistingJob<'_>, alive_from: Time) -> Result<Decision, Refusal> {
+    let now = context.now;
     let Some(run) = known.job.run.clone() else {
         return Ok(Draft::unchanged(Reply::Unchanged));
     };
@@ -81,13 +81,13 @@ pub(super) fn watch(case: Case, mut known: Known<'_>, alive_from: Time) -> Resul
     }
     // A worker that vanished is no reason to wait: the job goes straight back in line.
     let how = if lapsed { Retry::After(Duration::ZERO) } else { Retry::Backoff };
-    Ok(charge_failure(draft, known, case, run.token, how, &error))
+    Ok(charge_failure(draft, known, context, run.token, how, &error))
 }
 
 /// The process died under it. Charged apart from failures, so that a job that kills the server stops at its own cap;
 /// from the second time on it waits, so that its neighbours are done before it runs again.
-pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
-    let now = case.now;
+pub(super) fn crash(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+    let now = context.now;
     let Some(run) = known.job.run.clone().filter(|run| run.runner.is_local()) else {
         return Ok(Draft::unchanged(Reply::Unchanged));
     };
@@ -107,7 +107,7 @@ pub(super) fn crash(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
     } else {
         let backoff =
             Backoff { kind: BackoffKind::Exponential, base: Duration::from_secs(1), cap: Duration::from_secs(60) };
-        let delay = retry::delay(backoff, job.crashes - 1, case.random(5));
+        let delay = retry::delay(backoff, job.crashes - 1, context.random(5));
         make_retrying(&mut draft, job, known.facts.rounds, now, delay, error);
     }
     Ok(draft.now(known.job))

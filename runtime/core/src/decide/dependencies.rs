@@ -1,7 +1,7 @@
 //! What other jobs bring: a dependency or the children have ended, or the rounds before its own.
 
-use crate::decide::{Case, Draft, Known, end, held_back, make_pending, make_ready};
-use crate::flow::{Clearing, FailedChild, OnFailure, RoundFacts, Ties, blame};
+use crate::decide::{Context, Draft, ExistingJob, end, held_back, make_pending, make_ready};
+use crate::flow::{Clearing, FailedChild, Links, OnFailure, RoundFacts, blame};
 use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
 
 /// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
@@ -14,13 +14,13 @@ pub(super) fn depend(
     if dependencies.is_empty() {
         return None;
     }
-    let ties: &mut Ties = job.ties.get_or_insert_default();
-    ties.on_dependency_failure = policy;
+    let links: &mut Links = job.links.get_or_insert_default();
+    links.on_dependency_failure = policy;
     let mut failed = None;
     for (dependency, state) in dependencies {
-        ties.depends_on += 1;
+        links.depends_on += 1;
         if !state.is_ended() {
-            ties.waits_for += 1;
+            links.waits_for += 1;
         } else if failed.is_none() {
             failed = failure(policy, *dependency, *state);
         }
@@ -34,7 +34,7 @@ fn failure(policy: OnFailure, dependency: JobId, state: State) -> Option<(State,
     if state == State::Completed {
         return None;
     }
-    let reason = format!("dependency {dependency} is {}", state.word()).into();
+    let reason = format!("dependency {dependency} is {}", state.as_str()).into();
     match policy {
         OnFailure::Fail => Some((State::Dead, reason)),
         OnFailure::Cancel => Some((State::Cancelled, reason)),
@@ -43,67 +43,67 @@ fn failure(policy: OnFailure, dependency: JobId, state: State) -> Option<(State,
 }
 
 pub(super) fn dependency_ended(
-    case: Case,
-    mut known: Known<'_>,
+    context: Context,
+    mut known: ExistingJob<'_>,
     dependency: JobId,
     state: State,
 ) -> Result<Decision, Refusal> {
     let job = &mut known.job;
-    let Some(ties) = job.ties.as_mut().filter(|ties| ties.waits_for > 0) else {
+    let Some(links) = job.links.as_mut().filter(|links| links.waits_for > 0) else {
         return Ok(Draft::unchanged(Reply::Unchanged));
     };
-    ties.waits_for -= 1;
-    let failed = failure(ties.on_dependency_failure, dependency, state);
+    links.waits_for -= 1;
+    let failed = failure(links.on_dependency_failure, dependency, state);
     let mut draft = Draft::new();
     if job.is_ended() || job.clearing() == Some(Clearing::Remove) {
         // Should it be retried, it has one less to wait for.
         return Ok(draft.done(known.job, Reply::Unchanged));
     }
     if let Some((state, reason)) = failed {
-        end(&mut draft, &mut known, state, case.now, reason);
+        end(&mut draft, &mut known, state, context.now, reason);
     } else if job.waits_for() == 0 && job.state == State::Blocked && job.clearing().is_none() {
-        unblock(&mut draft, job, known.facts.rounds, case.now, "the jobs it waited for have ended");
+        unblock(&mut draft, job, known.facts.rounds, context.now, "the jobs it waited for have ended");
     }
     Ok(draft.now(known.job))
 }
 
 /// The rounds before the job's own have ended, and the gates let its round start.
-pub(super) fn round_started(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn round_started(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     let rounds = known.facts.rounds;
     if known.job.waits_for_round().is_none() || held_back(&known.job, rounds).is_some() {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let mut draft = Draft::new();
-    make_pending(&mut draft, &mut known.job, rounds, case.now, "its round has started");
+    make_pending(&mut draft, &mut known.job, rounds, context.now, "its round has started");
     Ok(draft.now(known.job))
 }
 
 /// The job waited for its children, and they have ended: it is run again.
-pub(super) fn joined(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
-    let Some(ties) = known.job.ties.as_mut().filter(|ties| ties.waits_for_children.is_some()) else {
+pub(super) fn joined(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+    let Some(links) = known.job.links.as_mut().filter(|links| links.waits_for_children.is_some()) else {
         return Ok(Draft::unchanged(Reply::Unchanged));
     };
-    ties.waits_for_children = None;
-    ties.joined = true;
+    links.waits_for_children = None;
+    links.joined = true;
     let mut draft = Draft::new();
-    make_ready(&mut draft, &mut known.job, known.facts.rounds, case.now, "its children have ended");
+    make_ready(&mut draft, &mut known.job, known.facts.rounds, context.now, "its children have ended");
     Ok(draft.now(known.job))
 }
 
 /// The job waited for its children, and fails with the first of them that does.
 pub(super) fn child_failed(
-    case: Case,
-    mut known: Known<'_>,
+    context: Context,
+    mut known: ExistingJob<'_>,
     child: Option<&FailedChild>,
     more: u64,
 ) -> Result<Decision, Refusal> {
-    if known.job.ties.as_ref().is_none_or(|ties| ties.waits_for_children.is_none()) {
+    if known.job.links.as_ref().is_none_or(|links| links.waits_for_children.is_none()) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let mut draft = Draft::new();
     let error = blame(child, more);
     known.job.last_error = Some(error.clone());
-    end(&mut draft, &mut known, State::Dead, case.now, error);
+    end(&mut draft, &mut known, State::Dead, context.now, error);
     Ok(draft.now(known.job))
 }
 

@@ -1,15 +1,15 @@
 //! A new job: checked, given its policy, and put where it belongs.
 
-use crate::decide::{Case, Draft, Known, bounded, end, held_back};
+use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back};
 use crate::flow::{ChainPart, ChainPlace};
 use crate::{
     Body, BodyKind, BodyRef, Change, Decision, EventKind, Facts, Job, JobId, Lock, NewJob, Plugin, Refusal, Reply,
     State, Time, Timeline, bounds,
 };
 
-pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<Decision, Refusal> {
-    new.check(case.now)?;
-    let now = case.now;
+pub(super) fn enqueue(context: Context, new: NewJob, mut facts: Facts<'_>) -> Result<Decision, Refusal> {
+    new.check(context.now)?;
+    let now = context.now;
     if let Some(twin) = &facts.job {
         // A derived id that is stored already: the same child or the same scheduled instant, told again.
         return Ok(Draft::unchanged(Reply::Duplicate { id: twin.id }));
@@ -21,7 +21,8 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
     let by_plugin = facts.plugin.and_then(Plugin::active_version).map(|version| version.manifest.policy());
     let choice = new.policy.or(&queue.settings.defaults).or(&by_plugin.unwrap_or_default());
     let scheduled_at = new.scheduled_at.or(new.delay.map(|delay| now + delay)).filter(|at| *at > now);
-    let id = new.id.unwrap_or_else(|| JobId::new(now, u128::from(case.random(1)) << 16 ^ u128::from(case.random(2))));
+    let id =
+        new.id.unwrap_or_else(|| JobId::new(now, u128::from(context.random(1)) << 16 ^ u128::from(context.random(2))));
     let mut job = Job {
         id,
         queue: queue.name.clone(),
@@ -73,7 +74,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
         ended_by: None,
         children: 0,
         records: 0,
-        ties: new.ties,
+        links: new.links,
         timeline: Timeline::default(),
     };
     // A round is an attempt: the tighter of the two bounds holds.
@@ -90,7 +91,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
     draft.event(&job, now, EventKind::Enqueued);
     if let Some(chain) = new.chain {
         let place = ChainPlace { first: id, step: 0, part: ChainPart::Step };
-        job.ties.get_or_insert_default().chain = Some(place);
+        job.links.get_or_insert_default().chain = Some(place);
         draft.changes.push(Change::Chain { first: id, chain });
     }
     let failed =
@@ -113,7 +114,7 @@ pub(super) fn enqueue(case: Case, new: NewJob, mut facts: Facts<'_>) -> Result<D
     };
     job.enter(state, now, "enqueued");
     if let Some((state, reason)) = failed {
-        let mut known = Known { job, facts };
+        let mut known = ExistingJob { job, facts };
         end(&mut draft, &mut known, state, now, reason);
         return Ok(draft.done(known.job, Reply::Stored { id, state }));
     }

@@ -19,66 +19,68 @@ use core::time::Duration;
 
 use crate::flow::RoundFacts;
 use crate::{
-    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, Event, EventKind, Facts, Job, JobId, Ran, Reason,
-    Refusal, Reply, State, Time, Until, retry,
+    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, EndedAttempt, Event, EventKind, Facts, Job, JobId,
+    Reason, Refusal, Reply, State, Time, Until, retry,
 };
 
 pub use clock::next_watch;
 
 pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
-    let case = Case { now, seed };
+    let context = Context { now, seed };
     match command {
-        Command::Enqueue(new) => enqueue::enqueue(case, *new, facts),
-        Command::Start { runner } => attempt::start(case, known(facts)?, runner),
-        Command::Complete { word, result, usage, closing, notes } => {
-            attempt::complete(case, known(facts)?, word, result, usage, closing, notes)
+        Command::Enqueue(new) => enqueue::enqueue(context, *new, facts),
+        Command::Start { runner } => attempt::start(context, known(facts)?, runner),
+        Command::Complete { holder, result, usage, closing, notes } => {
+            attempt::complete(context, known(facts)?, holder, result, usage, closing, notes)
         }
-        Command::Fail { word, failure, usage } => attempt::fail(case, known(facts)?, word, failure, usage),
-        Command::HandBack { word, reason, usage } => attempt::hand_back(case, known(facts)?, word, reason, usage),
-        Command::Swap { by } => Ok(crate::decide::operator::swap(case, known(facts)?, by)),
-        Command::Beat { word, progress, checkpoint, spent, notes } => {
-            attempt::beat(case, known(facts)?, word, progress, checkpoint, spent, notes)
+        Command::Fail { holder, failure, usage } => attempt::fail(context, known(facts)?, holder, failure, usage),
+        Command::HandBack { holder, reason, usage } => {
+            attempt::hand_back(context, known(facts)?, holder, reason, usage)
         }
-        Command::Cancel { reason } => crate::decide::operator::cancel(case, known(facts)?, reason),
-        Command::Retry => crate::decide::operator::retry(case, known(facts)?),
-        Command::Rebuild => rebuild::rebuild(case, known(facts)?),
-        Command::Clear => rebuild::clear(case, known(facts)?),
-        Command::Cleared => rebuild::cleared(case, known(facts)?),
-        Command::Requeue => crate::decide::operator::requeue(case, known(facts)?),
+        Command::Swap { by } => Ok(crate::decide::operator::swap(context, known(facts)?, by)),
+        Command::Heartbeat { holder, progress, checkpoint, spent, notes } => {
+            attempt::beat(context, known(facts)?, holder, progress, checkpoint, spent, notes)
+        }
+        Command::Cancel { reason } => crate::decide::operator::cancel(context, known(facts)?, reason),
+        Command::Retry => crate::decide::operator::retry(context, known(facts)?),
+        Command::Rebuild => rebuild::rebuild(context, known(facts)?),
+        Command::Clear => rebuild::clear(context, known(facts)?),
+        Command::Cleared => rebuild::cleared(context, known(facts)?),
+        Command::Requeue => crate::decide::operator::requeue(context, known(facts)?),
         Command::Move { queue, reset_attempts, priority } => {
-            crate::decide::operator::move_to(case, known(facts)?, queue, reset_attempts, priority)
+            crate::decide::operator::move_to(context, known(facts)?, queue, reset_attempts, priority)
         }
-        Command::Reprioritise { priority } => crate::decide::operator::reprioritise(case, known(facts)?, priority),
-        Command::Hold { reason } => crate::decide::operator::hold(case, known(facts)?, reason),
-        Command::Approve => crate::decide::operator::approve(case, known(facts)?),
-        Command::Reject { reason } => crate::decide::operator::reject(case, known(facts)?, reason),
-        Command::Delete => crate::decide::operator::delete(case, known(facts)?),
-        Command::Due => clock::due(case, known(facts)?),
-        Command::Expire => clock::expire(case, known(facts)?),
-        Command::Watch { alive_from } => clock::watch(case, known(facts)?, alive_from),
-        Command::Wait { word, on_child_failure, checkpoint, usage, notes } => {
-            attempt::wait(case, known(facts)?, word, on_child_failure, checkpoint, usage, notes)
+        Command::Reprioritise { priority } => crate::decide::operator::reprioritise(context, known(facts)?, priority),
+        Command::Hold { reason } => crate::decide::operator::hold(context, known(facts)?, reason),
+        Command::Approve => crate::decide::operator::approve(context, known(facts)?),
+        Command::Reject { reason } => crate::decide::operator::reject(context, known(facts)?, reason),
+        Command::Delete => crate::decide::operator::delete(context, known(facts)?),
+        Command::Due => clock::due(context, known(facts)?),
+        Command::Expire => clock::expire(context, known(facts)?),
+        Command::Watch { alive_from } => clock::watch(context, known(facts)?, alive_from),
+        Command::Wait { holder, on_child_failure, checkpoint, usage, notes } => {
+            attempt::wait(context, known(facts)?, holder, on_child_failure, checkpoint, usage, notes)
         }
-        Command::RoundStarted => crate::decide::dependencies::round_started(case, known(facts)?),
-        Command::Joined => crate::decide::dependencies::joined(case, known(facts)?),
+        Command::RoundStarted => crate::decide::dependencies::round_started(context, known(facts)?),
+        Command::Joined => crate::decide::dependencies::joined(context, known(facts)?),
         Command::ChildFailed { child, more } => {
-            crate::decide::dependencies::child_failed(case, known(facts)?, child.as_deref(), more)
+            crate::decide::dependencies::child_failed(context, known(facts)?, child.as_deref(), more)
         }
         Command::DependencyEnded { dependency, state } => {
-            crate::decide::dependencies::dependency_ended(case, known(facts)?, dependency, state)
+            crate::decide::dependencies::dependency_ended(context, known(facts)?, dependency, state)
         }
-        Command::Crash => clock::crash(case, known(facts)?),
+        Command::Crash => clock::crash(context, known(facts)?),
     }
 }
 
 /// The moment and the chance a decision is made with.
 #[derive(Clone, Copy)]
-struct Case {
+struct Context {
     now: Time,
     seed: u64,
 }
 
-impl Case {
+impl Context {
     /// Fresh bits for each purpose.
     fn random(&self, purpose: u64) -> u64 {
         retry::mix(self.seed ^ purpose.wrapping_mul(0xA24B_AED4_963E_E407))
@@ -86,14 +88,14 @@ impl Case {
 }
 
 /// Facts of a command about a job that exists.
-struct Known<'a> {
+struct ExistingJob<'a> {
     job: Job,
     facts: Facts<'a>,
 }
 
-fn known(mut facts: Facts<'_>) -> Result<Known<'_>, Refusal> {
+fn known(mut facts: Facts<'_>) -> Result<ExistingJob<'_>, Refusal> {
     match facts.job.take() {
-        Some(job) => Ok(Known { job, facts }),
+        Some(job) => Ok(ExistingJob { job, facts }),
         // The store answers "no such job" itself, by the name it was asked with.
         None => Err(Refusal::not_found("job", "")),
     }
@@ -104,7 +106,7 @@ struct Draft {
     changes: Vec<Change>,
     effects: Vec<Effect>,
     /// The attempt that makes room with this decision.
-    ran: Option<Box<Ran>>,
+    ran: Option<Box<EndedAttempt>>,
 }
 
 impl Draft {
@@ -211,14 +213,14 @@ fn make_retrying(
 }
 
 /// The job ends here: its lock goes (or keeps the job for its period), and so does its place in time.
-fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason: impl Into<Reason>) {
+fn end(draft: &mut Draft, known: &mut ExistingJob<'_>, state: State, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
     let job = &mut known.job;
     job.end_run();
     job.scheduled_at = None;
-    if let Some(ties) = &mut job.ties {
-        ties.waits_for_children = None;
-        ties.clearing = None;
+    if let Some(links) = &mut job.links {
+        links.waits_for_children = None;
+        links.clearing = None;
     }
     job.enter(state, now, reason.clone());
     match state {
@@ -248,16 +250,16 @@ fn end(draft: &mut Draft, known: &mut Known<'_>, state: State, now: Time, reason
 }
 
 /// The job and its lock go for good.
-fn remove(known: &Known<'_>, now: Time) -> Decision {
+fn remove(known: &ExistingJob<'_>, now: Time) -> Decision {
     take_away(known, now, Change::Remove)
 }
 
 /// The same, of one that will be made anew.
-fn forget(known: &Known<'_>, now: Time) -> Decision {
+fn forget(known: &ExistingJob<'_>, now: Time) -> Decision {
     take_away(known, now, Change::Forget)
 }
 
-fn take_away(known: &Known<'_>, now: Time, how: fn(JobId) -> Change) -> Decision {
+fn take_away(known: &ExistingJob<'_>, now: Time, how: fn(JobId) -> Change) -> Decision {
     let mut draft = Draft::new();
     let job = &known.job;
     if let (Some(key), Some(lock)) = (job.lock_key(), &known.facts.lock)
@@ -271,7 +273,7 @@ fn take_away(known: &Known<'_>, now: Time, how: fn(JobId) -> Change) -> Decision
 }
 
 /// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
-fn after_stop(mut draft: Draft, mut known: Known<'_>, then: AfterStop, now: Time) -> Decision {
+fn after_stop(mut draft: Draft, mut known: ExistingJob<'_>, then: AfterStop, now: Time) -> Decision {
     match then {
         AfterStop::Swap => make_pending(&mut draft, &mut known.job, known.facts.rounds, now, SWAPPED),
         AfterStop::Cancel { reason } => end(&mut draft, &mut known, State::Cancelled, now, reason),

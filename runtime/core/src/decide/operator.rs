@@ -2,14 +2,14 @@
 
 use crate::decide::attempt::wrong_state;
 use crate::decide::checkpoint::stay;
-use crate::decide::{Case, Draft, Known, bounded, end, held_back, make_ready, rebuild, remove};
+use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back, make_ready, rebuild, remove};
 use crate::flow::{Clearing, RoundFacts};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
     Stop, Time, bounds,
 };
 
-pub(super) fn cancel(case: Case, mut known: Known<'_>, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
     let reason = bounded(reason, bounds::REASON_BYTES);
     if known.job.clearing() == Some(Clearing::Remove) {
         // It goes anyway, and whoever waits for that must not wait for ever.
@@ -18,10 +18,10 @@ pub(super) fn cancel(case: Case, mut known: Known<'_>, reason: String) -> Result
     match known.job.state {
         State::Scheduled | State::Pending | State::Retrying | State::Held | State::Blocked => {
             let mut draft = Draft::new();
-            end(&mut draft, &mut known, State::Cancelled, case.now, reason);
+            end(&mut draft, &mut known, State::Cancelled, context.now, reason);
             Ok(draft.now(known.job))
         }
-        State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, case.now)),
+        State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, context.now)),
         State::Completed | State::Dead | State::Cancelled => {
             Err(wrong_state("cancel", &known.job, "scheduled, pending, retrying, held, blocked and active"))
         }
@@ -56,31 +56,31 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
 }
 
 /// Another version has taken over. An attempt whose checkpoint that version cannot read goes on where it is.
-pub(super) fn swap(case: Case, known: Known<'_>, by: Option<Time>) -> Decision {
+pub(super) fn swap(context: Context, known: ExistingJob<'_>, by: Option<Time>) -> Decision {
     let mut job = known.job.clone();
     let Some(run) = job.run.as_mut().filter(|run| run.runner.is_local() && run.stop.is_none()) else {
         return Draft::unchanged(Reply::Unchanged);
     };
     if known.facts.plugin.is_some_and(|plugin| plugin.pins(&known.job).is_some()) {
-        stay(&mut job, case.now);
+        stay(&mut job, context.now);
         return Draft::new().done(job, Reply::Unchanged);
     }
     let Some(by) = by else {
-        return ask_stop(job, AfterStop::Swap, case.now);
+        return ask_stop(job, AfterStop::Swap, context.now);
     };
     run.swap_by = Some(by);
-    run.watch_at = Some(by.max(case.now));
-    job.updated_at = case.now;
+    run.watch_at = Some(by.max(context.now));
+    job.updated_at = context.now;
     Draft::new().done(job, Reply::Stopping)
 }
 
 /// From the start: attempts are counted anew.
-pub(super) fn retry(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
         return Err(wrong_state("retry", &known.job, "dead, cancelled and completed"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "retry", case.now)?;
+    take_lock_again(&mut draft, &known, "retry", context.now)?;
     let job = &mut known.job;
     if job.state == State::Completed {
         // It had reached its end: there is nothing to resume from.
@@ -92,23 +92,23 @@ pub(super) fn retry(case: Case, mut known: Known<'_>) -> Result<Decision, Refusa
     job.crashes = 0;
     job.granted = 0;
     reset(job, known.facts.rounds);
-    make_ready(&mut draft, job, known.facts.rounds, case.now, "retried by hand");
+    make_ready(&mut draft, job, known.facts.rounds, context.now, "retried by hand");
     Ok(draft.now(known.job))
 }
 
 /// One more run for a dead job, its history kept.
-pub(super) fn requeue(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn requeue(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state != State::Dead {
         return Err(wrong_state("requeue", &known.job, "dead"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "requeue", case.now)?;
+    take_lock_again(&mut draft, &known, "requeue", context.now)?;
     let job = &mut known.job;
     // At least one run more, however it came to be dead.
     job.granted = (job.failures + 1).saturating_sub(job.policy.max_retries.max(1));
     job.crashes = 0;
     reset(job, known.facts.rounds);
-    make_ready(&mut draft, job, known.facts.rounds, case.now, "requeued by hand");
+    make_ready(&mut draft, job, known.facts.rounds, context.now, "requeued by hand");
     Ok(draft.now(known.job))
 }
 
@@ -126,9 +126,9 @@ pub(super) fn reset(job: &mut Job, rounds: Option<RoundFacts>) {
     job.hold_reason = None;
     job.exit_reason = None;
     job.step_status = None;
-    if let Some(ties) = &mut job.ties {
-        ties.joined = false;
-        ties.waited_by = None;
+    if let Some(links) = &mut job.links {
+        links.joined = false;
+        links.waited_by = None;
     }
     if let Some(agent) = job.agent.as_mut() {
         agent.iteration = 0;
@@ -139,7 +139,7 @@ pub(super) fn reset(job: &mut Job, rounds: Option<RoundFacts>) {
 /// A job that comes back to life needs its unique key again.
 pub(super) fn take_lock_again(
     draft: &mut Draft,
-    known: &Known<'_>,
+    known: &ExistingJob<'_>,
     action: &'static str,
     now: Time,
 ) -> Result<(), Refusal> {
@@ -157,8 +157,8 @@ pub(super) fn take_lock_again(
 
 /// To another queue, in the state it is in. An active job belongs to its runner and is not moved.
 pub(super) fn move_to(
-    case: Case,
-    mut known: Known<'_>,
+    context: Context,
+    mut known: ExistingJob<'_>,
     queue: QueueName,
     reset_attempts: bool,
     priority: Option<Priority>,
@@ -166,7 +166,7 @@ pub(super) fn move_to(
     if known.job.state == State::Active {
         return Err(wrong_state("move", &known.job, "waiting and ended"));
     }
-    let waits = known.job.ties.as_ref().is_some_and(|ties| ties.waits_for_children.is_some());
+    let waits = known.job.links.as_ref().is_some_and(|links| links.waits_for_children.is_some());
     if waits && known.facts.target_rounds.is_some() {
         return Err(Refusal::invalid("queue", "a job that waits for its children cannot go to a queue with rounds"));
     }
@@ -175,8 +175,8 @@ pub(super) fn move_to(
     if let (Some(from), Some(unique)) = (job.lock_key(), &job.unique) {
         let to = unique.lock_key(&queue, job.scope.as_deref());
         if let Some(lock) = known.facts.lock.as_ref().filter(|lock| lock.job == job.id && from != to) {
-            let holds = lock.holds(case.now);
-            if let Some(other) = known.facts.target_lock.as_ref().filter(|other| holds && other.holds(case.now)) {
+            let holds = lock.holds(context.now);
+            if let Some(other) = known.facts.target_lock.as_ref().filter(|other| holds && other.holds(context.now)) {
                 return Err(Refusal::Locked { action: "move", id: job.id, holder: other.job });
             }
             // The lock goes along, unless its period is over: it is the job's, and the key is counted within the queue.
@@ -198,16 +198,16 @@ pub(super) fn move_to(
     let rounds = known.facts.target_rounds;
     job.round = rounds.map(|_| job.round.unwrap_or(0));
     let reason = format!("moved from {from}");
-    draft.event(job, case.now, EventKind::Moved { from });
+    draft.event(job, context.now, EventKind::Moved { from });
     match (job.state, held_back(job, rounds)) {
-        (State::Pending, Some(_)) => make_ready(&mut draft, job, rounds, case.now, reason),
-        (State::Blocked, None) if waited => make_ready(&mut draft, job, rounds, case.now, reason),
-        (state, _) => job.enter(state, case.now, reason),
+        (State::Pending, Some(_)) => make_ready(&mut draft, job, rounds, context.now, reason),
+        (State::Blocked, None) if waited => make_ready(&mut draft, job, rounds, context.now, reason),
+        (state, _) => job.enter(state, context.now, reason),
     }
     Ok(draft.now(known.job))
 }
 
-pub(super) fn reprioritise(case: Case, known: Known<'_>, priority: Priority) -> Result<Decision, Refusal> {
+pub(super) fn reprioritise(context: Context, known: ExistingJob<'_>, priority: Priority) -> Result<Decision, Refusal> {
     let mut job = known.job;
     match job.state {
         State::Scheduled | State::Pending | State::Retrying | State::Held | State::Blocked => {}
@@ -216,11 +216,11 @@ pub(super) fn reprioritise(case: Case, known: Known<'_>, priority: Priority) -> 
         }
     }
     job.priority = priority;
-    job.updated_at = case.now;
+    job.updated_at = context.now;
     Ok(Draft::new().now(job))
 }
 
-pub(super) fn hold(case: Case, mut known: Known<'_>, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn hold(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
     let reason = bounded(reason, bounds::REASON_BYTES);
     match known.job.state {
         State::Scheduled | State::Pending | State::Retrying => {
@@ -228,44 +228,44 @@ pub(super) fn hold(case: Case, mut known: Known<'_>, reason: String) -> Result<D
             let job = &mut known.job;
             job.scheduled_at = None;
             job.hold_reason = Some(reason.clone());
-            job.enter(State::Held, case.now, reason.clone());
-            draft.event(job, case.now, EventKind::Held { reason: reason.into() });
+            job.enter(State::Held, context.now, reason.clone());
+            draft.event(job, context.now, EventKind::Held { reason: reason.into() });
             Ok(draft.now(known.job))
         }
-        State::Active => Ok(ask_stop(known.job, AfterStop::Hold { reason }, case.now)),
+        State::Active => Ok(ask_stop(known.job, AfterStop::Hold { reason }, context.now)),
         State::Held | State::Blocked | State::Completed | State::Dead | State::Cancelled => {
             Err(wrong_state("hold", &known.job, "scheduled, pending, retrying and active"))
         }
     }
 }
 
-pub(super) fn approve(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn approve(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state != State::Held {
         return Err(wrong_state("approve", &known.job, "held"));
     }
     let mut draft = Draft::new();
     known.job.hold_reason = None;
-    draft.event(&known.job, case.now, EventKind::Approved);
+    draft.event(&known.job, context.now, EventKind::Approved);
     known.job.scheduled_at = None;
-    make_ready(&mut draft, &mut known.job, known.facts.rounds, case.now, "approved");
+    make_ready(&mut draft, &mut known.job, known.facts.rounds, context.now, "approved");
     Ok(draft.now(known.job))
 }
 
-pub(super) fn reject(case: Case, mut known: Known<'_>, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn reject(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
     if known.job.state != State::Held {
         return Err(wrong_state("reject", &known.job, "held"));
     }
     let mut draft = Draft::new();
-    draft.event(&known.job, case.now, EventKind::Rejected);
-    end(&mut draft, &mut known, State::Dead, case.now, bounded(reason, bounds::REASON_BYTES));
+    draft.event(&known.job, context.now, EventKind::Rejected);
+    end(&mut draft, &mut known, State::Dead, context.now, bounded(reason, bounds::REASON_BYTES));
     Ok(draft.now(known.job))
 }
 
 /// Any state; a running attempt is stopped first and the job goes when it has.
-pub(super) fn delete(case: Case, known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn delete(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     match known.job.state {
-        State::Active => Ok(ask_stop(known.job, AfterStop::Delete, case.now)),
-        State::Blocked if known.job.clearing().is_some() => Ok(rebuild::delete(known.job, case.now)),
+        State::Active => Ok(ask_stop(known.job, AfterStop::Delete, context.now)),
+        State::Blocked if known.job.clearing().is_some() => Ok(rebuild::delete(known.job, context.now)),
         State::Scheduled
         | State::Pending
         | State::Retrying
@@ -273,6 +273,6 @@ pub(super) fn delete(case: Case, known: Known<'_>) -> Result<Decision, Refusal> 
         | State::Blocked
         | State::Completed
         | State::Dead
-        | State::Cancelled => Ok(remove(&known, case.now)),
+        | State::Cancelled => Ok(remove(&known, context.now)),
     }
 }

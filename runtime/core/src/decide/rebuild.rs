@@ -3,18 +3,18 @@
 
 use crate::decide::attempt::wrong_state;
 use crate::decide::operator::{ask_stop, reset, take_lock_again};
-use crate::decide::{Case, Draft, Known, dependencies, forget, make_ready};
+use crate::decide::{Context, Draft, ExistingJob, dependencies, forget, make_ready};
 use crate::flow::Clearing;
 use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, Refusal, Reply, State, Time};
 
 const CLEARING: &str = "its subtree is being cleared";
 
-pub(super) fn rebuild(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn rebuild(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
         return Err(wrong_state("rebuild", &known.job, "dead, cancelled and completed"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "rebuild", case.now)?;
+    take_lock_again(&mut draft, &known, "rebuild", context.now)?;
     let rounds = known.facts.rounds;
     let job = &mut known.job;
     draft.drop_body(job.id, BodyKind::Checkpoint, &mut job.checkpoint);
@@ -33,26 +33,26 @@ pub(super) fn rebuild(case: Case, mut known: Known<'_>) -> Result<Decision, Refu
     reset(job, rounds);
     if has_children(job) {
         clearing(job, Clearing::Rebuild);
-        dependencies::block(&mut draft, job, case.now, CLEARING);
+        dependencies::block(&mut draft, job, context.now, CLEARING);
     } else {
-        make_ready(&mut draft, job, rounds, case.now, "rebuilt");
+        make_ready(&mut draft, job, rounds, context.now, "rebuilt");
     }
     Ok(draft.now(known.job))
 }
 
 /// An ancestor is rebuilt. A running attempt is stopped first.
-pub(super) fn clear(case: Case, known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn clear(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state == State::Active {
-        return Ok(ask_stop(known.job, AfterStop::Clear, case.now));
+        return Ok(ask_stop(known.job, AfterStop::Clear, context.now));
     }
     if known.job.clearing() == Some(Clearing::Remove) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
-    Ok(clear_now(Draft::new(), known, case.now))
+    Ok(clear_now(Draft::new(), known, context.now))
 }
 
 /// The job goes: at once when it has no children, otherwise when they have gone.
-pub(super) fn clear_now(mut draft: Draft, mut known: Known<'_>, now: Time) -> Decision {
+pub(super) fn clear_now(mut draft: Draft, mut known: ExistingJob<'_>, now: Time) -> Decision {
     let job = &mut known.job;
     if !has_children(job) {
         let mut gone = forget(&known, now);
@@ -72,19 +72,19 @@ pub(super) fn clear_now(mut draft: Draft, mut known: Known<'_>, now: Time) -> De
 }
 
 /// Nothing is left below the job.
-pub(super) fn cleared(case: Case, mut known: Known<'_>) -> Result<Decision, Refusal> {
+pub(super) fn cleared(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     match known.job.clearing() {
         None => Ok(Draft::unchanged(Reply::Unchanged)),
-        Some(Clearing::Remove) => Ok(forget(&known, case.now)),
+        Some(Clearing::Remove) => Ok(forget(&known, context.now)),
         Some(Clearing::Rebuild) => {
             let mut draft = Draft::new();
             let job = &mut known.job;
             job.children = 0;
-            if let Some(ties) = &mut job.ties {
-                ties.adopted = 0;
-                ties.clearing = None;
+            if let Some(links) = &mut job.links {
+                links.adopted = 0;
+                links.clearing = None;
             }
-            make_ready(&mut draft, job, known.facts.rounds, case.now, "rebuilt");
+            make_ready(&mut draft, job, known.facts.rounds, context.now, "rebuilt");
             Ok(draft.now(known.job))
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn delete(mut job: Job, now: Time) -> Decision {
     if job.clearing() == Some(Clearing::Remove) {
         return Draft::unchanged(Reply::Stopping);
     }
-    job.ties.get_or_insert_default().clearing = Some(Clearing::Remove);
+    job.links.get_or_insert_default().clearing = Some(Clearing::Remove);
     job.updated_at = now;
     Draft::new().done(job, Reply::Stopping)
 }
@@ -105,7 +105,7 @@ fn has_children(job: &Job) -> bool {
 }
 
 fn clearing(job: &mut Job, then: Clearing) {
-    let ties = job.ties.get_or_insert_default();
-    ties.waits_for_children = None;
-    ties.clearing = Some(then);
+    let links = job.links.get_or_insert_default();
+    links.waits_for_children = None;
+    links.clearing = Some(then);
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::payload::{over, raw};
-use crate::flow::{Tally, Ties};
+use crate::flow::{Links, Tally};
 use crate::{Body, JobId, NewJob, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Callback {
 
 /// How a batch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BatchStatus {
     /// Jobs can still join.
     Open,
     /// Sealed, and some members have not ended.
@@ -51,12 +51,12 @@ pub enum Standing {
     Finished,
 }
 
-impl Standing {
-    pub fn word(self) -> &'static str {
+impl BatchStatus {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Open => "open",
-            Standing::Running => "running",
-            Standing::Finished => "finished",
+            BatchStatus::Open => "open",
+            BatchStatus::Running => "running",
+            BatchStatus::Finished => "finished",
         }
     }
 }
@@ -101,18 +101,18 @@ impl Batch {
         self.sealed_at.get_or_insert(now);
     }
 
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> BatchStatus {
         match (self.sealed_at, self.tally.open) {
-            (None, _) => Standing::Open,
-            (Some(_), 0) => Standing::Finished,
-            (Some(_), _) => Standing::Running,
+            (None, _) => BatchStatus::Open,
+            (Some(_), 0) => BatchStatus::Finished,
+            (Some(_), _) => BatchStatus::Running,
         }
     }
 
     /// Called once all that a commit changes is known: has the last member ended, for the first time? Then the callback
     /// is due, in this very commit.
     pub fn finish(&mut self, now: Time) -> bool {
-        if self.standing() != Standing::Finished || self.finished_at.is_some() {
+        if self.standing() != BatchStatus::Finished || self.finished_at.is_some() {
             return false;
         }
         self.finished_at = Some(now);
@@ -136,7 +136,7 @@ impl Batch {
             queue: Some(queue),
             payload: Some(Body::Inline(over(told, payload))),
             id: Some(id),
-            ties: Some(Box::new(Ties { callback_of: Some(self.id.clone()), ..Ties::default() })),
+            links: Some(Box::new(Links { callback_of: Some(self.id.clone()), ..Links::default() })),
             ..NewJob::default()
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::Ties;
+use crate::flow::Links;
 use crate::flow::payload::{over, raw, value};
 use crate::{Body, BodyRef, Job, JobId, NewJob, PolicyChoice, QueueName, Refusal, State, StepStatus, bounds};
 
@@ -81,7 +81,7 @@ impl Chain {
     /// The job that follows one of the chain that has ended, if any does. `result` is its result, when that is small
     /// enough to be handed on; a larger one is handed on by reference.
     pub fn next(&self, job: &Job, result: Option<&[u8]>) -> Option<NewJob> {
-        let place = job.ties.as_ref().and_then(|ties| ties.chain).filter(|place| place.part == ChainPart::Step)?;
+        let place = job.links.as_ref().and_then(|links| links.chain).filter(|place| place.part == ChainPart::Step)?;
         let exits = job.step_status == Some(StepStatus::Exit);
         let (part, step) = match job.state {
             State::Completed => match self.steps.get(place.step as usize + 1).filter(|_| !exits) {
@@ -122,7 +122,7 @@ impl Chain {
             limit_key: job.limit_key.clone(),
             batch_id: job.batch_id.clone(),
             created_by: job.created_by.clone(),
-            ties: Some(Box::new(Ties { chain: Some(place), ..Ties::default() })),
+            links: Some(Box::new(Links { chain: Some(place), ..Links::default() })),
             ..NewJob::default()
         })
     }

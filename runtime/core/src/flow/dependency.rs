@@ -28,7 +28,7 @@ pub enum OnFailure {
 impl OnFailure {
     pub const ALL: [OnFailure; 3] = [OnFailure::Fail, OnFailure::Cancel, OnFailure::Continue];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             OnFailure::Fail => "fail",
             OnFailure::Cancel => "cancel",

@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AfterStop, Job, JobId, QueueName, State, Token};
 
-pub use batch::{Batch, Callback, NewBatch, Standing};
+pub use batch::{Batch, BatchStatus, Callback, NewBatch};
 pub use chain::{Chain, ChainPart, ChainPlace, ChainStep};
 pub use dependency::{Dependency, OnFailure, order};
 pub use failed_child::{FailedChild, HowFailed, blame};
 pub use family::{Family, Verdict};
 pub use payload::over;
 pub use progress::{percent, rolled_up};
-pub use rounds::{Bound, Course, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, named_by_gates};
+pub use rounds::{Bound, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, RoundsState, named_by_gates};
 pub use tally::Tally;
 
 /// How a job hangs together with others. A job that stands alone has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ties {
+pub struct Links {
     /// How many jobs it was said to depend on.
     pub depends_on: u32,
     /// How many of those have not ended yet.
@@ -64,7 +64,7 @@ pub enum Clearing {
 /// Something that follows from a job's move and may touch many others: the store does it in bounded steps, after the
 /// commit of the move, and keeps it until it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Work {
+pub enum FollowUp {
     /// Tell those that depend on `job` that it has ended: those who began to wait before this work was noted.
     Release { job: JobId, state: State },
     /// Cancel the children of `parent`: so many that it spawned, and so many that others put under it.
@@ -94,11 +94,11 @@ impl CancelReason {
 }
 
 /// The work that follows when a job has moved from one record to the next; `None` stands for not being there.
-pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<Work> {
+pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<FollowUp> {
     let mut all = Vec::new();
     let Some(job) = is.or(was) else { return all };
     if is.is_some_and(|job| job.clearing().is_some()) && was.is_none_or(|job| job.clearing().is_none()) {
-        all.push(Work::Clear { parent: job.id });
+        all.push(FollowUp::Clear { parent: job.id });
     }
     let ended = was.is_none_or(Job::is_ended);
     let ends = match is {
@@ -108,15 +108,15 @@ pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<Work> {
         Some(_) | None => None,
     };
     if let Some(state) = ends
-        && job.ties.as_ref().is_some_and(|ties| ties.dependants > 0)
+        && job.links.as_ref().is_some_and(|links| links.dependants > 0)
     {
-        all.push(Work::Release { job: job.id, state });
+        all.push(FollowUp::Release { job: job.id, state });
     }
     if is.is_none() && was.is_some_and(|job| job.clearing().is_some()) {
         // There is nothing below it any more.
         return all;
     }
-    let waited = was.and_then(|job| job.ties.as_ref()).is_some_and(|ties| ties.waits_for_children.is_some());
+    let waited = was.and_then(|job| job.links.as_ref()).is_some_and(|links| links.waits_for_children.is_some());
     let reason = match ends {
         Some(State::Cancelled) => Some(CancelReason::ParentCancelled),
         Some(_) if waited => Some(CancelReason::ParentGone),
@@ -135,7 +135,7 @@ fn is_cancelling(job: &Job) -> bool {
 }
 
 /// The work of cancelling all children of a job that have not ended; none when it has no children.
-pub fn cancel_children(job: &Job, reason: CancelReason) -> Option<Work> {
+pub fn cancel_children(job: &Job, reason: CancelReason) -> Option<FollowUp> {
     let (spawned, adopted) = (job.children, job.adopted());
-    (spawned > 0 || adopted > 0).then_some(Work::CancelChildren { parent: job.id, spawned, adopted, reason })
+    (spawned > 0 || adopted > 0).then_some(FollowUp::CancelChildren { parent: job.id, spawned, adopted, reason })
 }

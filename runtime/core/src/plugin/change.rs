@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::plugin::grant::Grant;
 use crate::plugin::manifest::Manifest;
-use crate::plugin::{Canary, Digest, Happening, Plugin, Version, short};
+use crate::plugin::{Canary, Digest, Plugin, PluginHistoryKind, Version, short};
 use crate::{Blob, Event, Name, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +138,8 @@ pub fn change(
         PluginCommand::Grant(grant) => {
             grant.check()?;
             let mut plugin = facts.plugin.cloned();
-            let events = plugin.iter_mut().map(|plugin| plugin.note(now, Happening::Granted, None, "")).collect();
+            let events =
+                plugin.iter_mut().map(|plugin| plugin.note(now, PluginHistoryKind::Granted, None, "")).collect();
             Ok(PluginChange { plugin, grant: Some(Some(grant)), events, stopped: None })
         }
     }
@@ -171,7 +172,7 @@ fn upload(
             if version.manifest != wanted {
                 version.manifest = wanted;
                 version.revision += 1;
-                events.push(plugin.note(now, Happening::ManifestSet, Some(digest), "with the same component"));
+                events.push(plugin.note(now, PluginHistoryKind::ManifestSet, Some(digest), "with the same component"));
             }
         }
         None => {
@@ -181,7 +182,7 @@ fn upload(
             }
             let by = new.uploaded_by.as_ref().map_or_else(String::new, |by| format!("by {by}"));
             plugin.versions.push(Version { manifest: wanted, ..new });
-            events.push(plugin.note(now, Happening::Uploaded, Some(digest), by));
+            events.push(plugin.note(now, PluginHistoryKind::Uploaded, Some(digest), by));
         }
     }
     let mut changed = match swap {
@@ -222,9 +223,9 @@ fn activate(
     let mut events = Vec::new();
     if let Some(canary) = plugin.canary.take() {
         let (happening, detail) = if canary.version == digest {
-            (Happening::Promoted, "activated by hand".to_owned())
+            (PluginHistoryKind::Promoted, "activated by hand".to_owned())
         } else {
-            (Happening::CanaryStopped, format!("version {} was activated", short(&digest)))
+            (PluginHistoryKind::CanaryStopped, format!("version {} was activated", short(&digest)))
         };
         events.push(plugin.note(now, happening, Some(canary.version), detail));
     }
@@ -234,7 +235,7 @@ fn activate(
             Swap::Checkpoint { .. } => "running attempts are handed over at their next checkpoint",
             Swap::Now => "running attempts are stopped and start again",
         };
-        events.push(plugin.note(now, Happening::Activated, Some(digest), detail));
+        events.push(plugin.note(now, PluginHistoryKind::Activated, Some(digest), detail));
     }
     let stopped = (swap != Swap::Drain).then_some(Stopped { swap, only: None });
     Ok(PluginChange { plugin: Some(plugin), grant: None, events, stopped })
@@ -261,7 +262,7 @@ fn set_manifest(
     }
     refresh(&mut plugin, digest);
     free_queues(&plugin, facts)?;
-    let event = plugin.note(now, Happening::ManifestSet, Some(digest), "");
+    let event = plugin.note(now, PluginHistoryKind::ManifestSet, Some(digest), "");
     Ok(PluginChange { plugin: Some(plugin), grant: None, events: vec![event], stopped: None })
 }
 
@@ -287,7 +288,12 @@ fn start_canary(mut plugin: Plugin, new: &NewCanary, now: Time) -> Result<Plugin
     }
     let mut events = Vec::new();
     if let Some(old) = plugin.canary.take() {
-        events.push(plugin.note(now, Happening::CanaryStopped, Some(old.version), "another canary takes its place"));
+        events.push(plugin.note(
+            now,
+            PluginHistoryKind::CanaryStopped,
+            Some(old.version),
+            "another canary takes its place",
+        ));
     }
     plugin.canary = Some(Canary {
         version: new.version,
@@ -302,7 +308,7 @@ fn start_canary(mut plugin: Plugin, new: &NewCanary, now: Time) -> Result<Plugin
         failed: 0,
     });
     let detail = format!("{} of 100 new attempts", new.share);
-    events.push(plugin.note(now, Happening::CanaryStarted, Some(new.version), detail));
+    events.push(plugin.note(now, PluginHistoryKind::CanaryStarted, Some(new.version), detail));
     Ok(PluginChange { plugin: Some(plugin), grant: None, events, stopped: None })
 }
 
@@ -310,7 +316,7 @@ fn end_canary(mut plugin: Plugin, promote: bool, now: Time) -> Result<PluginChan
     let Some(canary) = plugin.canary.take() else {
         return Err(Refusal::not_found("canary of plugin", &plugin.name));
     };
-    let happening = if promote { Happening::Promoted } else { Happening::CanaryStopped };
+    let happening = if promote { PluginHistoryKind::Promoted } else { PluginHistoryKind::CanaryStopped };
     if promote {
         // A canary takes over what the plugin serves, and changes nothing about that.
         plugin.active = Some(canary.version);
@@ -345,7 +351,7 @@ fn remove_version(
     plugin.versions.retain(|version| version.component.sha256 != digest);
     plugin.canary.take_if(|canary| canary.version == digest);
     plugin.active.take_if(|active| *active == digest);
-    let event = plugin.note(now, Happening::VersionRemoved, Some(digest), if force { "by force" } else { "" });
+    let event = plugin.note(now, PluginHistoryKind::VersionRemoved, Some(digest), if force { "by force" } else { "" });
     let stopped = (running > 0).then_some(Stopped { swap: Swap::Now, only: Some(digest) });
     Ok(PluginChange { plugin: Some(plugin), grant: None, events: vec![event], stopped })
 }
@@ -356,7 +362,7 @@ fn remove(mut plugin: Plugin, force: bool, facts: &PluginFacts<'_>, now: Time) -
         let used_by = attempts(running);
         return Err(Refusal::InUse { what: "plugin".to_owned(), name: plugin.name, used_by });
     }
-    let event = plugin.note(now, Happening::Removed, None, if running > 0 { "by force" } else { "" });
+    let event = plugin.note(now, PluginHistoryKind::Removed, None, if running > 0 { "by force" } else { "" });
     let stopped = (running > 0).then_some(Stopped { swap: Swap::Now, only: None });
     Ok(PluginChange { plugin: None, grant: Some(None), events: vec![event], stopped })
 }

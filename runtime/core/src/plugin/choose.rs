@@ -1,6 +1,6 @@
 //! Which version an attempt takes, and what its end means for a version that is on trial.
 
-use crate::plugin::{Canary, Digest, Happening, Plugin, Version, short};
+use crate::plugin::{Canary, Digest, Plugin, PluginHistoryKind, Version, short};
 use crate::{Event, Job, Run, Runner, Time};
 
 /// The version that an attempt takes.
@@ -76,13 +76,13 @@ impl Plugin {
                 plugin.canary = None;
                 let stays = plugin.active.as_ref().map(short).unwrap_or_default();
                 let detail = format!("{failed} of {ended} attempts failed; version {stays} takes all again");
-                events.push(plugin.note(now, Happening::RolledBack, Some(digest), detail));
+                events.push(plugin.note(now, PluginHistoryKind::RolledBack, Some(digest), detail));
             }
             Verdict::Good => {
                 plugin.canary = None;
                 plugin.active = Some(digest);
                 let detail = format!("after {ended} attempts with {failed} failures");
-                events.push(plugin.note(now, Happening::Promoted, Some(digest), detail));
+                events.push(plugin.note(now, PluginHistoryKind::Promoted, Some(digest), detail));
             }
         }
         Some((plugin, events))

@@ -29,7 +29,7 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// Where a host lies, as far as its name alone says. Nothing is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum HostKind {
     /// At a public address: it is one.
     Public,
     /// On this machine or in its networks: such an address, or a name that is used for nothing else.
@@ -56,17 +56,17 @@ impl HostPattern {
         self.host == Host::Any
     }
 
-    pub fn whereabouts(&self) -> Whereabouts {
+    pub fn whereabouts(&self) -> HostKind {
         let name = match &self.host {
-            Host::Any => return Whereabouts::Unknown,
+            Host::Any => return HostKind::Unknown,
             Host::Below(suffix) => suffix.trim_start_matches('.'),
             Host::Exactly(name) => name,
         };
         if let Ok(address) = name.parse::<IpAddr>() {
             return match reach(address) {
-                Reach::Public => Whereabouts::Public,
-                Reach::Private(_) => Whereabouts::Private,
-                Reach::Never(kind) => Whereabouts::Never(kind),
+                Reach::Public => HostKind::Public,
+                Reach::Private(_) => HostKind::Private,
+                Reach::Never(kind) => HostKind::Never(kind),
             };
         }
         // A name without a dot is one of a local network: that of another container, for example.
@@ -74,7 +74,7 @@ impl HostPattern {
         let is_local = LOCAL_NAMES
             .iter()
             .any(|local| name.strip_suffix(local).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-        if is_single || is_local { Whereabouts::Private } else { Whereabouts::Unknown }
+        if is_single || is_local { HostKind::Private } else { HostKind::Unknown }
     }
 
     /// Whether a request to this host and port fits the pattern.

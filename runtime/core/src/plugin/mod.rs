@@ -34,7 +34,7 @@ pub struct Plugin {
     /// A version that is being tried on a share of them.
     pub canary: Option<Canary>,
     /// What happened to it lately, oldest first.
-    pub history: Vec<Happened>,
+    pub history: Vec<PluginHistoryEntry>,
     pub created_at: Time,
     pub updated_at: Time,
 }
@@ -74,9 +74,9 @@ pub struct Canary {
 
 /// One line of a plugin's history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Happened {
+pub struct PluginHistoryEntry {
     pub at: Time,
-    pub happening: Happening,
+    pub happening: PluginHistoryKind,
     pub version: Option<Digest>,
     pub detail: String,
 }
@@ -85,13 +85,13 @@ pub struct Happened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginEvent {
     pub plugin: String,
-    pub happening: Happening,
+    pub happening: PluginHistoryKind,
     pub version: Option<Digest>,
     pub detail: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Happening {
+pub enum PluginHistoryKind {
     Uploaded,
     Activated,
     ManifestSet,
@@ -104,20 +104,20 @@ pub enum Happening {
     Removed,
 }
 
-impl Happening {
+impl PluginHistoryKind {
     /// The name in the stream.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Happening::Uploaded => "plugin.uploaded",
-            Happening::Activated => "plugin.activated",
-            Happening::ManifestSet => "plugin.manifest_set",
-            Happening::Granted => "plugin.granted",
-            Happening::CanaryStarted => "plugin.canary_started",
-            Happening::CanaryStopped => "plugin.canary_stopped",
-            Happening::Promoted => "plugin.promoted",
-            Happening::RolledBack => "plugin.rolled_back",
-            Happening::VersionRemoved => "plugin.version_removed",
-            Happening::Removed => "plugin.removed",
+            PluginHistoryKind::Uploaded => "plugin.uploaded",
+            PluginHistoryKind::Activated => "plugin.activated",
+            PluginHistoryKind::ManifestSet => "plugin.manifest_set",
+            PluginHistoryKind::Granted => "plugin.granted",
+            PluginHistoryKind::CanaryStarted => "plugin.canary_started",
+            PluginHistoryKind::CanaryStopped => "plugin.canary_stopped",
+            PluginHistoryKind::Promoted => "plugin.promoted",
+            PluginHistoryKind::RolledBack => "plugin.rolled_back",
+            PluginHistoryKind::VersionRemoved => "plugin.version_removed",
+            PluginHistoryKind::Removed => "plugin.removed",
         }
     }
 }
@@ -151,13 +151,19 @@ impl Plugin {
     }
 
     /// Writes down what happened, and makes the event of it.
-    fn note(&mut self, now: Time, happening: Happening, version: Option<Digest>, detail: impl Into<String>) -> Event {
+    fn note(
+        &mut self,
+        now: Time,
+        happening: PluginHistoryKind,
+        version: Option<Digest>,
+        detail: impl Into<String>,
+    ) -> Event {
         let detail = detail.into();
         self.updated_at = now;
         if self.history.len() >= bounds::PLUGIN_HISTORY {
             self.history.remove(0);
         }
-        self.history.push(Happened { at: now, happening, version, detail: detail.clone() });
+        self.history.push(PluginHistoryEntry { at: now, happening, version, detail: detail.clone() });
         told(PluginEvent { plugin: self.name.clone(), happening, version, detail }, now)
     }
 

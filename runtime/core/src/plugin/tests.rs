@@ -131,7 +131,7 @@ fn another_activation_ends_the_canary() {
     let version = [2; 32];
     let new = NewCanary { version, share: 10, max_failures_per_mille: 200, min_attempts: 20, promote_after: None };
     let mut commands = vec![upload(1, None, None, DRAIN), upload(2, None, None, None), PluginCommand::StartCanary(new)];
-    for (activated, happening) in [(1, Happening::CanaryStopped), (2, Happening::Promoted)] {
+    for (activated, happening) in [(1, PluginHistoryKind::CanaryStopped), (2, PluginHistoryKind::Promoted)] {
         commands.truncate(3);
         commands.push(PluginCommand::Activate { version: [activated; 32], swap: Swap::Drain });
         let plugin = plugin_after(commands.clone());

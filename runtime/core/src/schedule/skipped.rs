@@ -67,7 +67,7 @@ impl SkippedRuns {
 
 impl SkipReason {
     /// The reason as one word, for programs.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             SkipReason::Overlap { .. } => "overlap",
             SkipReason::Paused => "paused",

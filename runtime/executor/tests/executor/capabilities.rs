@@ -33,7 +33,7 @@ fn folder(host: &Path, write: bool) -> Permissions {
     let root = host.parent().expect("it lies in a folder").canonicalize().expect("it is there");
     let host = root.join(host.file_name().expect("a name"));
     let folder = Folder { host, guest: "/data".to_owned(), write };
-    let scope = FolderScope::Within(Arc::new(GrantRoots::new(&[root], &[]).expect("a good root")));
+    let scope = FolderScope::UniqueScope(Arc::new(GrantRoots::new(&[root], &[]).expect("a good root")));
     Permissions { folders: vec![folder], scope, ..Permissions::default() }
 }
 

@@ -115,9 +115,9 @@ impl Bulk {
             Action::Stop => return self.about(|id| remote.post(&format!("/bulk/{id}/cancel"), &json!({}))),
             _ => {}
         }
-        let Some(mut request) = self.jobs()? else { return nothing(remote, self.word()) };
+        let Some(mut request) = self.jobs()? else { return nothing(remote, self.as_str()) };
         self.confirm(&request)?;
-        let word = self.word();
+        let word = self.as_str();
         request.insert("action".to_owned(), json!(word));
         request.insert("async".to_owned(), json!(true));
         for (name, text) in [("move_to_queue", &self.move_to_queue), ("reason", &self.reason)] {
@@ -161,7 +161,7 @@ impl Bulk {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn word(&self) -> &'static str {
+    fn as_str(&self) -> &'static str {
         match self.action {
             Action::Retry => "retry",
             Action::Rebuild => "rebuild",

@@ -103,7 +103,7 @@ pub struct Filters {
 
 /// The states a job can be in, as values of a flag.
 fn states() -> PossibleValuesParser {
-    PossibleValuesParser::new(State::ALL.map(State::word))
+    PossibleValuesParser::new(State::ALL.map(State::as_str))
 }
 
 impl Filters {

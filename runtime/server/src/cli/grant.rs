@@ -23,7 +23,7 @@ pub struct GrantMore {
     /// The plugin's name
     name: String,
     #[command(flatten)]
-    words: Words,
+    words: GrantFlags,
     /// Replace everything by this file, in TOML or JSON
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -37,12 +37,12 @@ pub struct Revoke {
     /// The plugin's name
     name: String,
     #[command(flatten)]
-    words: Words,
+    words: GrantFlags,
 }
 
 /// What can be granted. Each can be given several times.
 #[derive(Debug, Default, Args)]
-pub struct Words {
+pub struct GrantFlags {
     /// A host for outbound HTTP: api.example.com, *.example.com, 10.0.0.7:8080
     #[arg(long, value_name = "HOST")]
     http: Vec<HostPattern>,
@@ -89,12 +89,12 @@ pub struct Words {
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
     #[command(flatten)]
-    http_limits: HttpWords,
+    http_limits: HttpLimitFlags,
 }
 
 /// The most that an HTTP request may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-struct HttpWords {
+struct HttpLimitFlags {
     /// The most time until an HTTP request is connected
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     http_connect: Option<Span>,
@@ -143,7 +143,7 @@ impl Revoke {
     }
 }
 
-impl Words {
+impl GrantFlags {
     /// What the words say, by themselves.
     #[cfg(test)]
     fn grant(self) -> anyhow::Result<Grant> {
@@ -220,11 +220,11 @@ impl Words {
             && sizes.iter().all(Option::is_none)
             && spans.iter().all(Option::is_none)
             && self.concurrency.is_none()
-            && self.http_limits == HttpWords::default()
+            && self.http_limits == HttpLimitFlags::default()
     }
 }
 
-impl HttpWords {
+impl HttpLimitFlags {
     /// What these words say, and otherwise what there is.
     fn over(self, limits: &HttpLimits) -> HttpLimits {
         HttpLimits {
@@ -292,10 +292,10 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        words: Words,
+        words: GrantFlags,
     }
 
-    fn words(line: &str) -> Words {
+    fn words(line: &str) -> GrantFlags {
         let line = line.split_whitespace();
         Line::try_parse_from(["grant"].into_iter().chain(line)).unwrap_or_else(|error| panic!("{error}")).words
     }

@@ -157,7 +157,7 @@ impl Job {
             Action::Hold { job, reason } => act(remote, &job.id, "hold", &with_reason(reason))?,
             Action::Approve(job) => act(remote, &job.id, "approve", &json!({}))?,
             Action::Reject { job, reason } => act(remote, &job.id, "reject", &with_reason(reason))?,
-            Action::Delete(job) => told(remote, &remote.delete(&format!("/jobs/{}", part(&job.id)))?)?,
+            Action::Delete(job) => print_answer(remote, &remote.delete(&format!("/jobs/{}", part(&job.id)))?)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -186,11 +186,11 @@ fn with_reason(reason: Option<String>) -> Value {
 }
 
 fn act(remote: &Remote, id: &str, action: &str, body: &Value) -> anyhow::Result<()> {
-    told(remote, &remote.post(&format!("/jobs/{}/{action}", part(id)), body)?)
+    print_answer(remote, &remote.post(&format!("/jobs/{}/{action}", part(id)), body)?)
 }
 
 /// The word that came of an action.
-pub fn told(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
+pub fn print_answer(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
     match answer["status"].as_str().filter(|_| !remote.json()) {
         Some(word) => show::print(word),
         None => show::json(answer),

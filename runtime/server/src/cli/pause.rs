@@ -23,16 +23,16 @@ pub struct Resume {
 
 impl Pause {
     pub fn run(self) -> anyhow::Result<()> {
-        told(&self.remote, &self.remote.post("/pause", &json!({}))?, PAUSED)
+        print_answer(&self.remote, &self.remote.post("/pause", &json!({}))?, PAUSED)
     }
 }
 
 impl Resume {
     pub fn run(self) -> anyhow::Result<()> {
-        told(&self.remote, &self.remote.post("/resume", &json!({}))?, "resumed: jobs start again")
+        print_answer(&self.remote, &self.remote.post("/resume", &json!({}))?, "resumed: jobs start again")
     }
 }
 
-fn told(remote: &Remote, answer: &Value, text: &str) -> anyhow::Result<()> {
+fn print_answer(remote: &Remote, answer: &Value, text: &str) -> anyhow::Result<()> {
     if remote.json() { show::json(answer) } else { show::print(text) }
 }

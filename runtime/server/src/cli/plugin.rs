@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::author;
 use crate::cli::client::{Remote, part};
 use crate::cli::grant::{GrantMore, Revoke, without_nothing};
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::show;
 use crate::cli::show::Column;
 
@@ -147,7 +147,7 @@ enum How {
 }
 
 impl Swap {
-    fn word(&self) -> &'static str {
+    fn as_str(&self) -> &'static str {
         match self.swap {
             How::Drain => "drain",
             How::Checkpoint => "checkpoint",
@@ -156,7 +156,7 @@ impl Swap {
     }
 
     fn body(&self, mut body: Value) -> Value {
-        body["swap"] = json!(self.word());
+        body["swap"] = json!(self.as_str());
         if let Some(deadline) = &self.deadline {
             body["deadline"] = json!(deadline);
         }
@@ -165,7 +165,7 @@ impl Swap {
 
     fn query(&self) -> String {
         let deadline = self.deadline.as_ref().map(|deadline| format!("&deadline={}", part(deadline)));
-        format!("swap={}{}", self.word(), deadline.unwrap_or_default())
+        format!("swap={}{}", self.as_str(), deadline.unwrap_or_default())
     }
 }
 
@@ -250,7 +250,7 @@ impl Plugin {
             Action::Grant(grant) => grant.run(remote),
             Action::Revoke(revoke) => revoke.run(remote),
             Action::Delete { plugin: Which { name }, of: None, force } => {
-                told(remote, &remote.delete(&format!("/plugins/{}?force={force}", part(&name)))?)
+                print_answer(remote, &remote.delete(&format!("/plugins/{}?force={force}", part(&name)))?)
             }
             Action::Delete { plugin: Which { name }, of: Some(version), force } => {
                 let path = format!("/plugins/{}/versions/{}?force={force}", part(&name), part(&version));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::bulk;
 use crate::cli::client::{Remote, part};
 use crate::cli::enqueue::read_json;
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::show;
 use crate::cli::show::Column;
 use crate::cli::units;
@@ -235,7 +235,7 @@ impl Queue {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = &self.remote;
         let act = |name: &str, action: &str| {
-            told(remote, &remote.post(&format!("/queues/{}/{action}", part(name)), &json!({}))?)
+            print_answer(remote, &remote.post(&format!("/queues/{}/{action}", part(name)), &json!({}))?)
         };
         match self.action {
             Action::List => {
@@ -267,7 +267,7 @@ impl Queue {
             Action::Records(records) => records.run(remote),
             Action::Destroy(queue) => {
                 let name = queue.name("all jobs, the records and the settings of the queue")?;
-                told(remote, &remote.delete(&format!("/queues/{}?confirm=true", part(&name)))?)
+                print_answer(remote, &remote.delete(&format!("/queues/{}?confirm=true", part(&name)))?)
             }
         }
     }

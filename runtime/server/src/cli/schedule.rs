@@ -8,11 +8,11 @@ use windlass_core::Time;
 use windlass_core::schedule::local_time;
 
 use crate::cli::client::{Remote, part};
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::job_flags::{Body, Retries, TimeLimits, pair};
 use crate::cli::show;
 use crate::cli::show::Column;
-use crate::http::wire::{CatchUpWord, OverlapWord, PriorityWord};
+use crate::http::wire::{CatchUpName, OverlapWord, PriorityWord};
 
 /// Make jobs by the clock
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ struct Add {
     overlap: Option<OverlapWord>,
     /// For times that passed while the server was down: run for none of them, once for all, or for each [default: once]
     #[arg(long, value_enum, value_name = "POLICY")]
-    catch_up: Option<CatchUpWord>,
+    catch_up: Option<CatchUpName>,
     /// With --catch-up all: run at most for the latest N [default: 1000]
     #[arg(long, value_name = "N")]
     catch_up_most: Option<u32>,
@@ -213,18 +213,18 @@ impl Schedule {
                 let one = remote.get(&path(&name, ""))?;
                 if remote.json() { show::json(&one) } else { show::print(page(&one).trim_end()) }
             }
-            Action::Pause { name } => told(remote, &remote.post(&path(&name, "/pause"), &json!({}))?),
-            Action::Resume { name } => told(remote, &remote.post(&path(&name, "/resume"), &json!({}))?),
+            Action::Pause { name } => print_answer(remote, &remote.post(&path(&name, "/pause"), &json!({}))?),
+            Action::Resume { name } => print_answer(remote, &remote.post(&path(&name, "/resume"), &json!({}))?),
             Action::Run { name } => {
                 let ran = remote.post(&path(&name, "/run"), &json!({}))?;
                 match (ran["job_id"].as_str(), ran["skipped"]["message"].as_str()) {
                     _ if remote.json() => show::json(&ran),
                     (Some(id), _) => show::print(id),
                     (None, Some(why)) => show::print(&format!("skipped: {why}")),
-                    (None, None) => told(remote, &ran),
+                    (None, None) => print_answer(remote, &ran),
                 }
             }
-            Action::Remove { name } => told(remote, &remote.delete(&path(&name, ""))?),
+            Action::Remove { name } => print_answer(remote, &remote.delete(&path(&name, ""))?),
             Action::Next { name, count } => {
                 let next = remote.get(&path(&name, &format!("/next?count={count}")))?;
                 if remote.json() {

@@ -10,7 +10,7 @@ use crate::cli::client::{Address, Remote};
 use crate::cli::filters::Filters;
 use crate::cli::show;
 use crate::cli::show::Column;
-use crate::http::{OrderWord, SortWord};
+use crate::http::{OrderWord, SortName};
 use crate::limits;
 
 /// Find jobs
@@ -35,7 +35,7 @@ pub struct Search {
 pub struct Sorting {
     /// What to sort by; jobs without such a value come last
     #[arg(long, value_enum, value_name = "FIELD", default_value = "created_at")]
-    sort: SortWord,
+    sort: SortName,
     /// Whether the smallest or the largest comes first
     #[arg(long, value_enum, default_value = "desc")]
     order: OrderWord,
@@ -113,9 +113,9 @@ fn find(
 /// A table of what was found. What it is sorted by is one of its columns.
 pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
     let by: Column = match sorting.sort {
-        SortWord::StartedAt => ("STARTED", "started_at"),
-        SortWord::CompletedAt => ("COMPLETED", "completed_at"),
-        SortWord::CreatedAt | SortWord::Priority | SortWord::Attempt => ("CREATED", "created_at"),
+        SortName::StartedAt => ("STARTED", "started_at"),
+        SortName::CompletedAt => ("COMPLETED", "completed_at"),
+        SortName::CreatedAt | SortName::Priority | SortName::Attempt => ("CREATED", "created_at"),
     };
     let columns = [
         ("ID", "id"),

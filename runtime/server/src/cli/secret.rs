@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use crate::cli::client::{Remote, part};
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::show;
 use crate::cli::show::Column;
 
@@ -50,7 +50,7 @@ impl Secret {
                     Some(file) => std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?,
                     None => from_input(&name)?,
                 };
-                told(remote, &remote.put(&format!("/secrets/{}", part(&name)), &value)?)
+                print_answer(remote, &remote.put(&format!("/secrets/{}", part(&name)), &value)?)
             }
             Action::List => {
                 let all = remote.get("/secrets")?;
@@ -59,7 +59,7 @@ impl Secret {
                     None => show::json(&all),
                 }
             }
-            Action::Remove { name } => told(remote, &remote.delete(&format!("/secrets/{}", part(&name)))?),
+            Action::Remove { name } => print_answer(remote, &remote.delete(&format!("/secrets/{}", part(&name)))?),
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::client::{Remote, part};
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::plugin;
 use crate::cli::show;
 use crate::cli::show::Column;
@@ -115,7 +115,7 @@ impl Worker {
             WorkerAction::Drain(Which { id }) => (id, "drain"),
             WorkerAction::Resume(Which { id }) => (id, "resume"),
         };
-        told(&self.remote, &self.remote.post(&format!("/workers/{}/{action}", part(id)), &json!({}))?)
+        print_answer(&self.remote, &self.remote.post(&format!("/workers/{}/{action}", part(id)), &json!({}))?)
     }
 
     fn list(&self) -> anyhow::Result<()> {

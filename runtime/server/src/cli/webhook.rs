@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::cli::client::{Remote, part};
-use crate::cli::job::told;
+use crate::cli::job::print_answer;
 use crate::cli::show;
 use crate::cli::show::Column;
 
@@ -81,7 +81,7 @@ impl Webhook {
                     None => show::json(&hooks),
                 }
             }
-            Action::Remove { id } => told(remote, &remote.delete(&format!("/webhooks/{}", part(&id)))?),
+            Action::Remove { id } => print_answer(remote, &remote.delete(&format!("/webhooks/{}", part(&id)))?),
         }
     }
 }

@@ -6,25 +6,25 @@ use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::{OnFailure, Tally};
-use windlass_core::{BodyKind, Command, Failure, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage, Word};
+use windlass_core::{BodyKind, Command, Failure, Holder, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage};
 use windlass_executor::{
     self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
     Outcome, Reuse, Wait,
 };
 use windlass_store::{Assignment, Clock, Error};
 
-use crate::attempt_setup::{Kit, shortest};
+use crate::attempt_setup::{AttemptSetup, shortest};
 use crate::dispatcher::Floor;
 use crate::dispatcher::patience::insist;
-use crate::dispatcher::redact::Blot;
+use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::reporter::{Reporter, usage};
 use crate::dispatcher::running::Entry;
 use crate::limits;
 
 /// What an attempt has come to. It is over when this has been said.
-pub(super) struct LastWord {
+pub(super) struct AttemptReport {
     job: JobId,
-    word: Word,
+    holder: Holder,
     command: Option<Command>,
     children: Vec<NewJob>,
     /// Until then a stop still finds it.
@@ -32,17 +32,17 @@ pub(super) struct LastWord {
 }
 
 /// Runs the handler of a claimed job.
-pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
+pub(super) async fn run(floor: &Floor, assignment: Assignment) -> AttemptReport {
     let Assignment { job, token, served } = assignment;
     // In the list before anything is waited for: a cancel may be on its way.
     let (entry, cancel) = floor.running.enter(job.id, token);
     let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
-    let word = Word::Of(token);
+    let holder = Holder::Token(token);
     let (command, children) = match prepare(floor, &reporter, &job, &served).await {
         Ok(prepared) => {
             let attempt = Attempt { cancel, ..prepared.attempt };
-            reporter.keep_out(Blot::of(&attempt.permissions));
+            reporter.keep_out(Redactor::of(&attempt.permissions));
             let host = Arc::clone(&reporter) as Arc<dyn executor::Host>;
             let running = async {
                 let ended = floor.executor.run(&prepared.code, attempt, host).await;
@@ -50,15 +50,17 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> LastWord {
                 ended
             };
             let (ended, ()) = tokio::join!(running, reporter.forward());
-            outcome(floor, &reporter, word, ended).await
+            outcome(floor, &reporter, holder, ended).await
         }
-        Err(NotStarted::Failed(error)) => (fail(word, error, None, Retry::Backoff, Usage::default()), Vec::new()),
-        Err(NotStarted::Interrupted(reason)) => (interrupted(job.id, word, reason, Usage::default()).await, Vec::new()),
+        Err(NotStarted::Failed(error)) => (fail(holder, error, None, Retry::Backoff, Usage::default()), Vec::new()),
+        Err(NotStarted::Interrupted(reason)) => {
+            (interrupted(job.id, holder, reason, Usage::default()).await, Vec::new())
+        }
         Err(NotStarted::NotReady(reason)) => {
-            (Some(Command::HandBack { word, reason, usage: Usage::default() }), Vec::new())
+            (Some(Command::HandBack { holder, reason, usage: Usage::default() }), Vec::new())
         }
     };
-    LastWord { job: job.id, word, command, children, _entry: entry }
+    AttemptReport { job: job.id, holder, command, children, _entry: entry }
 }
 
 struct Prepared {
@@ -95,12 +97,13 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
     };
     let equipped = floor.registry.equip(plugin, version, served).await;
     let on_trial = job.run.as_ref().is_some_and(|run| run.canary);
-    let (code, Kit { permissions, limits, reuse }) = equipped.map_err(|missing| match missing.to_string() {
-        // The trial fails, and not the job.
-        why if on_trial => NotStarted::Failed(why),
-        why if floor.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
-        why => NotStarted::NotReady(why),
-    })?;
+    let (code, AttemptSetup { permissions, limits, reuse }) =
+        equipped.map_err(|missing| match missing.to_string() {
+            // The trial fails, and not the job.
+            why if on_trial => NotStarted::Failed(why),
+            why if floor.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
+            why => NotStarted::NotReady(why),
+        })?;
     let body = async |kind| {
         let read = reporter.patiently(|| floor.store.body(job, kind)).await;
         read.map_err(|error| NotStarted::unread("the job's data", error))
@@ -142,7 +145,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
 
 /// How the children ended, when the attempt follows a wait for them.
 async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<ChildCounts>, NotStarted> {
-    if !job.ties.as_ref().is_some_and(|ties| ties.joined) {
+    if !job.links.as_ref().is_some_and(|links| links.joined) {
         return Ok(None);
     }
     let family = reporter.patiently(|| floor.store.family(job.id)).await;
@@ -152,7 +155,7 @@ async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<
 }
 
 /// The command that tells the store how the attempt ended, and the children that go with it.
-async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -> (Option<Command>, Vec<NewJob>) {
+async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ended) -> (Option<Command>, Vec<NewJob>) {
     let usage = usage(&ended.usage);
     let command = match ended.outcome {
         Outcome::Completed { result } => {
@@ -162,20 +165,20 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
             };
             return match stored.await {
                 Ok((result, children, notes)) => {
-                    (Some(Command::Complete { word, result, usage, closing: None, notes }), children)
+                    (Some(Command::Complete { holder, result, usage, closing: None, notes }), children)
                 }
-                Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+                Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(floor, reporter, word, wait, ended.along, usage).await {
+            return match waiting(floor, reporter, holder, wait, ended.along, usage).await {
                 Ok((command, children)) => (Some(command), children),
-                Err(error) => (fail(word, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+                Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Failed { error, backtrace, retry } => {
             let (error, backtrace) = reporter.clean(error, backtrace);
-            fail(word, error, backtrace, convert(retry), usage)
+            fail(holder, error, backtrace, convert(retry), usage)
         }
         Outcome::Stopped { reason, error, cooperative } => {
             let (error, _) = reporter.clean(error, None);
@@ -183,15 +186,15 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
                 reporter.note("warn", format!("stopped by force: {error}"));
             }
             match reason {
-                CancelReason::Timeout => fail(word, error, None, Retry::Backoff, usage),
+                CancelReason::Timeout => fail(holder, error, None, Retry::Backoff, usage),
                 // The job's record says who wanted the stop, and the rules what comes of it.
                 CancelReason::User | CancelReason::Shutdown | CancelReason::Swap => {
-                    Some(Command::HandBack { word, reason: reason.to_string(), usage })
+                    Some(Command::HandBack { holder, reason: reason.to_string(), usage })
                 }
             }
         }
         Outcome::Interrupted { reason } => {
-            interrupted(reporter.job(), word, reporter.clean(reason, None).0, usage).await
+            interrupted(reporter.job(), holder, reporter.clean(reason, None).0, usage).await
         }
         Outcome::Superseded => None,
     };
@@ -202,7 +205,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, word: Word, ended: Ended) -
 async fn waiting(
     floor: &Floor,
     reporter: &Reporter,
-    word: Word,
+    holder: Holder,
     wait: Wait,
     along: Along,
     usage: Usage,
@@ -221,7 +224,7 @@ async fn waiting(
         OnChildFailure::Cancel => OnFailure::Cancel,
         OnChildFailure::Continue => OnFailure::Continue,
     };
-    Ok((Command::Wait { word, on_child_failure, checkpoint, usage, notes }, children))
+    Ok((Command::Wait { holder, on_child_failure, checkpoint, usage, notes }, children))
 }
 
 /// An empty result is no result.
@@ -232,10 +235,10 @@ async fn keep(floor: &Floor, result: Bytes) -> Result<Option<windlass_core::Body
     insist(|| floor.store.keep(result.clone())).await.map(Some)
 }
 
-impl LastWord {
+impl AttemptReport {
     /// Tells the store. A result that the rules refuse (a child with an impossible queue, say) is a failed attempt.
     pub(super) async fn say(self, floor: &Floor) {
-        let LastWord { job, word, command, children, _entry } = self;
+        let AttemptReport { job, holder, command, children, _entry } = self;
         let Some(command) = command else { return };
         let answer = insist(|| floor.store.ask(job, command.clone(), children.clone())).await;
         let Err(refused) = answer else { return };
@@ -244,7 +247,7 @@ impl LastWord {
                 debug!(%job, "a late word was not taken: {refused}");
             }
             Error::Refused(_) => {
-                let Some(failed) = fail(word, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
+                let Some(failed) = fail(holder, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
                     return;
                 };
                 if let Err(error) = insist(|| floor.store.ask(job, failed.clone(), Vec::new())).await {
@@ -264,18 +267,18 @@ impl LastWord {
 }
 
 /// Gives the job back, charged to nobody. Not at once: it would be claimed again, and meet the same.
-async fn interrupted(job: JobId, word: Word, reason: String, usage: Usage) -> Option<Command> {
+async fn interrupted(job: JobId, holder: Holder, reason: String, usage: Usage) -> Option<Command> {
     warn!(%job, "an attempt is given back and will be run again: {reason}");
     sleep(limits::INTERRUPTED_PAUSE).await;
-    Some(Command::HandBack { word, reason, usage })
+    Some(Command::HandBack { holder, reason, usage })
 }
 
 fn not_taken(error: &Error) -> String {
     format!("the handler succeeded, but what it handed in was not taken: {error}")
 }
 
-fn fail(word: Word, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {
-    Some(Command::Fail { word, failure: Failure { error, backtrace, retry }, usage })
+fn fail(holder: Holder, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {
+    Some(Command::Fail { holder, failure: Failure { error, backtrace, retry }, usage })
 }
 
 fn convert(retry: executor::Retry) -> Retry {

@@ -9,7 +9,7 @@ mod redact;
 mod reporter;
 mod running;
 
-pub(crate) use redact::Blot;
+pub(crate) use redact::Redactor;
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use windlass_store::{Assignment, By, Claim, Error, Store};
 use crate::clock::SystemClock;
 use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
-use attempt::LastWord;
+use attempt::AttemptReport;
 use patience::{insist, pause_after};
 use running::Running;
 
@@ -93,7 +93,7 @@ impl Dispatcher {
 /// One place for one attempt at a time. The last word of an attempt and the claim of the next go to the store together: one commit
 /// takes both.
 async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
-    let mut last: Option<LastWord> = None;
+    let mut last: Option<AttemptReport> = None;
     let mut claimable = floor.registry.claimable();
     while !shutdown.is_requested() {
         let from = claimable.borrow_and_update().clone();
@@ -136,7 +136,7 @@ async fn claim(floor: &Floor, from: Claimable) -> Result<Vec<Assignment>, Error>
     floor.store.claim(Claim { by: By::Local, queues, count: 1, wait: limits::CLAIM_WAIT }).await
 }
 
-async fn say(floor: &Floor, last: Option<LastWord>) {
+async fn say(floor: &Floor, last: Option<AttemptReport>) {
     if let Some(word) = last {
         word.say(floor).await;
     }

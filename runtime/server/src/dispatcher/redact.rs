@@ -10,7 +10,7 @@ use crate::limits;
 
 /// The texts to blot out. Cheap when there are none.
 #[derive(Default)]
-pub(crate) struct Blot {
+pub(crate) struct Redactor {
     /// Longest first, so that no part of a longer one is left.
     texts: Vec<String>,
 }
@@ -21,8 +21,8 @@ const LEAST: usize = limits::SECRET_LEAST;
 /// A line of a secret that has several, such as a private key.
 const LEAST_LINE: usize = 8;
 
-impl Blot {
-    pub(crate) fn of(permissions: &Permissions) -> Blot {
+impl Redactor {
+    pub(crate) fn of(permissions: &Permissions) -> Redactor {
         let mut texts = Vec::new();
         for value in permissions.secrets.values().flatten().map(Secret::reveal) {
             let lines = value.lines().map(str::trim).filter(|line| line.len() >= LEAST_LINE && *line != value);
@@ -32,7 +32,7 @@ impl Blot {
         texts.retain(|text| text.len() >= LEAST);
         texts.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         texts.dedup();
-        Blot { texts }
+        Redactor { texts }
     }
 
     /// The text without secrets.
@@ -99,15 +99,15 @@ fn in_json(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn blot(values: &[&str]) -> Blot {
+    fn redactor(values: &[&str]) -> Redactor {
         let named = values.iter().enumerate().map(|(n, value)| (n.to_string(), Some(Secret::new(*value))));
-        Blot::of(&Permissions { secrets: named.collect(), ..Permissions::default() })
+        Redactor::of(&Permissions { secrets: named.collect(), ..Permissions::default() })
     }
 
     #[test]
     fn secrets_are_blotted_out_wherever_they_stand() {
-        let blot = blot(&["hunter22", "hunter22-long", "a\"quoted\"one"]);
-        let check = |text: &str, expected: &str| assert_eq!(blot.clean(text.to_owned()), expected);
+        let redactor = redactor(&["hunter22", "hunter22-long", "a\"quoted\"one"]);
+        let check = |text: &str, expected: &str| assert_eq!(redactor.clean(text.to_owned()), expected);
         check("nothing here", "nothing here");
         check("hunter22hunter22", "[secret][secret]");
         check("it was hunter22-long.", "it was [secret].");
@@ -116,25 +116,25 @@ mod tests {
 
     #[test]
     fn a_key_of_several_lines_is_found_line_by_line() {
-        let blot = blot(&["-----BEGIN KEY-----\nMIIEvQIBADAN\nabc\n-----END KEY-----\n"]);
-        assert_eq!(blot.clean("line MIIEvQIBADAN".to_owned()), "line [secret]");
-        assert_eq!(blot.clean("abc".to_owned()), "abc", "too short to be told from other words");
+        let redactor = redactor(&["-----BEGIN KEY-----\nMIIEvQIBADAN\nabc\n-----END KEY-----\n"]);
+        assert_eq!(redactor.clean("line MIIEvQIBADAN".to_owned()), "line [secret]");
+        assert_eq!(redactor.clean("abc".to_owned()), "abc", "too short to be told from other words");
     }
 
     #[test]
     fn where_a_text_was_cut_the_beginning_of_a_secret_goes() {
-        let blot = blot(&["correct horse battery"]);
-        assert_eq!(blot.clean_cut("it is correct hor".to_owned()), "it is [secret]");
-        assert_eq!(blot.clean_cut("it is correct horse battery".to_owned()), "it is [secret]");
-        assert_eq!(blot.clean_cut("it is cor".to_owned()), "it is cor");
+        let redactor = redactor(&["correct horse battery"]);
+        assert_eq!(redactor.clean_cut("it is correct hor".to_owned()), "it is [secret]");
+        assert_eq!(redactor.clean_cut("it is correct horse battery".to_owned()), "it is [secret]");
+        assert_eq!(redactor.clean_cut("it is cor".to_owned()), "it is cor");
     }
 
     #[test]
     fn bytes_are_cleaned_and_looked_into_like_text() {
-        let blot = blot(&["hunter22"]);
+        let redactor = redactor(&["hunter22"]);
         let check = |bytes: &'static [u8], expected: &'static [u8]| {
-            assert_eq!(blot.clean_bytes(Bytes::from_static(bytes)), expected);
-            assert_eq!(blot.is_in(bytes), bytes != expected);
+            assert_eq!(redactor.clean_bytes(Bytes::from_static(bytes)), expected);
+            assert_eq!(redactor.is_in(bytes), bytes != expected);
         };
         check(b"\xff\x00", b"\xff\x00");
         check(b"\xffhunter22\x00hunter22", b"\xff[secret]\x00[secret]");
@@ -143,6 +143,6 @@ mod tests {
 
     #[test]
     fn a_secret_too_short_to_blot_out_leaves_the_words_alone() {
-        assert_eq!(blot(&["abc"]).clean("abcabc".to_owned()), "abcabc");
+        assert_eq!(redactor(&["abc"]).clean("abcabc".to_owned()), "abcabc");
     }
 }

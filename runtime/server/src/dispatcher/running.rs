@@ -88,12 +88,12 @@ mod tests {
     fn only_the_attempt_that_is_meant_is_stopped_and_only_while_it_lives() {
         let (running, job) = (Running::default(), JobId::new(Time(1), 1));
         let (entry, cancel) = running.enter(job, TOKEN);
-        let wish = Cancel::within(CancelReason::User, Duration::from_secs(5));
-        assert!(!running.stop(job, Token { fence: 2, ..TOKEN }, wish), "another attempt of the job");
-        assert!(running.stop(job, TOKEN, wish));
-        assert_eq!(*cancel.borrow(), Some(wish));
+        let request = Cancel::within(CancelReason::User, Duration::from_secs(5));
+        assert!(!running.stop(job, Token { fence: 2, ..TOKEN }, request), "another attempt of the job");
+        assert!(running.stop(job, TOKEN, request));
+        assert_eq!(*cancel.borrow(), Some(request));
         drop(entry);
-        assert!(!running.stop(job, TOKEN, wish));
+        assert!(!running.stop(job, TOKEN, request));
     }
 
     #[test]

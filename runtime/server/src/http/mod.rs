@@ -31,9 +31,9 @@ use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
 pub use events::{Hub, event_json};
-pub use jobs::search::{OrderWord, SortWord};
+pub use jobs::search::{OrderWord, SortName};
 pub use ops::pause::PAUSED;
-pub use transport::auth::{Door, Key};
+pub use transport::auth::{AccessControl, Key};
 use transport::error::Error;
 pub use transport::host::{AllowedHost, Hosts};
 pub use transport::listen::{Bounds, serve};
@@ -71,11 +71,11 @@ impl Deref for Api {
 }
 
 /// The whole API, behind its door.
-pub fn door(parts: Parts, hosts: Hosts) -> Door {
+pub fn door(parts: Parts, hosts: Hosts) -> AccessControl {
     let key = parts.key.clone();
     let (router, _) = routes().split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
-    Door::new(router.with_state(Api(Arc::new(parts))), key, hosts)
+    AccessControl::new(router.with_state(Api(Arc::new(parts))), key, hosts)
 }
 
 /// The description of the API, for tests that hold something against it.

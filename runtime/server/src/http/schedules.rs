@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule, Skipped};
-use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Until, Within, bounds};
+use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, UniqueScope, Until, bounds};
 use windlass_store::{Clock, ScheduleChange};
 
 use crate::http::Api;
@@ -18,7 +18,7 @@ use crate::http::jobs::{Status, status};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::policy::{PolicyBody, PolicyView};
-use crate::http::wire::{CatchUpWord, NameText, OverlapWord, Rfc3339, Shown, Span};
+use crate::http::wire::{CatchUpName, NameText, OverlapWord, Rfc3339, Shown, Span};
 use crate::limits;
 
 /// What is sent to make or change a schedule. In a change, what is absent stays.
@@ -35,7 +35,7 @@ struct ScheduleBody<'a> {
     unique_period: Option<Span>,
     tags: Option<BTreeMap<String, String>>,
     /// For times that passed while the server was down: run for none of them, once for all, or for each.
-    catch_up: Option<CatchUpWord>,
+    catch_up: Option<CatchUpName>,
     /// With `catch_up` `all`: how many at most, the latest.
     catch_up_most: Option<u32>,
     /// When the job of its last run has not ended: run all the same, skip this run, or cancel that job first.
@@ -91,7 +91,7 @@ pub struct ScheduleAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_period: Option<u64>,
     tags: BTreeMap<String, String>,
-    catch_up: CatchUpWord,
+    catch_up: CatchUpName,
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up_most: Option<u32>,
     overlap: OverlapWord,
@@ -131,7 +131,7 @@ impl From<&Skipped> for SkippedRun {
             first: Rfc3339(skipped.first),
             last: Rfc3339(skipped.last),
             count: skipped.count,
-            reason: skipped.reason.word(),
+            reason: skipped.reason.as_str(),
             message: skipped.reason.to_string(),
             job_id: skipped.reason.job().map(|id| id.to_string()),
         }
@@ -229,7 +229,7 @@ pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Ran {
+pub struct EndedAttempt {
     status: &'static str,
     /// The job it made. None when the run was skipped.
     job_id: Option<String>,
@@ -239,15 +239,15 @@ pub struct Ran {
 }
 
 /// Make a job of a schedule now
-#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", responses((status = 200, body = Ran)))]
-pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Ran>> {
+#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", responses((status = 200, body = EndedAttempt)))]
+pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<EndedAttempt>> {
     let before = find(&api, &name).await?.last_job;
     api.store.change_schedule(ScheduleChange::RunNow { name: name.to_string() }).await?;
     let schedule = find(&api, &name).await?;
     let made = schedule.last_job.filter(|job| Some(*job) != before);
     let status = if made.is_some() { "enqueued" } else { "skipped" };
     let skipped = schedule.skipped.latest.last().filter(|_| made.is_none()).map(SkippedRun::from);
-    Ok(Json(Ran { status, job_id: made.map(|id| id.to_string()), skipped }))
+    Ok(Json(EndedAttempt { status, job_id: made.map(|id| id.to_string()), skipped }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -317,7 +317,7 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy:
     }
     if let Some(key) = wanted.unique_key {
         let period = wanted.unique_period.map_or(windlass_core::DEFAULT_PERIOD, |span| span.0);
-        schedule.unique = Some(Unique { key, within: Within::default(), until: Until::default(), period });
+        schedule.unique = Some(Unique { key, within: UniqueScope::default(), until: Until::default(), period });
     } else if let (Some(unique), Some(period)) = (&mut schedule.unique, wanted.unique_period) {
         unique.period = period.0;
     }
@@ -326,9 +326,9 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy:
     }
     if let Some(word) = wanted.catch_up {
         schedule.catch_up = match word {
-            CatchUpWord::Skip => CatchUp::Skip,
-            CatchUpWord::Once => CatchUp::Once,
-            CatchUpWord::All => CatchUp::All { at_most: wanted.catch_up_most.unwrap_or(bounds::CATCH_UP) },
+            CatchUpName::Skip => CatchUp::Skip,
+            CatchUpName::Once => CatchUp::Once,
+            CatchUpName::All => CatchUp::All { at_most: wanted.catch_up_most.unwrap_or(bounds::CATCH_UP) },
         };
     } else if let (CatchUp::All { at_most }, Some(most)) = (&mut schedule.catch_up, wanted.catch_up_most) {
         *at_most = most;
@@ -343,9 +343,9 @@ impl From<Schedule> for ScheduleAnswer {
     fn from(schedule: Schedule) -> ScheduleAnswer {
         let at = |time: Option<Time>| time.map(Rfc3339);
         let (catch_up, catch_up_most) = match schedule.catch_up {
-            CatchUp::Skip => (CatchUpWord::Skip, None),
-            CatchUp::Once => (CatchUpWord::Once, None),
-            CatchUp::All { at_most } => (CatchUpWord::All, Some(at_most)),
+            CatchUp::Skip => (CatchUpName::Skip, None),
+            CatchUp::Once => (CatchUpName::Once, None),
+            CatchUp::All { at_most } => (CatchUpName::All, Some(at_most)),
         };
         ScheduleAnswer {
             id: schedule.name.clone(),

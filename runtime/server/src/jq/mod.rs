@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use windlass_store::search::{Payloads, Sieve, SieveError, Sift};
+use windlass_store::search::{PayloadFilter, PayloadFilterError, PayloadTest, Payloads};
 
 use crate::limits;
 
@@ -42,13 +42,14 @@ impl fmt::Debug for Jq {
 
 impl Jq {
     /// Checks a filter when its turn has come. It waits for a child process, on a thread that may wait.
-    pub async fn checked(filter: String) -> Result<Jq, SieveError> {
-        let failed = |error: &dyn fmt::Display| SieveError::Host(format!("the filter was not checked: {error}"));
+    pub async fn checked(filter: String) -> Result<Jq, PayloadFilterError> {
+        let failed =
+            |error: &dyn fmt::Display| PayloadFilterError::Host(format!("the filter was not checked: {error}"));
         let turn = TURNS.acquire().await.map_err(|error| failed(&error))?;
         tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|error| failed(&error))?
     }
 
-    fn new(filter: &str, turn: SemaphorePermit<'static>) -> Result<Jq, SieveError> {
+    fn new(filter: &str, turn: SemaphorePermit<'static>) -> Result<Jq, PayloadFilterError> {
         let watched = Arc::new(Watched::default());
         watch(Arc::downgrade(&watched)).map_err(no_process)?;
         let (process, needles) = Process::start(filter, &watched)?;
@@ -56,16 +57,16 @@ impl Jq {
     }
 }
 
-impl Sieve for Jq {
+impl PayloadFilter for Jq {
     fn needles(&self) -> &[Vec<u8>] {
         &self.needles
     }
 
-    fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
+    fn thread(&self) -> Result<Box<dyn PayloadTest>, PayloadFilterError> {
         if let Some(process) = lock(&self.first).take() {
             return Ok(Box::new(process));
         }
-        Process::start(&self.filter, &self.watched).map(|(process, _)| Box::new(process) as Box<dyn Sift>)
+        Process::start(&self.filter, &self.watched).map(|(process, _)| Box::new(process) as Box<dyn PayloadTest>)
     }
 }
 
@@ -135,8 +136,8 @@ fn watch(watched: Weak<Watched>) -> std::io::Result<()> {
 }
 
 /// This machine has no process, thread, memory or descriptor left for a search: no fault of the filter.
-fn no_process(error: std::io::Error) -> SieveError {
-    SieveError::Host(format!("a process for the jq filter cannot be started: {error}"))
+fn no_process(error: std::io::Error) -> PayloadFilterError {
+    PayloadFilterError::Host(format!("a process for the jq filter cannot be started: {error}"))
 }
 
 /// What fits into a pipe at once.
@@ -150,7 +151,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(filter: &str, watched: &Watched) -> Result<(Process, Vec<Vec<u8>>), SieveError> {
+    fn start(filter: &str, watched: &Watched) -> Result<(Process, Vec<Vec<u8>>), PayloadFilterError> {
         // The file may have been replaced since we started; the running program is still itself.
         let program = std::path::Path::new("/proc/self/exe");
         let program =
@@ -165,7 +166,7 @@ impl Process {
             .spawn()
             .map_err(no_process)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(SieveError::Host("the process for the jq filter has no pipes".into()));
+            return Err(PayloadFilterError::Host("the process for the jq filter has no pipes".into()));
         };
         let (busy, born) = (Mutex::new(None), Instant::now());
         let watch = Arc::new(Watch { child: Mutex::new(child), busy, born, late: Default::default() });
@@ -173,7 +174,7 @@ impl Process {
         let mut process =
             Process { watch, input: BufWriter::with_capacity(PIPE, input), output: BufReader::new(output) };
         let checked = process.ask(|input| wire::write_filter(input, filter), wire::read_checked)?;
-        let needles = checked.map_err(SieveError::Filter)?;
+        let needles = checked.map_err(PayloadFilterError::Filter)?;
         Ok((process, needles))
     }
 
@@ -182,32 +183,34 @@ impl Process {
         &mut self,
         send: impl FnOnce(&mut BufWriter<ChildStdin>) -> std::io::Result<()>,
         receive: impl FnOnce(&mut BufReader<ChildStdout>) -> std::io::Result<T>,
-    ) -> Result<T, SieveError> {
+    ) -> Result<T, PayloadFilterError> {
         *lock(&self.watch.busy) = Some((Instant::now(), self.watch.used()));
         let came = send(&mut self.input).and_then(|()| receive(&mut self.output));
         *lock(&self.watch.busy) = None;
         came.map_err(|_| self.why_it_ended())
     }
 
-    fn why_it_ended(&self) -> SieveError {
+    fn why_it_ended(&self) -> PayloadFilterError {
         if self.watch.late.load(std::sync::atomic::Ordering::Relaxed) {
             let most = limits::JQ_TIME.as_secs();
-            return SieveError::Filter(format!(
+            return PayloadFilterError::Filter(format!(
                 "the filter took longer than {most} s on a few payloads, and was stopped"
             ));
         }
         // Out of memory or stack it ends by a signal. One that ends by itself did not get so far as to run the filter.
         match lock(&self.watch.child).wait() {
             Ok(status) if status.code().is_some() => {
-                SieveError::Host(format!("the process for the jq filter ended too early ({status})"))
+                PayloadFilterError::Host(format!("the process for the jq filter ended too early ({status})"))
             }
-            _ => SieveError::Filter("the filter needs more memory or goes deeper than it may, and was stopped".into()),
+            _ => PayloadFilterError::Filter(
+                "the filter needs more memory or goes deeper than it may, and was stopped".into(),
+            ),
         }
     }
 }
 
-impl Sift for Process {
-    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError> {
+impl PayloadTest for Process {
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, PayloadFilterError> {
         self.ask(|input| wire::write_payloads(input, payloads), |output| wire::read_passes(output, payloads.len()))
     }
 }

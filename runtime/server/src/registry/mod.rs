@@ -20,7 +20,7 @@ use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, pars
 use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
-use crate::attempt_setup::{Kit, kit};
+use crate::attempt_setup::{AttemptSetup, setup};
 use crate::metrics;
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
@@ -232,15 +232,15 @@ impl Registry {
         plugin: &str,
         version: &str,
         served: &[QueueName],
-    ) -> Result<(executor::Plugin, Kit), Missing> {
+    ) -> Result<(executor::Plugin, AttemptSetup), Missing> {
         let found = self.find_stored(plugin, version).await?;
-        let kit = self.kit_for(plugin, &found, served);
+        let setup = self.kit_for(plugin, &found, served);
         let digest = found.component.sha256;
         match self.read(|loaded| loaded.code.get(&digest).cloned()) {
-            Some(code) => Ok((code, kit)),
+            Some(code) => Ok((code, setup)),
             None => match self.known_problem(plugin, version) {
                 Some(known) => Err(known),
-                None => Ok((self.compile_stored(plugin, &found).await?, kit)),
+                None => Ok((self.compile_stored(plugin, &found).await?, setup)),
             },
         }
     }
@@ -257,8 +257,8 @@ impl Registry {
         known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })
     }
 
-    fn kit_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> Kit {
-        kit(
+    fn kit_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> AttemptSetup {
+        setup(
             &version.manifest,
             &self.granted(plugin),
             served,

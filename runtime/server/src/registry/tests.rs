@@ -45,6 +45,6 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let Assignment { job, served, .. } = claim(&store, "orders").await;
     let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) else { panic!("no plugin") };
     let found = registry.find_stored(&plugin, &version).await.expect("it is stored");
-    let kit = registry.kit_for(&plugin, &found, &served);
-    assert_eq!(kit.permissions.queues, ["orders", "invoices"]);
+    let setup = registry.kit_for(&plugin, &found, &served);
+    assert_eq!(setup.permissions.queues, ["orders", "invoices"]);
 }

@@ -22,7 +22,7 @@ use windlass_store::{EventRecord, Store, WebhookChange};
 use crate::http::event_json;
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
-pub use post::{Target, Undelivered};
+pub use post::{DeliveryError, Target};
 
 /// Whoever adds or removes a webhook says so here. Cheap to clone.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ async fn insist(
         let headers = [
             ("content-type", "application/json".to_owned()),
             ("user-agent", concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned()),
-            ("x-windlass-event", record.event.kind.word().to_owned()),
+            ("x-windlass-event", record.event.kind.as_str().to_owned()),
             ("x-windlass-delivery", format!("{}:{}", hook.id, record.seq)),
             ("x-windlass-webhook", hook.id.clone()),
         ];
@@ -164,8 +164,8 @@ async fn insist(
         let told = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
         let why = match told {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(Undelivered::Never(why))) => return Err(why),
-            Ok(Err(Undelivered::Perhaps(why))) => why,
+            Ok(Err(DeliveryError::Never(why))) => return Err(why),
+            Ok(Err(DeliveryError::Perhaps(why))) => why,
             Err(_) => format!("no answer within {} s", limits::DELIVERY.as_secs()),
         };
         if tries >= hook.retry_limit {

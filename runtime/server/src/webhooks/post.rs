@@ -27,7 +27,7 @@ pub struct Target {
 
 /// Why an event did not arrive.
 #[derive(Debug)]
-pub enum Undelivered {
+pub enum DeliveryError {
     /// And never will.
     Never(String),
     /// Another try may go better.
@@ -67,17 +67,17 @@ impl Target {
         }
     }
 
-    async fn addresses(&self, private: bool) -> Result<Vec<SocketAddr>, Undelivered> {
+    async fn addresses(&self, private: bool) -> Result<Vec<SocketAddr>, DeliveryError> {
         let found = lookup_host((self.host.as_str(), self.port)).await;
         let found: Vec<SocketAddr> = match found {
             Ok(found) => found.collect(),
-            Err(error) => return Err(Undelivered::Perhaps(format!("{} is not found: {error}", self.host))),
+            Err(error) => return Err(DeliveryError::Perhaps(format!("{} is not found: {error}", self.host))),
         };
         for address in &found {
-            allowed(address.ip(), private).map_err(Undelivered::Never)?;
+            allowed(address.ip(), private).map_err(DeliveryError::Never)?;
         }
         if found.is_empty() {
-            return Err(Undelivered::Perhaps(format!("{} has no address", self.host)));
+            return Err(DeliveryError::Perhaps(format!("{} has no address", self.host)));
         }
         Ok(found)
     }
@@ -100,19 +100,19 @@ pub async fn post(
     private: bool,
     headers: impl Iterator<Item = (&'static str, String)>,
     body: String,
-) -> Result<(), Undelivered> {
-    let target = Target::parse(url).map_err(Undelivered::Never)?;
+) -> Result<(), DeliveryError> {
+    let target = Target::parse(url).map_err(DeliveryError::Never)?;
     let addresses = target.addresses(private).await?;
-    let perhaps = |error: &dyn std::fmt::Display| Undelivered::Perhaps(format!("{}: {error}", target.authority));
+    let perhaps = |error: &dyn std::fmt::Display| DeliveryError::Perhaps(format!("{}: {error}", target.authority));
     let stream = TcpStream::connect(&addresses[..]).await.map_err(|error| perhaps(&error))?;
     let mut request = Request::post(&target.path).header("host", &target.authority);
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let request = request.body(Full::new(body.into())).map_err(|error| Undelivered::Never(error.to_string()))?;
+    let request = request.body(Full::new(body.into())).map_err(|error| DeliveryError::Never(error.to_string()))?;
     let status = if target.https {
         let name = ServerName::try_from(target.host.clone());
-        let name = name.map_err(|error| Undelivered::Never(format!("{}: {error}", target.host)))?;
+        let name = name.map_err(|error| DeliveryError::Never(format!("{}: {error}", target.host)))?;
         let stream = TlsConnector::from(Arc::clone(&TLS)).connect(name, stream).await;
         exchange(stream.map_err(|error| perhaps(&error))?, request).await
     } else {
@@ -120,7 +120,7 @@ pub async fn post(
     };
     match status {
         Ok(status) if status.is_success() => Ok(()),
-        Ok(status) => Err(Undelivered::Perhaps(format!("{} answered {status}", target.authority))),
+        Ok(status) => Err(DeliveryError::Perhaps(format!("{} answered {status}", target.authority))),
         Err(error) => Err(perhaps(&error)),
     }
 }
@@ -176,6 +176,6 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_leads_inside_is_refused_when_it_is_looked_up() {
         let told = post("http://localhost:9/", false, std::iter::empty(), String::new()).await;
-        assert!(matches!(told, Err(Undelivered::Never(_))), "{told:?}");
+        assert!(matches!(told, Err(DeliveryError::Never(_))), "{told:?}");
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::limits::Admission;
-use windlass_core::{Command, JobId, Priority, QueueName, Runner, State, Time, Usage, Word};
+use windlass_core::{Command, Holder, JobId, Priority, QueueName, Runner, State, Time, Usage};
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
@@ -154,9 +154,9 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn give_back(&mut self, lost: Assignment) -> Result<(), DiskError> {
         // Whatever becomes of this commit: nobody runs it.
         self.local.remove(&(lost.job.id, lost.token));
-        let word = Word::Of(lost.token);
+        let holder = Holder::Token(lost.token);
         let reason = "the worker that asked for it had gone".into();
-        self.try_ask(lost.job.id, Command::HandBack { word, reason, usage: Usage::default() })?;
+        self.try_ask(lost.job.id, Command::HandBack { holder, reason, usage: Usage::default() })?;
         Ok(())
     }
 

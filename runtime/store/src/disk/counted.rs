@@ -12,7 +12,7 @@ use crate::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch};
 
 /// What the keeper thread watches: the last acknowledged commit, and since when one is under way.
 #[derive(Default)]
-pub struct Pulse {
+pub struct CommitStatus {
     pub acknowledged: AtomicU64,
     /// The engine's time when it began its group, plus one; zero when it is idle.
     pub busy_since: AtomicU64,
@@ -55,7 +55,7 @@ pub struct Acknowledged {
     pub disk: FjallDisk,
     pub folder: Arc<DataFolder>,
     pub witness: Arc<Witness>,
-    pub pulse: Arc<Pulse>,
+    pub commit_status: Arc<CommitStatus>,
 }
 
 impl Disk for Acknowledged {
@@ -74,9 +74,9 @@ impl Disk for Acknowledged {
         let bytes = batch.writes.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
         let began = Instant::now();
         self.disk.commit(batch, number)?;
-        self.pulse.commits.add(writes, bytes, began.elapsed());
+        self.commit_status.commits.add(writes, bytes, began.elapsed());
         self.witness.write(number).map_err(|error| DiskError::Commit(folder::explain(&error)))?;
-        self.pulse.acknowledged.store(number, Ordering::Relaxed);
+        self.commit_status.acknowledged.store(number, Ordering::Relaxed);
         Ok(())
     }
 }

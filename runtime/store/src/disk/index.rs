@@ -73,7 +73,7 @@ pub fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
     let batch = job.batch_id.as_deref().map(Mark::Batch);
     let parent = job.parent.map(Mark::Parent);
     let unique = job.unique.as_ref().map(|unique| Mark::Unique(&unique.key));
-    let chain = job.ties.as_ref().and_then(|ties| ties.chain).map(|place| Mark::Chain(place.first));
+    let chain = job.links.as_ref().and_then(|links| links.chain).map(|place| Mark::Chain(place.first));
     tags.chain(scope).chain(batch).chain(parent).chain(unique).chain(chain)
 }
 

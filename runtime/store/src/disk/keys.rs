@@ -159,20 +159,20 @@ pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
 
 /// Where a job stands in order of creation: the moment it was made, then the random part of its id. For most jobs these
 /// are the bytes of the id itself; the id of a child holds its parent's time.
-pub type Birth = [u8; 16];
+pub type CreationKey = [u8; 16];
 
-pub fn birth(job: &Job) -> Birth {
+pub fn birth(job: &Job) -> CreationKey {
     let mut birth = job.id.to_bytes();
     birth[..6].copy_from_slice(&job.created_at.millis().to_be_bytes()[2..]);
     birth
 }
 
 /// The first birth of a moment.
-pub fn births_from(at: Time) -> Birth {
+pub fn births_from(at: Time) -> CreationKey {
     JobId::new(Time(at.millis().min((1 << 48) - 1)), 0).to_bytes()
 }
 
-pub fn born(queue: u32, birth: &Birth) -> Vec<u8> {
+pub fn born(queue: u32, birth: &CreationKey) -> Vec<u8> {
     let mut key = Vec::with_capacity(20);
     key.extend(queue.to_be_bytes());
     key.extend(birth);

@@ -17,7 +17,7 @@ use ::fjall::{AbstractTree, Keyspace};
 
 use crate::disk::Space;
 use crate::disk::codec;
-use crate::disk::counted::Pulse;
+use crate::disk::counted::CommitStatus;
 use crate::disk::damage;
 use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::DataFolder;
@@ -26,7 +26,7 @@ use crate::idle_thread::lower_priority;
 use crate::limits;
 
 pub struct Reclaimer {
-    pub pulse: Arc<Pulse>,
+    pub commit_status: Arc<CommitStatus>,
     pub folder: Arc<DataFolder>,
     pub shared: Arc<Shared>,
     /// Gone when the store is.
@@ -86,7 +86,7 @@ impl Reclaimer {
 
     /// How many commits there were, and how long they took together.
     fn commits(&self) -> (u64, Duration) {
-        let tally = &self.pulse.commits;
+        let tally = &self.commit_status.commits;
         let took = Duration::from_micros(tally.micros.load(Ordering::Relaxed));
         (tally.count.load(Ordering::Relaxed), took)
     }

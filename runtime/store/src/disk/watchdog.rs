@@ -12,7 +12,7 @@ use windlass_core::Time;
 use crate::disk::blobs::Blobs;
 use crate::disk::codec;
 use crate::disk::counted::Acknowledged;
-use crate::disk::counted::Pulse;
+use crate::disk::counted::CommitStatus;
 use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::disk::{Disk, Space};
@@ -20,8 +20,8 @@ use crate::engine::operation::Request;
 use crate::engine::shared::Shared;
 use crate::{Clock, limits};
 
-pub struct Keeper {
-    pub pulse: Arc<Pulse>,
+pub struct Watchdog {
+    pub commit_status: Arc<CommitStatus>,
     pub witness: Arc<Witness>,
     pub clock: Arc<dyn Clock>,
     pub blobs: Arc<Blobs>,
@@ -36,13 +36,13 @@ const SWEEP_BLOBS_EVERY: Duration = Duration::from_secs(600);
 /// A younger file may belong to a command that is on its way.
 const BLOB_GRACE: Duration = Duration::from_secs(3600);
 
-impl Keeper {
+impl Watchdog {
     pub fn run(self) {
         let mut synced = 0;
         let mut last_sweep = Instant::now();
         while self.alive.strong_count() > 0 {
             park_timeout(limits::WITNESS_EVERY);
-            let acknowledged = self.pulse.acknowledged.load(Ordering::Relaxed);
+            let acknowledged = self.commit_status.acknowledged.load(Ordering::Relaxed);
             if acknowledged != synced && self.witness.sync().is_ok() {
                 synced = acknowledged;
             }
@@ -61,13 +61,13 @@ impl Keeper {
 
     /// A disk that hangs would hold every caller for ever. A dead process is restarted and recovers.
     fn end_stuck_commit(&self) {
-        let busy = self.pulse.busy_since.load(Ordering::Relaxed);
+        let busy = self.commit_status.busy_since.load(Ordering::Relaxed);
         if busy == 0 || self.clock.now().since(Time(busy - 1)) < limits::COMMIT_STUCK {
             return;
         }
         // One more look: the machine may just have woken up.
         sleep(limits::WITNESS_EVERY);
-        if self.pulse.busy_since.load(Ordering::Relaxed) == busy {
+        if self.commit_status.busy_since.load(Ordering::Relaxed) == busy {
             tracing::error!(
                 "a commit has been stuck for {} s: the disk does not answer. Ending the process; what was acknowledged is safe",
                 limits::COMMIT_STUCK.as_secs()

@@ -293,7 +293,7 @@ impl<D: Disk> Engine<D> {
     /// The checkpoint that a command would replace: read only where it matters whether the new one says more.
     fn checkpoint_before(&self, job: &Job, command: &Command) -> Result<Option<Vec<u8>>, DiskError> {
         let brings = match command {
-            Command::Beat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.is_some(),
+            Command::Heartbeat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.is_some(),
             Command::Complete { closing, .. } => closing.as_ref().is_some_and(|closing| closing.checkpoint.is_some()),
             _ => false,
         };

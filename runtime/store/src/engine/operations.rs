@@ -255,7 +255,9 @@ fn of_jobs(jobs: &[NewJob]) -> Cost {
 
 fn of_command(command: &Command) -> usize {
     let notes = match command {
-        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Beat { notes, .. } => notes.as_ref(),
+        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Heartbeat { notes, .. } => {
+            notes.as_ref()
+        }
         _ => None,
     };
     Cost::SMALL.bytes + notes.map_or(0, |notes| notes.weight())

@@ -25,7 +25,7 @@ use crate::limits;
 use crate::store::store_dir;
 
 /// A folder that was opened and found to lack acknowledged commits. It is not opened again as long as it is the same.
-pub struct Short {
+pub struct ShortStore {
     mark: folder::FolderFingerprint,
     why: String,
 }
@@ -128,7 +128,7 @@ impl EngineThread {
             disk,
             folder: self.folder.clone(),
             witness: self.witness.clone(),
-            pulse: self.pulse.clone(),
+            commit_status: self.commit_status.clone(),
         };
         let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), self.clock.now(), self.seed)?;
         // Its first commit shows whether there is room again.
@@ -139,7 +139,7 @@ impl EngineThread {
     /// Closes the old database and opens what is on disk. Reads wait meanwhile.
     fn reopen(&mut self, old: Option<FjallDisk>) -> Result<FjallDisk, DiskError> {
         let dir = &self.options.dir;
-        let acknowledged = self.pulse.acknowledged.load(Ordering::Relaxed);
+        let acknowledged = self.commit_status.acknowledged.load(Ordering::Relaxed);
         check::check_whole(dir, acknowledged).map_err(|error| DiskError::Gone(error.to_string()))?;
         if let Some(short) = &self.short
             && folder::FolderFingerprint::of(dir).is_ok_and(|mark| mark == short.mark)
@@ -162,7 +162,7 @@ impl EngineThread {
 
     /// What was acknowledged must all be there: less is not opened.
     fn check_complete(&mut self, disk: FjallDisk) -> Result<FjallDisk, DiskError> {
-        let acknowledged = self.pulse.acknowledged.load(Ordering::Relaxed);
+        let acknowledged = self.commit_status.acknowledged.load(Ordering::Relaxed);
         let found = check::last_commit(&disk)?;
         if found >= acknowledged {
             return Ok(disk);
@@ -170,7 +170,8 @@ impl EngineThread {
         drop(disk);
         let why = check::commits_missing(found, acknowledged);
         let why = format!("the database in {} is not complete: {why}", self.options.dir.display());
-        self.short = folder::FolderFingerprint::of(&self.options.dir).ok().map(|mark| Short { mark, why: why.clone() });
+        self.short =
+            folder::FolderFingerprint::of(&self.options.dir).ok().map(|mark| ShortStore { mark, why: why.clone() });
         Err(DiskError::Gone(why))
     }
 
@@ -179,7 +180,7 @@ impl EngineThread {
     fn successor(&self) -> Result<Successor, String> {
         let dir = &self.options.dir;
         let missing = |what: &str| format!("; what lies there now has no {what}, so it is left alone");
-        let acknowledged = self.pulse.acknowledged.load(Ordering::Relaxed);
+        let acknowledged = self.commit_status.acknowledged.load(Ordering::Relaxed);
         check::check_whole(dir, acknowledged)
             .map_err(|error| format!("; what lies there now is left alone: {error}"))?;
         let witness = File::options().read(true).write(true).open(dir.join("witness"));

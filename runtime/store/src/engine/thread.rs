@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use windlass_core::{JobId, Time, Token};
 
 use crate::disk::DiskError;
-use crate::disk::counted::{Acknowledged, Pulse};
+use crate::disk::counted::{Acknowledged, CommitStatus};
 use crate::disk::damage::Suspicion;
 use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::DataFolder;
@@ -29,7 +29,7 @@ pub struct EngineThread {
     pub shared: Arc<Shared>,
     pub folder: Arc<DataFolder>,
     pub witness: Arc<Witness>,
-    pub pulse: Arc<Pulse>,
+    pub commit_status: Arc<CommitStatus>,
     pub seed: u64,
     /// Held as long as the store lives: nobody else opens the folder meanwhile.
     pub lock: File,
@@ -38,7 +38,7 @@ pub struct EngineThread {
     /// Whether a damaged table keeps the database from writing.
     pub suspicion: Arc<Suspicion>,
     /// A folder that was found where ours was and lacks a part of what we acknowledged.
-    pub short: Option<crate::engine::reopen::Short>,
+    pub short: Option<crate::engine::reopen::ShortStore>,
 }
 
 /// Attempts that run in this process.
@@ -110,9 +110,9 @@ impl EngineThread {
                 engine.finish();
             }
             let now = self.clock.now();
-            self.pulse.busy_since.store(now.millis() + 1, Ordering::Relaxed);
+            self.commit_status.busy_since.store(now.millis() + 1, Ordering::Relaxed);
             let done = engine.group(requests, now);
-            self.pulse.busy_since.store(0, Ordering::Relaxed);
+            self.commit_status.busy_since.store(0, Ordering::Relaxed);
             match done {
                 Err(error) if closing.is_empty() => return self.fail(engine, error),
                 Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::flow::{CancelReason, Dependency, Work};
+use windlass_core::flow::{CancelReason, Dependency, FollowUp};
 use windlass_core::{Command, Job, JobId, NewJob, State};
 
 use crate::disk::{Disk, DiskError, Space, after_prefix};
@@ -52,7 +52,7 @@ impl<D: Disk> Engine<D> {
         let mut ended = Some(State::Cancelled);
         if let Some(mut job) = self.load(dependency)?.cloned() {
             ended = job.is_ended().then_some(job.state);
-            job.ties.get_or_insert_default().dependants += 1;
+            job.links.get_or_insert_default().dependants += 1;
             self.put_job(Box::new(job))?;
         }
         let number = if ended.is_some() { TOLD } else { self.meta.next_work };
@@ -65,7 +65,7 @@ impl<D: Disk> Engine<D> {
 
     /// The job goes: so do the links to what it waited for. Those that wait for it hear of it first.
     pub(crate) fn drop_links(&mut self, job: &Job) -> Result<(), DiskError> {
-        if job.ties.as_ref().is_none_or(|ties| ties.depends_on == 0) {
+        if job.links.as_ref().is_none_or(|links| links.depends_on == 0) {
             return Ok(());
         }
         let mut dependencies = self.flows.new_links.remove(&job.id).unwrap_or_default();
@@ -89,12 +89,12 @@ impl<D: Disk> Engine<D> {
                 return Ok(());
             };
             let (done, used) = match codec::decode(Space::Flows, &bytes)? {
-                Work::Release { job, state } => self.tell_dependants(number, job, state, room)?,
-                Work::CancelChildren { parent, spawned, adopted, reason } => {
+                FollowUp::Release { job, state } => self.tell_dependants(number, job, state, room)?,
+                FollowUp::CancelChildren { parent, spawned, adopted, reason } => {
                     self.cancel_children(parent, spawned, adopted, reason, room)?
                 }
-                Work::Clear { parent } => self.clear_children(parent, room)?,
-                Work::OpenRound { queue, round } => self.open_round(&queue, round, room)?,
+                FollowUp::Clear { parent } => self.clear_children(parent, room)?,
+                FollowUp::OpenRound { queue, round } => self.open_round(&queue, round, room)?,
             };
             // An empty one counts as well, so that a group ends.
             room = room.saturating_sub(used.max(1));

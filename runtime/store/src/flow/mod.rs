@@ -11,7 +11,9 @@ pub(crate) mod rounds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
-use windlass_core::flow::{self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, Ties, Verdict, Work};
+use windlass_core::flow::{
+    self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, FollowUp, Links, Verdict,
+};
 use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State, bounds};
 
 use crate::disk;
@@ -97,7 +99,7 @@ impl<D: Disk> Engine<D> {
     /// A job has moved, come (`was` is none) or gone (`is` is none): what hangs on it follows.
     pub(crate) fn follow(&mut self, was: Option<&Job>, is: Option<&Job>) -> Result<(), DiskError> {
         let Some(job) = is.or(was) else { return Ok(()) };
-        if job.batch_id.is_none() && job.parent.is_none() && job.ties.is_none() && job.children == 0 {
+        if job.batch_id.is_none() && job.parent.is_none() && job.links.is_none() && job.children == 0 {
             return Ok(());
         }
         for work in flow::work(was, is) {
@@ -114,11 +116,11 @@ impl<D: Disk> Engine<D> {
             self.flows.moved.insert(id.clone());
         }
         self.follow_children(job, states)?;
-        if is.is_none() && (job.children > 0 || job.ties.is_some()) {
+        if is.is_none() && (job.children > 0 || job.links.is_some()) {
             self.drop_family(job.id, true)?;
         }
-        if let Some(ties) = &job.ties {
-            self.follow_ties(job.id, ties, states)?;
+        if let Some(links) = &job.links {
+            self.follow_ties(job.id, links, states)?;
         }
         Ok(())
     }
@@ -168,14 +170,14 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn follow_ties(&mut self, id: JobId, ties: &Ties, states: [Option<State>; 2]) -> Result<(), DiskError> {
-        if let (Some(batch_id), None) = (&ties.callback_of, states[1])
+    fn follow_ties(&mut self, id: JobId, links: &Links, states: [Option<State>; 2]) -> Result<(), DiskError> {
+        if let (Some(batch_id), None) = (&links.callback_of, states[1])
             && let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(batch_id))?
         {
             batch.tally.release();
             self.flows.moved.insert(batch_id.clone());
         }
-        if let Some(place) = ties.chain {
+        if let Some(place) = links.chain {
             let key = keys::chain(place.first);
             if let Some(chain) = self.flows.chains.change(&self.disk, &key)? {
                 chain.kept_by += u64::from(states[0].is_none());
@@ -188,11 +190,11 @@ impl<D: Disk> Engine<D> {
                 self.flows.stepped.push(id);
             }
         }
-        if states[1].is_none() || ties.waited_by.is_none() {
+        if states[1].is_none() || links.waited_by.is_none() {
             return Ok(());
         }
         let key = keys::family(id);
-        let waits = ties.waits_for_children;
+        let waits = links.waits_for_children;
         let waited = self.flows.families.get(&self.disk, &key)?.and_then(|family| family.waiting);
         if waits != waited {
             let mut family = self.flows.families.get(&self.disk, &key)?.cloned().unwrap_or_default();
@@ -203,7 +205,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    pub(crate) fn note_work(&mut self, work: &Work) {
+    pub(crate) fn note_work(&mut self, work: &FollowUp) {
         self.batch.put(Space::Flows, keys::work(self.meta.next_work), codec::encode(work));
         self.meta.next_work += 1;
         self.hard = true;
@@ -229,7 +231,7 @@ impl<D: Disk> Engine<D> {
     fn settle_step(&mut self, id: JobId) -> Result<(), DiskError> {
         // It may have been brought back, or have gone, within the group.
         let Some(job) = self.load(id)?.filter(|job| job.is_ended()).cloned() else { return Ok(()) };
-        let Some(place) = job.ties.as_ref().and_then(|ties| ties.chain) else { return Ok(()) };
+        let Some(place) = job.links.as_ref().and_then(|links| links.chain) else { return Ok(()) };
         let result = match job.result {
             BodyRef::Inline { .. } => self.written(Space::Bodies, keys::body(id, BodyKind::Result))?,
             BodyRef::None | BodyRef::Blob(_) => None,
@@ -354,13 +356,13 @@ impl<D: Disk> Engine<D> {
     /// The id of a job that somebody puts under a parent: by its ordinal, so that it can be found without a list.
     pub(crate) fn adopt(&mut self, parent: JobId) -> Result<Option<JobId>, DiskError> {
         let Some(mut job) = self.load(parent)?.cloned() else { return Ok(None) };
-        let ties = job.ties.get_or_insert_default();
-        let mut id = JobId::adopted(parent, ties.adopted);
-        ties.adopted += 1;
+        let links = job.links.get_or_insert_default();
+        let mut id = JobId::adopted(parent, links.adopted);
+        links.adopted += 1;
         // A parent that was removed and is spawned again has children from its first time.
         while self.load(id)?.is_some() {
-            id = JobId::adopted(parent, ties.adopted);
-            ties.adopted += 1;
+            id = JobId::adopted(parent, links.adopted);
+            links.adopted += 1;
         }
         self.put_job(Box::new(job))?;
         self.hard = true;

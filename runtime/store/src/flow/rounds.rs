@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rustc_hash::FxHashMap;
-use windlass_core::flow::{Bound, Course, GateCheck, Position, Round, RoundEvent, RoundFacts, Work, named_by_gates};
+use windlass_core::flow::{
+    Bound, FollowUp, GateCheck, Position, Round, RoundEvent, RoundFacts, RoundsState, named_by_gates,
+};
 use windlass_core::{Command, Event, EventKind, Job, JobId, QueueName, Refusal, Settings};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
@@ -32,12 +34,12 @@ struct Levels {
     rows: BTreeMap<u32, Round>,
     /// Those with open jobs.
     open: BTreeSet<u32>,
-    course: Course,
+    course: RoundsState,
 }
 
 impl Levels {
     fn position(&self) -> Position {
-        Course { current: self.open.first().copied(), ..self.course.clone() }.position()
+        RoundsState { current: self.open.first().copied(), ..self.course.clone() }.position()
     }
 }
 
@@ -244,7 +246,7 @@ impl<D: Disk> Engine<D> {
             self.hard = true;
         }
         if let Some(round) = self.rounds.tidy(id) {
-            self.note_work(&Work::OpenRound { queue: name.clone(), round });
+            self.note_work(&FollowUp::OpenRound { queue: name.clone(), round });
         }
         if course.position() != before.position() {
             self.touch_neighbours(&name, gate.map(|gate| gate.queue));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::flow::{Batch, Bound, Chain, Course, Family};
+use windlass_core::flow::{Batch, Bound, Chain, Family, RoundsState};
 use windlass_core::{Job, JobId, Queue, QueueName, State};
 
 use crate::disk::fjall::View;
@@ -82,11 +82,11 @@ impl Store {
 
 /// Where each queue with rounds is, and what it waits for.
 pub(crate) fn courses(view: &View, queues: &[Queue]) -> Result<BTreeMap<QueueName, RoundsView>, DiskError> {
-    let mut all: BTreeMap<&QueueName, Course> = BTreeMap::new();
+    let mut all: BTreeMap<&QueueName, RoundsState> = BTreeMap::new();
     for queue in queues.iter().filter(|queue| queue.settings.rounds) {
         all.insert(&queue.name, row(view, Space::Flows, &keys::course(queue.id))?.unwrap_or_default());
     }
-    let position = |name: &QueueName| all.get(name).map(Course::position);
+    let position = |name: &QueueName| all.get(name).map(RoundsState::position);
     let mut views = BTreeMap::new();
     for queue in queues {
         let Some(course) = all.get(&queue.name) else { continue };

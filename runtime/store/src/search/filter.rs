@@ -75,7 +75,7 @@ impl Filter {
             && same(self.batch_id.as_deref(), job.batch_id.as_deref())
             && same(self.parent.as_ref(), job.parent.as_ref())
             && self.chain.is_none_or(|first| {
-                job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first == first)
+                job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| place.first == first)
             })
             && same(self.unique_key.as_ref(), job.unique.as_ref().map(|unique| &unique.key))
             && self.attempt_min.is_none_or(|least| job.attempt >= least)

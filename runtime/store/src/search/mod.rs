@@ -24,13 +24,13 @@ pub struct Search {
     /// Where the page before ended.
     pub after: Option<Cursor>,
     /// A test of payloads that this crate knows nothing of.
-    pub sieve: Option<Arc<dyn Sieve>>,
+    pub payload_filter: Option<Arc<dyn PayloadFilter>>,
 }
 
 impl Search {
     /// The newest jobs that pass the filter.
     pub fn of(filter: Filter, limit: usize) -> Search {
-        Search { filter, sort: Sort::CreatedAt, order: Order::Desc, limit, after: None, sieve: None }
+        Search { filter, sort: Sort::CreatedAt, order: Order::Desc, limit, after: None, payload_filter: None }
     }
 }
 
@@ -54,17 +54,17 @@ pub struct Found {
 }
 
 /// A test of payloads, made once for a search and used by several threads.
-pub trait Sieve: Send + Sync + fmt::Debug {
+pub trait PayloadFilter: Send + Sync + fmt::Debug {
     /// Only payloads that hold all of these, or a backslash, can pass. A cheap test that spares most of the dear ones.
     fn needles(&self) -> &[Vec<u8>];
 
     /// One for each thread.
-    fn thread(&self) -> Result<Box<dyn Sift>, SieveError>;
+    fn thread(&self) -> Result<Box<dyn PayloadTest>, PayloadFilterError>;
 }
 
-pub trait Sift {
+pub trait PayloadTest {
     /// Which of these payloads pass, in their order.
-    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError>;
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, PayloadFilterError>;
 }
 
 /// Payloads one behind the other in one piece of memory, so that very many small ones cost neither an allocation nor a
@@ -111,7 +111,7 @@ impl Payloads {
 
 /// The test itself failed.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum SieveError {
+pub enum PayloadFilterError {
     /// It is wrong, or took too long or too much memory: whoever wrote it can change it.
     #[error("{0}")]
     Filter(String),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use windlass_core::plugin::egress::HostPattern;
 use windlass_core::plugin::grant::{FolderGrant, Grant};
 use windlass_core::plugin::manifest::{Build, Capabilities, Limits, Manifest, Retry};
-use windlass_core::{Blob, Canary, Digest, Happened, Plugin, QueueName, Time, Version};
+use windlass_core::{Blob, Canary, Digest, Plugin, PluginHistoryEntry, QueueName, Time, Version};
 
 use crate::disk::Space;
 
@@ -33,7 +33,7 @@ struct Plugin1 {
     versions: Vec<Version1>,
     active: Option<Digest>,
     canary: Option<Canary>,
-    history: Vec<Happened>,
+    history: Vec<PluginHistoryEntry>,
     created_at: Time,
     updated_at: Time,
 }

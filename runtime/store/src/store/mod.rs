@@ -51,8 +51,8 @@ pub(crate) struct Inner {
     pub(crate) paused: watch::Sender<Option<Time>>,
     tickets: AtomicU64,
     clock: Arc<dyn Clock>,
-    pub(crate) pulse: Arc<crate::disk::counted::Pulse>,
-    pub(crate) desk: crate::read::search::Desk,
+    pub(crate) commit_status: Arc<crate::disk::counted::CommitStatus>,
+    pub(crate) search_admission: crate::read::search::SearchAdmission,
     /// Wakes the driver of bulk operations.
     pub(crate) bell: std::sync::mpsc::Sender<()>,
     pub(crate) bulk_hub: broadcast::Sender<Bulk>,
@@ -76,7 +76,7 @@ impl Store {
 
     /// What has been committed so far, and how quickly.
     pub fn commits(&self) -> &Tally {
-        &self.inner.pulse.commits
+        &self.inner.commit_status.commits
     }
 
     /// What the database takes on disk; none while it is not open.

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::disk::blobs::Blobs;
-use crate::disk::counted::{Acknowledged, Pulse};
+use crate::disk::counted::{Acknowledged, CommitStatus};
 use crate::disk::fjall::FjallDisk;
 use crate::disk::folder::DataFolder;
 use crate::disk::reclaim::Reclaimer;
-use crate::disk::watchdog::Keeper;
+use crate::disk::watchdog::Watchdog;
 use crate::disk::witness::Witness;
 use crate::disk::{check, ownership};
 use crate::engine::Engine;
@@ -53,7 +53,7 @@ impl Store {
         let (orders, orders_receiver) = mpsc::unbounded_channel();
         let (requests, receiver) = sync_channel(limits::COMMANDS);
         let requests = Arc::new(requests);
-        let pulse = Arc::new(Pulse::default());
+        let commit_status = Arc::new(CommitStatus::default());
         let witness = Arc::new(witness);
         let shared = Arc::new(Shared::new(disk.clone()));
         let paused = watch::Sender::new(None);
@@ -67,16 +67,20 @@ impl Store {
             new_process: true,
         };
         let seed = RandomState::new().build_hasher().finish();
-        let acknowledged =
-            Acknowledged { disk: disk.clone(), folder: folder.clone(), witness: witness.clone(), pulse: pulse.clone() };
+        let acknowledged = Acknowledged {
+            disk: disk.clone(),
+            folder: folder.clone(),
+            witness: witness.clone(),
+            commit_status: commit_status.clone(),
+        };
         let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed)
             .map_err(|error| check::unreadable(&dir, &error))?;
         engine.group(Vec::new(), clock.now()).map_err(|error| check::not_written(&dir, &disk, error))?;
 
         let (bell, bell_receiver) = channel();
         let life = Arc::new(());
-        let keeper = Keeper {
-            pulse: pulse.clone(),
+        let keeper = Watchdog {
+            commit_status: commit_status.clone(),
             witness: witness.clone(),
             clock: clock.clone(),
             blobs: blobs.clone(),
@@ -87,7 +91,7 @@ impl Store {
         };
         spawn("windlass-keeper", move || keeper.run()).map_err(refused)?;
         let reclaimer = Reclaimer {
-            pulse: pulse.clone(),
+            commit_status: commit_status.clone(),
             folder: folder.clone(),
             shared: shared.clone(),
             alive: Arc::downgrade(&life),
@@ -100,7 +104,7 @@ impl Store {
             shared: shared.clone(),
             folder,
             witness,
-            pulse: pulse.clone(),
+            commit_status: commit_status.clone(),
             seed,
             lock,
             disk: Some(disk),
@@ -123,8 +127,8 @@ impl Store {
             paused,
             tickets: AtomicU64::new(0),
             clock,
-            pulse,
-            desk: Default::default(),
+            commit_status,
+            search_admission: Default::default(),
             bell,
             bulk_hub: broadcast::channel(limits::BULK_NEWS).0,
             _alive: life,

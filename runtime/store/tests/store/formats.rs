@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    Body, BodyKind, Command, Failure, JobId, NewJob, NewRecord, Notes, PluginCommand, PolicyChoice, Priority, Retry,
-    State, Time, Unique, Until, Usage, Within, Word,
+    Body, BodyKind, Command, Failure, Holder, JobId, NewJob, NewRecord, Notes, PluginCommand, PolicyChoice, Priority,
+    Retry, State, Time, Unique, UniqueScope, Until, Usage,
 };
 use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
 
@@ -33,16 +33,16 @@ async fn write(store: &Store) {
     rich.scope = Some("order:7".into());
     rich.limit_key = Some("tenant-a".into());
     let (key, period) = ("once".to_owned(), Duration::from_secs(3600));
-    rich.unique = Some(Unique { key, within: Within::Queue, until: Until::Period, period });
+    rich.unique = Some(Unique { key, within: UniqueScope::Queue, until: Until::Period, period });
     let mut later = new("rich", b"later");
     later.delay = Some(Duration::from_secs(500));
     store.enqueue(vec![rich, new("rich", b"second"), later]).await.expect("stored");
     let by = By::Worker { worker_id: "w".into(), hostname: "h".into() };
     let claim = Claim { by, queues: vec!["rich".parse().expect("a name")], count: 2, wait: Duration::ZERO };
     let claimed = store.claim(claim).await.expect("claimed");
-    let word = Word::Of(claimed[0].token);
+    let holder = Holder::Token(claimed[0].token);
     let done = Command::Complete {
-        word,
+        holder,
         result: Some(Body::Inline("\"done\"".into())),
         usage: Usage::default(),
         closing: None,
@@ -50,7 +50,7 @@ async fn write(store: &Store) {
     };
     store.ask(claimed[0].job.id, done, Vec::new()).await.expect("completed");
     let failure = Failure { error: "no luck".into(), backtrace: Some("at line 1".into()), retry: Retry::Never };
-    let failed = Command::Fail { word: Word::Of(claimed[1].token), failure, usage: Usage::default() };
+    let failed = Command::Fail { holder: Holder::Token(claimed[1].token), failure, usage: Usage::default() };
     let line = LogLine { at: Time(5), attempt: 1, level: "info".into(), text: "hello".into() };
     store.log(claimed[1].job.id, vec![line]);
     store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
@@ -88,7 +88,7 @@ async fn write_rounds(store: &Store) {
     let root = store.claim(claim).await.expect("claimed").remove(0);
     let record = NewRecord { key: "a/b".into(), value: b"{}".to_vec() };
     let done = Command::Complete {
-        word: Word::Of(root.token),
+        holder: Holder::Token(root.token),
         result: None,
         usage: Usage::default(),
         closing: None,

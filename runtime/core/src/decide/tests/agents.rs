@@ -1,73 +1,74 @@
 //! Handlers that work in rounds: another round, a person's look, the bounds, and what was spent.
 
-use crate::decide::tests::{Desk, beat, complete, outside, plain, watch};
+use crate::decide::tests::{Fixture, beat, complete, outside, plain, watch};
 use crate::{
-    Agent, AgentStatus, Body, Checkpoint, Closing, Command, EventKind, NewJob, Refusal, Reply, Spent, State,
-    StepStatus, Usage, Word,
+    Agent, AgentStatus, Body, Checkpoint, Closing, Command, EventKind, Holder, ModelUsage, NewJob, Refusal, Reply,
+    State, StepStatus, Usage,
 };
 
-fn ack(word: Word, closing: Closing) -> Command {
-    Command::Complete { word, result: None, usage: Usage::default(), closing: Some(Box::new(closing)), notes: None }
+fn ack(holder: Holder, closing: Closing) -> Command {
+    Command::Complete { holder, result: None, usage: Usage::default(), closing: Some(Box::new(closing)), notes: None }
 }
 
-fn round(word: Word, agent: AgentStatus) -> Command {
+fn round(holder: Holder, agent: AgentStatus) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("[1]".into()), schema: 0, usage: Usage::default() });
-    ack(word, Closing { agent: Some(agent), checkpoint, ..Closing::default() })
+    ack(holder, Closing { agent: Some(agent), checkpoint, ..Closing::default() })
 }
 
-fn spent(cost_usd: f64) -> Spent {
-    Spent { input_tokens: 100, output_tokens: 7, model: Some("m-1".into()), cost_usd, ..Spent::default() }
+fn spent(cost_usd: f64) -> ModelUsage {
+    ModelUsage { input_tokens: 100, output_tokens: 7, model: Some("m-1".into()), cost_usd, ..ModelUsage::default() }
 }
 
-fn agent(agent: Agent) -> Desk {
-    Desk::with(NewJob { agent: Some(Box::new(agent)), ..plain() })
+fn agent(agent: Agent) -> Fixture {
+    Fixture::with(NewJob { agent: Some(Box::new(agent)), ..plain() })
 }
 
 #[test]
 fn continue_puts_the_job_back_in_line_with_its_checkpoint_and_charges_nothing() {
-    let mut desk = Desk::with(plain());
-    let first = desk.start(outside());
-    desk.ask(round(first, AgentStatus::Continue)).expect("its own word");
-    assert_eq!((desk.state(), desk.job().failures), (State::Pending, 0));
-    assert!(!desk.job().checkpoint.is_none());
-    assert!(desk.events.contains(&EventKind::Continued { iteration: 1 }));
+    let mut fixture = Fixture::with(plain());
+    let first = fixture.start(outside());
+    fixture.ask(round(first, AgentStatus::Continue)).expect("its own word");
+    assert_eq!((fixture.state(), fixture.job().failures), (State::Pending, 0));
+    assert!(!fixture.job().checkpoint.is_none());
+    assert!(fixture.events.contains(&EventKind::Continued { iteration: 1 }));
     // The answer was lost: the worker says it again, and again after the next round has begun.
-    for again in [first, Word::Unsigned] {
-        assert_eq!(desk.ask(complete(again)).expect("told before"), Reply::Unchanged);
+    for again in [first, Holder::Unsigned] {
+        assert_eq!(fixture.ask(complete(again)).expect("told before"), Reply::Unchanged);
     }
-    let second = desk.start(outside());
-    assert_eq!(desk.ask(complete(first)).expect("told before"), Reply::Unchanged);
-    assert_eq!(desk.state(), State::Active);
-    desk.ask(round(second, AgentStatus::Done)).expect("its own word");
-    assert_eq!(desk.state(), State::Completed);
+    let second = fixture.start(outside());
+    assert_eq!(fixture.ask(complete(first)).expect("told before"), Reply::Unchanged);
+    assert_eq!(fixture.state(), State::Active);
+    fixture.ask(round(second, AgentStatus::Done)).expect("its own word");
+    assert_eq!(fixture.state(), State::Completed);
 }
 
 #[test]
 fn the_last_round_that_was_allowed_is_followed_by_a_persons_decision() {
-    let mut desk = agent(Agent { max_iterations: Some(2), ..Agent::default() });
+    let mut fixture = agent(Agent { max_iterations: Some(2), ..Agent::default() });
     for expected in [State::Pending, State::Held] {
-        let word = desk.start(outside());
-        desk.ask(round(word, AgentStatus::Continue)).expect("its own word");
-        assert_eq!(desk.state(), expected);
+        let holder = fixture.start(outside());
+        fixture.ask(round(holder, AgentStatus::Continue)).expect("its own word");
+        assert_eq!(fixture.state(), expected);
     }
-    assert_eq!(desk.job().hold_reason.as_deref(), Some("max_iterations reached: 2 of 2"));
-    desk.ask(Command::Approve).expect("it is held");
-    let word = desk.start(outside());
-    desk.ask(complete(word)).expect("its own word");
-    assert_eq!(desk.state(), State::Completed);
+    assert_eq!(fixture.job().hold_reason.as_deref(), Some("max_iterations reached: 2 of 2"));
+    fixture.ask(Command::Approve).expect("it is held");
+    let holder = fixture.start(outside());
+    fixture.ask(complete(holder)).expect("its own word");
+    assert_eq!(fixture.state(), State::Completed);
 }
 
 #[test]
 fn money_is_counted_over_heartbeats_and_acks_and_bounds_the_rounds() {
-    let mut desk = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
-    let word = desk.start(outside());
-    let Command::Beat { word, progress, checkpoint, .. } = beat(word) else { panic!("a heartbeat") };
-    desk.ask(Command::Beat { word, progress, checkpoint, spent: Some(Box::new(spent(0.75))), notes: None })
+    let mut fixture = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
+    let holder = fixture.start(outside());
+    let Command::Heartbeat { holder, progress, checkpoint, .. } = beat(holder) else { panic!("a heartbeat") };
+    fixture
+        .ask(Command::Heartbeat { holder, progress, checkpoint, spent: Some(Box::new(spent(0.75))), notes: None })
         .expect("its own word");
     let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(0.5)), ..Closing::default() };
-    desk.ask(ack(word, closing)).expect("its own word");
-    assert_eq!(desk.state(), State::Held);
-    let spending = desk.job().spending.as_deref().expect("it was told");
+    fixture.ask(ack(holder, closing)).expect("its own word");
+    assert_eq!(fixture.state(), State::Held);
+    let spending = fixture.job().spending.as_deref().expect("it was told");
     assert_eq!((spending.total.cost_usd, spending.total.input_tokens), (1.25, 200));
     assert_eq!(spending.attempts.len(), 1);
     assert_eq!(spending.attempts[0], (1, spending.total.clone()));
@@ -75,43 +76,47 @@ fn money_is_counted_over_heartbeats_and_acks_and_bounds_the_rounds() {
 
 #[test]
 fn an_agent_can_ask_for_a_person_and_its_reason_is_kept() {
-    let mut desk = Desk::with(plain());
-    let word = desk.start(outside());
+    let mut fixture = Fixture::with(plain());
+    let holder = fixture.start(outside());
     let hold_reason = Some("which of the two?".to_owned());
-    desk.ask(ack(word, Closing { agent: Some(AgentStatus::Hold), hold_reason, ..Closing::default() })).expect("held");
-    assert_eq!((desk.state(), desk.job().hold_reason.as_deref()), (State::Held, Some("which of the two?")));
+    fixture
+        .ask(ack(holder, Closing { agent: Some(AgentStatus::Hold), hold_reason, ..Closing::default() }))
+        .expect("held");
+    assert_eq!((fixture.state(), fixture.job().hold_reason.as_deref()), (State::Held, Some("which of the two?")));
 }
 
 #[test]
 fn a_cancel_that_was_asked_for_goes_before_another_round() {
-    let mut desk = Desk::with(plain());
-    let word = desk.start(outside());
-    desk.ask(crate::decide::tests::cancel()).expect("it runs");
-    desk.ask(round(word, AgentStatus::Continue)).expect("its own word");
-    assert_eq!(desk.state(), State::Cancelled);
+    let mut fixture = Fixture::with(plain());
+    let holder = fixture.start(outside());
+    fixture.ask(crate::decide::tests::cancel()).expect("it runs");
+    fixture.ask(round(holder, AgentStatus::Continue)).expect("its own word");
+    assert_eq!(fixture.state(), State::Cancelled);
 }
 
 #[test]
 fn what_a_step_says_of_its_chain_stays_with_it_until_it_is_retried() {
-    let mut desk = Desk::with(plain());
-    let word = desk.start(outside());
+    let mut fixture = Fixture::with(plain());
+    let holder = fixture.start(outside());
     let exit_reason = Some("nothing to do".to_owned());
-    desk.ask(ack(word, Closing { step: Some(StepStatus::Exit), exit_reason, ..Closing::default() })).expect("done");
-    assert_eq!(desk.state(), State::Completed);
-    assert_eq!(desk.job().step_status, Some(StepStatus::Exit));
-    assert_eq!(desk.job().exit_reason.as_deref(), Some("nothing to do"));
-    desk.ask(Command::Retry).expect("it has ended");
-    assert_eq!((desk.job().step_status, desk.job().exit_reason.clone()), (None, None));
+    fixture
+        .ask(ack(holder, Closing { step: Some(StepStatus::Exit), exit_reason, ..Closing::default() }))
+        .expect("done");
+    assert_eq!(fixture.state(), State::Completed);
+    assert_eq!(fixture.job().step_status, Some(StepStatus::Exit));
+    assert_eq!(fixture.job().exit_reason.as_deref(), Some("nothing to do"));
+    fixture.ask(Command::Retry).expect("it has ended");
+    assert_eq!((fixture.job().step_status, fixture.job().exit_reason.clone()), (None, None));
 }
 
 #[test]
 fn a_round_has_its_own_time_limit() {
     let limit = core::time::Duration::from_secs(10);
-    let mut desk = agent(Agent { iteration_timeout: Some(limit), ..Agent::default() });
-    desk.start(outside());
-    desk.pass(11);
-    desk.ask(watch()).expect("looked at");
-    assert_eq!(desk.job().last_error.as_deref(), Some("attempt_timeout passed"));
+    let mut fixture = agent(Agent { iteration_timeout: Some(limit), ..Agent::default() });
+    fixture.start(outside());
+    fixture.pass(11);
+    fixture.ask(watch()).expect("looked at");
+    assert_eq!(fixture.job().last_error.as_deref(), Some("attempt_timeout passed"));
 }
 
 #[test]
@@ -122,12 +127,12 @@ fn impossible_bounds_and_costs_are_refused() {
         Agent { iteration_timeout: Some(core::time::Duration::ZERO), ..Agent::default() },
     ] {
         let new = NewJob { agent: Some(Box::new(wrong)), ..plain() };
-        let answer = Desk::new().ask(Command::Enqueue(Box::new(new)));
+        let answer = Fixture::new().ask(Command::Enqueue(Box::new(new)));
         assert!(matches!(answer, Err(Refusal::Invalid { field: "agent", .. })), "{answer:?}");
     }
-    let mut desk = Desk::with(plain());
-    let word = desk.start(outside());
-    let answer = desk.ask(ack(word, Closing { spent: Some(spent(-1.0)), ..Closing::default() }));
+    let mut fixture = Fixture::with(plain());
+    let holder = fixture.start(outside());
+    let answer = fixture.ask(ack(holder, Closing { spent: Some(spent(-1.0)), ..Closing::default() }));
     assert!(matches!(answer, Err(Refusal::Invalid { field: "usage", .. })), "{answer:?}");
-    assert_eq!(desk.state(), State::Active);
+    assert_eq!(fixture.state(), State::Active);
 }

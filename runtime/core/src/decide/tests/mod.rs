@@ -2,24 +2,24 @@
 
 mod agents;
 mod counting;
+mod links;
 mod plugins;
 mod rounds;
 mod stops;
 mod table;
-mod ties;
+mod tokens;
 mod unique;
-mod words;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::flow::RoundFacts;
 use crate::{
-    Body, BodyKind, Change, Checkpoint, Command, Effect, EventKind, Facts, Failure, Job, LockKey, NewJob, Plugin,
-    PolicyChoice, Priority, Queue, Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, Word, decide,
+    Body, BodyKind, Change, Checkpoint, Command, Effect, EventKind, Facts, Failure, Holder, Job, LockKey, NewJob,
+    Plugin, PolicyChoice, Priority, Queue, Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, decide,
 };
 
-pub struct Desk {
+pub struct Fixture {
     pub job: Option<Job>,
     pub locks: BTreeMap<LockKey, crate::Lock>,
     pub settings: Settings,
@@ -41,9 +41,9 @@ pub struct Desk {
     asked: u64,
 }
 
-impl Desk {
-    pub fn new() -> Desk {
-        Desk {
+impl Fixture {
+    pub fn new() -> Fixture {
+        Fixture {
             job: None,
             locks: BTreeMap::new(),
             settings: Settings::default(),
@@ -64,10 +64,10 @@ impl Desk {
     }
 
     /// A desk with this job on it.
-    pub fn with(new: NewJob) -> Desk {
-        let mut desk = Desk::new();
-        desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
-        desk
+    pub fn with(new: NewJob) -> Fixture {
+        let mut fixture = Fixture::new();
+        fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+        fixture
     }
 
     /// Decides and carries out.
@@ -153,9 +153,9 @@ impl Desk {
     }
 
     /// Claims it for a worker outside, or for this process.
-    pub fn start(&mut self, runner: Runner) -> Word {
+    pub fn start(&mut self, runner: Runner) -> Holder {
         match self.ask(Command::Start { runner }).expect("it is pending") {
-            Reply::Started { token, .. } => Word::Of(token),
+            Reply::Started { token, .. } => Holder::Token(token),
             other => panic!("started, and answered {other:?}"),
         }
     }
@@ -185,27 +185,27 @@ pub fn policy(policy: PolicyChoice) -> NewJob {
     NewJob { policy, ..plain() }
 }
 
-pub fn complete(word: Word) -> Command {
-    Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None }
+pub fn complete(holder: Holder) -> Command {
+    Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None }
 }
 
-pub fn fail(word: Word, retry: Retry) -> Command {
+pub fn fail(holder: Holder, retry: Retry) -> Command {
     let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-    Command::Fail { word, failure, usage: Usage::default() }
+    Command::Fail { holder, failure, usage: Usage::default() }
 }
 
-pub fn hand_back(word: Word) -> Command {
-    Command::HandBack { word, reason: "shutting down".into(), usage: Usage::default() }
+pub fn hand_back(holder: Holder) -> Command {
+    Command::HandBack { holder, reason: "shutting down".into(), usage: Usage::default() }
 }
 
-pub fn beat(word: Word) -> Command {
-    Command::Beat { word, progress: None, checkpoint: None, spent: None, notes: None }
+pub fn beat(holder: Holder) -> Command {
+    Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None }
 }
 
 /// A heartbeat with a checkpoint.
-pub fn save(word: Word, body: Body) -> Command {
+pub fn save(holder: Holder, body: Body) -> Command {
     let checkpoint = Some(Checkpoint { body, schema: 0, usage: Usage::default() });
-    Command::Beat { word, progress: None, checkpoint, spent: None, notes: None }
+    Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes: None }
 }
 
 pub fn cancel() -> Command {
@@ -224,4 +224,4 @@ pub fn move_to(name: &str) -> Command {
     Command::Move { queue: queue(name), reset_attempts: false, priority: Some(Priority::High) }
 }
 
-pub const STRANGER: Word = Word::Of(Token { fence: 1, secret: 0 });
+pub const STRANGER: Holder = Holder::Token(Token { fence: 1, secret: 0 });

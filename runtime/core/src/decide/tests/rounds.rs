@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
+use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
 use crate::flow::{Clearing, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, Body, Checkpoint, Command, EventKind, JobId, NewJob, NewMark, NewRecord, Notes, PolicyChoice, Reply,
-    Retry, State, Time, Usage, Word,
+    AfterStop, Body, Checkpoint, Command, EventKind, Holder, JobId, NewJob, NewMark, NewRecord, Notes, PolicyChoice,
+    Reply, Retry, State, Time, Usage,
 };
 
 fn facts(upto: Option<u32>, parent: Option<u32>) -> Option<RoundFacts> {
@@ -14,11 +14,11 @@ fn facts(upto: Option<u32>, parent: Option<u32>) -> Option<RoundFacts> {
 }
 
 /// A job whose parent is of round `parent`, in a queue whose rounds run up to `upto`.
-fn child(parent: Option<u32>, upto: Option<u32>, new: NewJob) -> Desk {
-    let mut desk = Desk::new();
-    desk.rounds = facts(upto, parent);
-    desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
-    desk
+fn child(parent: Option<u32>, upto: Option<u32>, new: NewJob) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.rounds = facts(upto, parent);
+    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    fixture
 }
 
 #[test]
@@ -32,77 +32,77 @@ fn a_new_job_is_of_the_round_after_its_parents_and_waits_for_it() {
         (Some(6), Some(9), 7, State::Pending),
     ];
     for (parent, upto, round, state) in cases {
-        let desk = child(parent, upto, plain());
-        assert_eq!((desk.job().round, desk.state()), (Some(round), state), "{parent:?} {upto:?}");
-        assert_eq!(desk.job().waits_for_round(), (state == State::Blocked).then_some(round));
-        let told = desk.events.iter().any(|event| matches!(event, EventKind::Blocked { round: Some(_), .. }));
+        let fixture = child(parent, upto, plain());
+        assert_eq!((fixture.job().round, fixture.state()), (Some(round), state), "{parent:?} {upto:?}");
+        assert_eq!(fixture.job().waits_for_round(), (state == State::Blocked).then_some(round));
+        let told = fixture.events.iter().any(|event| matches!(event, EventKind::Blocked { round: Some(_), .. }));
         assert_eq!(told, state == State::Blocked);
     }
-    assert_eq!(Desk::with(plain()).job().round, None, "its queue has no rounds");
+    assert_eq!(Fixture::with(plain()).job().round, None, "its queue has no rounds");
 }
 
 #[test]
 fn a_job_that_waits_for_its_round_starts_with_it_and_not_before() {
-    let mut desk = child(Some(1), Some(1), plain());
-    assert_eq!(desk.ask(Command::RoundStarted), Ok(Reply::Unchanged), "round 1 runs");
-    desk.rounds = facts(Some(2), None);
-    desk.ask(Command::RoundStarted).expect("its round");
-    assert_eq!(desk.state(), State::Pending);
-    assert_eq!(desk.ask(Command::RoundStarted), Ok(Reply::Unchanged), "it was told before");
+    let mut fixture = child(Some(1), Some(1), plain());
+    assert_eq!(fixture.ask(Command::RoundStarted), Ok(Reply::Unchanged), "round 1 runs");
+    fixture.rounds = facts(Some(2), None);
+    fixture.ask(Command::RoundStarted).expect("its round");
+    assert_eq!(fixture.state(), State::Pending);
+    assert_eq!(fixture.ask(Command::RoundStarted), Ok(Reply::Unchanged), "it was told before");
 }
 
 #[test]
 fn a_job_waits_for_its_time_its_dependencies_and_its_round() {
     let later = NewJob { delay: Some(Duration::from_secs(60)), ..plain() };
-    let mut desk = child(Some(0), Some(0), later.clone());
-    assert_eq!(desk.state(), State::Scheduled);
-    desk.pass(60);
-    desk.ask(Command::Due).expect("its time");
-    assert_eq!(desk.state(), State::Blocked);
+    let mut fixture = child(Some(0), Some(0), later.clone());
+    assert_eq!(fixture.state(), State::Scheduled);
+    fixture.pass(60);
+    fixture.ask(Command::Due).expect("its time");
+    assert_eq!(fixture.state(), State::Blocked);
 
-    let mut desk = Desk::new();
-    desk.rounds = facts(Some(0), Some(0));
+    let mut fixture = Fixture::new();
+    fixture.rounds = facts(Some(0), Some(0));
     let other = JobId::new(Time(7), 1);
-    desk.dependencies = vec![(other, State::Active)];
-    desk.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
-    assert_eq!(desk.job().waits_for_round(), None, "it waits for another job first");
+    fixture.dependencies = vec![(other, State::Active)];
+    fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
+    assert_eq!(fixture.job().waits_for_round(), None, "it waits for another job first");
     let ended = Command::DependencyEnded { dependency: other, state: State::Completed };
-    let mut early = Desk { job: desk.job.clone(), ..Desk::new() };
+    let mut early = Fixture { job: fixture.job.clone(), ..Fixture::new() };
     early.rounds = facts(Some(1), None);
     early.ask(ended.clone()).expect("told");
     assert_eq!(early.state(), State::Pending, "both are over");
-    desk.ask(ended).expect("told");
-    assert_eq!(desk.job().waits_for_round(), Some(1));
+    fixture.ask(ended).expect("told");
+    assert_eq!(fixture.job().waits_for_round(), Some(1));
 }
 
 #[test]
 fn whatever_puts_a_job_back_in_line_heeds_its_round() {
-    type Then = fn(&mut Desk, Word) -> Command;
+    type Then = fn(&mut Fixture, Holder) -> Command;
     let ways: [(&str, Then); 5] = [
-        ("handed back", |_, word| hand_back(word)),
-        ("failed", |_, word| fail(word, Retry::After(Duration::ZERO))),
-        ("lease lapsed", |desk, _| {
-            desk.pass(3_600);
+        ("handed back", |_, holder| hand_back(holder)),
+        ("failed", |_, holder| fail(holder, Retry::After(Duration::ZERO))),
+        ("lease lapsed", |fixture, _| {
+            fixture.pass(3_600);
             crate::decide::tests::watch()
         }),
-        ("retried", |desk, word| {
-            desk.ask(complete(word)).expect("done");
+        ("retried", |fixture, holder| {
+            fixture.ask(complete(holder)).expect("done");
             Command::Retry
         }),
-        ("approved", |desk, word| {
-            desk.ask(hold()).expect("asked");
-            desk.ask(hand_back(word)).expect("stopped");
+        ("approved", |fixture, holder| {
+            fixture.ask(hold()).expect("asked");
+            fixture.ask(hand_back(holder)).expect("stopped");
             Command::Approve
         }),
     ];
     for (way, then) in ways {
         for (upto, expected) in [(Some(3), State::Pending), (Some(1), State::Blocked), (None, State::Blocked)] {
-            let mut desk = child(Some(2), Some(3), plain());
-            let word = desk.start(outside());
-            desk.rounds = facts(upto, None);
-            let command = then(&mut desk, word);
-            desk.ask(command).expect(way);
-            assert_eq!(desk.state(), expected, "{way} {upto:?}");
+            let mut fixture = child(Some(2), Some(3), plain());
+            let holder = fixture.start(outside());
+            fixture.rounds = facts(upto, None);
+            let command = then(&mut fixture, holder);
+            fixture.ask(command).expect(way);
+            assert_eq!(fixture.state(), expected, "{way} {upto:?}");
         }
     }
 }
@@ -117,74 +117,74 @@ fn a_moved_job_keeps_its_round_and_waits_where_it_comes() {
         (Some(4), None, None, State::Pending),
     ];
     for (here, there, round, state) in cases {
-        let mut desk = child(Some(2), here, plain());
-        desk.target_rounds = there;
-        desk.ask(move_to("other")).expect("moved");
-        assert_eq!((desk.job().round, desk.state()), (round, state), "{here:?} {there:?}");
+        let mut fixture = child(Some(2), here, plain());
+        fixture.target_rounds = there;
+        fixture.ask(move_to("other")).expect("moved");
+        assert_eq!((fixture.job().round, fixture.state()), (round, state), "{here:?} {there:?}");
     }
-    let mut desk = Desk::with(plain());
-    desk.target_rounds = facts(Some(0), None);
-    desk.ask(move_to("other")).expect("moved");
-    assert_eq!(desk.job().round, Some(0), "it comes from a queue without rounds");
+    let mut fixture = Fixture::with(plain());
+    fixture.target_rounds = facts(Some(0), None);
+    fixture.ask(move_to("other")).expect("moved");
+    assert_eq!(fixture.job().round, Some(0), "it comes from a queue without rounds");
 }
 
 #[test]
 fn a_job_of_a_round_cannot_wait_for_its_children() {
-    let mut desk = child(None, Some(0), plain());
-    let word = desk.start(outside());
+    let mut fixture = child(None, Some(0), plain());
+    let holder = fixture.start(outside());
     let wait = Command::Wait {
-        word,
+        holder,
         on_child_failure: OnFailure::Fail,
         checkpoint: None,
         usage: Usage::default(),
         notes: None,
     };
-    let refused = desk.ask(wait).expect_err("it would wait for ever").to_string();
+    let refused = fixture.ask(wait).expect_err("it would wait for ever").to_string();
     assert!(refused.contains("next round"), "{refused}");
-    assert_eq!(desk.state(), State::Active);
+    assert_eq!(fixture.state(), State::Active);
 }
 
 /// A job that has ended in this way, having spawned so many children.
-fn ended(how: State, children: u32) -> Desk {
-    let mut desk = child(None, Some(0), policy(PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() }));
-    let word = desk.start(outside());
-    desk.children = children;
+fn ended(how: State, children: u32) -> Fixture {
+    let mut fixture = child(None, Some(0), policy(PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() }));
+    let holder = fixture.start(outside());
+    fixture.children = children;
     let notes = Notes::new(vec![NewRecord { key: "a".into(), value: vec![1] }], Vec::new());
     let checkpoint = Some(Checkpoint { body: Body::Inline("c".into()), schema: 2, usage: Usage::default() });
-    desk.ask(Command::Beat { word, progress: None, checkpoint, spent: None, notes }).expect("saved");
-    desk.children = 0;
+    fixture.ask(Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes }).expect("saved");
+    fixture.children = 0;
     match how {
-        State::Completed => desk.ask(complete(word)),
-        State::Dead => desk.ask(fail(word, Retry::Backoff)),
+        State::Completed => fixture.ask(complete(holder)),
+        State::Dead => fixture.ask(fail(holder, Retry::Backoff)),
         _ => {
-            desk.ask(cancel()).expect("asked");
-            desk.ask(hand_back(word))
+            fixture.ask(cancel()).expect("asked");
+            fixture.ask(hand_back(holder))
         }
     }
     .expect("it ends");
-    assert_eq!((desk.state(), desk.records.len()), (how, 1));
-    desk
+    assert_eq!((fixture.state(), fixture.records.len()), (how, 1));
+    fixture
 }
 
 #[test]
 fn a_rebuilt_job_begins_from_nothing_once_its_subtree_is_gone() {
     for how in [State::Completed, State::Dead, State::Cancelled] {
-        let mut desk = ended(how, 2);
-        desk.ask(Command::Rebuild).expect("rebuilt");
-        assert_eq!((desk.state(), desk.job().clearing()), (State::Blocked, Some(Clearing::Rebuild)));
-        assert_eq!(desk.job().waits_for_round(), None, "it waits for more than its round");
-        assert!(desk.records.is_empty() && desk.job().checkpoint.is_none() && desk.job().result.is_none());
-        assert!(desk.ask(Command::Rebuild).is_err() && desk.ask(Command::Retry).is_err(), "it has not ended");
-        desk.ask(Command::Cleared).expect("all below it has gone");
-        let job = desk.job();
+        let mut fixture = ended(how, 2);
+        fixture.ask(Command::Rebuild).expect("rebuilt");
+        assert_eq!((fixture.state(), fixture.job().clearing()), (State::Blocked, Some(Clearing::Rebuild)));
+        assert_eq!(fixture.job().waits_for_round(), None, "it waits for more than its round");
+        assert!(fixture.records.is_empty() && fixture.job().checkpoint.is_none() && fixture.job().result.is_none());
+        assert!(fixture.ask(Command::Rebuild).is_err() && fixture.ask(Command::Retry).is_err(), "it has not ended");
+        fixture.ask(Command::Cleared).expect("all below it has gone");
+        let job = fixture.job();
         assert_eq!((job.state, job.attempt, job.failures, job.children), (State::Pending, 0, 0, 0), "{how:?}");
         assert_eq!((job.round, job.records, job.checkpoint_schema), (Some(0), 0, 0));
-        assert_eq!(desk.ask(Command::Cleared), Ok(Reply::Unchanged));
+        assert_eq!(fixture.ask(Command::Cleared), Ok(Reply::Unchanged));
     }
-    let mut desk = ended(State::Dead, 0);
-    desk.rounds = facts(None, None);
-    desk.ask(Command::Rebuild).expect("rebuilt");
-    assert_eq!(desk.job().waits_for_round(), Some(0), "nothing is below it, and its gate is closed");
+    let mut fixture = ended(State::Dead, 0);
+    fixture.rounds = facts(None, None);
+    fixture.ask(Command::Rebuild).expect("rebuilt");
+    assert_eq!(fixture.job().waits_for_round(), Some(0), "nothing is below it, and its gate is closed");
     let mut running = child(None, Some(0), plain());
     running.start(outside());
     assert!(running.ask(Command::Rebuild).is_err());
@@ -192,11 +192,11 @@ fn a_rebuilt_job_begins_from_nothing_once_its_subtree_is_gone() {
 
 #[test]
 fn a_rebuild_can_be_cancelled_and_what_is_below_one_cannot() {
-    let mut desk = ended(State::Dead, 2);
-    desk.ask(Command::Rebuild).expect("rebuilt");
-    desk.ask(cancel()).expect("cancelled");
-    assert_eq!((desk.state(), desk.job().clearing()), (State::Cancelled, None));
-    assert_eq!(desk.ask(Command::Cleared), Ok(Reply::Unchanged));
+    let mut fixture = ended(State::Dead, 2);
+    fixture.ask(Command::Rebuild).expect("rebuilt");
+    fixture.ask(cancel()).expect("cancelled");
+    assert_eq!((fixture.state(), fixture.job().clearing()), (State::Cancelled, None));
+    assert_eq!(fixture.ask(Command::Cleared), Ok(Reply::Unchanged));
 
     let mut below = ended(State::Completed, 2);
     below.ask(Command::Clear).expect("its ancestor is rebuilt");
@@ -220,15 +220,15 @@ fn a_rebuild_can_be_cancelled_and_what_is_below_one_cannot() {
 #[test]
 fn a_running_job_below_a_rebuilt_one_is_stopped_first() {
     for children in [0, 1] {
-        let mut desk = child(None, Some(0), plain());
-        let word = desk.start(outside());
-        assert_eq!(desk.ask(Command::Clear), Ok(Reply::Stopping));
-        assert_eq!(desk.ask(Command::Delete), Ok(Reply::Stopping), "the heavier wish stands");
-        let Ok(Reply::Beat { stop, .. }) = desk.ask(beat(word)) else { panic!("it lives") };
+        let mut fixture = child(None, Some(0), plain());
+        let holder = fixture.start(outside());
+        assert_eq!(fixture.ask(Command::Clear), Ok(Reply::Stopping));
+        assert_eq!(fixture.ask(Command::Delete), Ok(Reply::Stopping), "the heavier wish stands");
+        let Ok(Reply::Heartbeat { stop, .. }) = fixture.ask(beat(holder)) else { panic!("it lives") };
         assert_eq!(stop, Some(AfterStop::Clear));
-        desk.children = children;
-        desk.ask(complete(word)).expect("taken");
-        assert_eq!(desk.job.as_ref().and_then(|job| job.clearing()), (children > 0).then_some(Clearing::Remove));
+        fixture.children = children;
+        fixture.ask(complete(holder)).expect("taken");
+        assert_eq!(fixture.job.as_ref().and_then(|job| job.clearing()), (children > 0).then_some(Clearing::Remove));
     }
 }
 
@@ -238,14 +238,14 @@ fn records_come_with_a_checkpoint_or_a_result() {
         let mark = NewMark { queue: "src".parse().expect("a name"), key: "a".into(), mark: Some("newer".into()) };
         Notes::new(vec![NewRecord { key: "a".into(), value: vec![] }], vec![mark])
     };
-    let mut desk = Desk::with(plain());
-    let word = desk.start(outside());
-    let Command::Beat { word, progress, checkpoint, spent, .. } = beat(word) else { panic!("a heartbeat") };
-    let alone = desk.ask(Command::Beat { word, progress, checkpoint, spent, notes: notes() });
-    assert!(alone.is_err_and(|refusal| refusal.to_string().contains("checkpoint")) && desk.records.is_empty());
-    let Command::Complete { word, result, usage, closing, .. } = complete(word) else { panic!("an ack") };
-    desk.ask(Command::Complete { word, result, usage, closing, notes: notes() }).expect("done");
-    assert_eq!((desk.records.len(), desk.marks, desk.job().records), (1, 1, 1));
-    assert_eq!(desk.ask(complete(word)), Ok(Reply::Unchanged), "sent again");
-    assert_eq!(desk.records.len(), 1);
+    let mut fixture = Fixture::with(plain());
+    let holder = fixture.start(outside());
+    let Command::Heartbeat { holder, progress, checkpoint, spent, .. } = beat(holder) else { panic!("a heartbeat") };
+    let alone = fixture.ask(Command::Heartbeat { holder, progress, checkpoint, spent, notes: notes() });
+    assert!(alone.is_err_and(|refusal| refusal.to_string().contains("checkpoint")) && fixture.records.is_empty());
+    let Command::Complete { holder, result, usage, closing, .. } = complete(holder) else { panic!("an ack") };
+    fixture.ask(Command::Complete { holder, result, usage, closing, notes: notes() }).expect("done");
+    assert_eq!((fixture.records.len(), fixture.marks, fixture.job().records), (1, 1, 1));
+    assert_eq!(fixture.ask(complete(holder)), Ok(Reply::Unchanged), "sent again");
+    assert_eq!(fixture.records.len(), 1);
 }

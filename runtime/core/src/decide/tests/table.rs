@@ -2,65 +2,65 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Desk, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
-use crate::{Command, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Word};
+use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
+use crate::{Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
 
 /// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the word of its last
 /// attempt.
-fn in_state(state: State) -> (Desk, Word) {
+fn in_state(state: State) -> (Fixture, Holder) {
     let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(1800)), ..PolicyChoice::default() });
-    let mut desk = match state {
-        State::Scheduled => Desk::with(NewJob { delay: Some(Duration::from_secs(60)), ..new }),
-        _ => Desk::with(new),
+    let mut fixture = match state {
+        State::Scheduled => Fixture::with(NewJob { delay: Some(Duration::from_secs(60)), ..new }),
+        _ => Fixture::with(new),
     };
-    let mut word = Word::Unsigned;
+    let mut holder = Holder::Unsigned;
     match state {
         State::Scheduled | State::Pending => {}
-        State::Active => word = desk.start(outside()),
+        State::Active => holder = fixture.start(outside()),
         State::Retrying => {
-            word = desk.start(outside());
-            desk.ask(fail(word, Retry::Backoff)).expect("its own word");
+            holder = fixture.start(outside());
+            fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
         }
-        State::Held => drop(desk.ask(hold()).expect("it waits")),
+        State::Held => drop(fixture.ask(hold()).expect("it waits")),
         // Nothing blocks a job yet; the rules know the state all the same.
-        State::Blocked => desk.job.as_mut().expect("it is there").state = State::Blocked,
+        State::Blocked => fixture.job.as_mut().expect("it is there").state = State::Blocked,
         State::Completed => {
-            word = desk.start(outside());
-            desk.ask(complete(word)).expect("its own word");
+            holder = fixture.start(outside());
+            fixture.ask(complete(holder)).expect("its own word");
         }
         State::Dead => {
-            word = desk.start(outside());
-            desk.ask(fail(word, Retry::Never)).expect("its own word");
+            holder = fixture.start(outside());
+            fixture.ask(fail(holder, Retry::Never)).expect("its own word");
         }
-        State::Cancelled => drop(desk.ask(cancel()).expect("it waits")),
+        State::Cancelled => drop(fixture.ask(cancel()).expect("it waits")),
     }
-    assert_eq!(desk.state(), state);
-    desk.pass(3600);
-    (desk, word)
+    assert_eq!(fixture.state(), state);
+    fixture.pass(3600);
+    (fixture, holder)
 }
 
-fn outcome(desk: &mut Desk, command: Command) -> &'static str {
-    match desk.ask(command) {
+fn outcome(fixture: &mut Fixture, command: Command) -> &'static str {
+    match fixture.ask(command) {
         Err(Refusal::WrongState { .. } | Refusal::NotActive { .. }) => "no",
         Err(other) => panic!("{other}"),
         Ok(Reply::Stopping) => "stopping",
         Ok(Reply::Removed) => "gone",
         Ok(Reply::Unchanged) => "same",
-        Ok(_) => desk.state().word(),
+        Ok(_) => fixture.state().as_str(),
     }
 }
 
-type Making = fn(Word) -> Command;
+type MakeCommand = fn(Holder) -> Command;
 
 #[test]
 fn every_command_in_every_state_does_what_the_table_says() {
     // `no` is refused; `same` changes nothing; else the state that follows.
     #[rustfmt::skip]
-    let table: [(&str, Making, [&str; 9]); 19] = [
+    let table: [(&str, MakeCommand, [&str; 9]); 19] = [
         //                                                  scheduled    pending      active       retrying     held         blocked      completed    dead         cancelled
         ("start", |_| Command::Start { runner: outside() }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
         ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
-        ("fail", |word| fail(word, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("fail", |holder| fail(holder, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
         ("hand back", hand_back,                            ["no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no",        "no"]),
         ("beat", beat,                                      ["no",        "no",        "active",    "no",        "no",        "no",        "no",        "no",        "no"]),
         // Only what runs in this process can be swapped.
@@ -84,12 +84,12 @@ fn every_command_in_every_state_does_what_the_table_says() {
     ];
     for (name, making, expected) in table {
         for (state, expected) in State::ALL.into_iter().zip(expected) {
-            let (mut desk, word) = in_state(state);
-            let before = desk.job().clone();
-            let found = outcome(&mut desk, making(word));
-            assert_eq!(found, expected, "{name} when {}", state.word());
+            let (mut fixture, holder) = in_state(state);
+            let before = fixture.job().clone();
+            let found = outcome(&mut fixture, making(holder));
+            assert_eq!(found, expected, "{name} when {}", state.as_str());
             if matches!(found, "no" | "same") {
-                assert_eq!(desk.job(), &before, "{name} when {} should change nothing", state.word());
+                assert_eq!(fixture.job(), &before, "{name} when {} should change nothing", state.as_str());
             }
         }
     }
@@ -98,20 +98,20 @@ fn every_command_in_every_state_does_what_the_table_says() {
 #[test]
 fn what_the_clock_brings_too_early_changes_nothing() {
     let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(600)), ..PolicyChoice::default() });
-    let mut desk = Desk::with(NewJob { delay: Some(Duration::from_secs(60)), ..new });
-    desk.pass(59);
+    let mut fixture = Fixture::with(NewJob { delay: Some(Duration::from_secs(60)), ..new });
+    fixture.pass(59);
     for command in [Command::Due, Command::Expire] {
-        assert_eq!(desk.ask(command).expect("never refused"), Reply::Unchanged);
+        assert_eq!(fixture.ask(command).expect("never refused"), Reply::Unchanged);
     }
-    desk.pass(1);
-    desk.ask(Command::Due).expect("never refused");
-    assert_eq!(desk.state(), State::Pending);
+    fixture.pass(1);
+    fixture.ask(Command::Due).expect("never refused");
+    assert_eq!(fixture.state(), State::Pending);
 }
 
 #[test]
 fn a_time_that_has_passed_is_no_delay() {
-    let mut desk = Desk::new();
-    let new = NewJob { scheduled_at: Some(desk.now), ..crate::decide::tests::plain() };
-    desk.ask(Command::Enqueue(Box::new(new))).expect("a good job");
-    assert_eq!(desk.state(), State::Pending);
+    let mut fixture = Fixture::new();
+    let new = NewJob { scheduled_at: Some(fixture.now), ..crate::decide::tests::plain() };
+    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    assert_eq!(fixture.state(), State::Pending);
 }

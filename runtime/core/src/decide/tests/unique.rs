@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Desk, cancel, complete, fail, hold, move_to, outside, plain, queue};
+use crate::decide::tests::{Fixture, cancel, complete, fail, hold, move_to, outside, plain, queue};
 use crate::{
-    Command, Job, JobId, Lock, LockKey, NewJob, PolicyChoice, Refusal, Reply, Retry, State, Time, Unique, Until, Within,
+    Command, Job, JobId, Lock, LockKey, NewJob, PolicyChoice, Refusal, Reply, Retry, State, Time, Unique, UniqueScope,
+    Until,
 };
 
 fn unique(until: Until) -> NewJob {
-    let unique = Unique { key: "k".into(), within: Within::Queue, until, period: Duration::from_secs(100) };
+    let unique = Unique { key: "k".into(), within: UniqueScope::Queue, until, period: Duration::from_secs(100) };
     NewJob { unique: Some(unique), ..plain() }
 }
 
@@ -27,15 +28,15 @@ fn held_by_another(until: Until, expires_at: Time) -> Lock {
 #[test]
 fn while_the_lock_holds_a_second_job_is_the_first_one() {
     for until in [Until::End, Until::Period] {
-        let mut desk = Desk::with(unique(until));
-        let first = desk.job().id;
-        desk.pass(99);
+        let mut fixture = Fixture::with(unique(until));
+        let first = fixture.job().id;
+        fixture.pass(99);
         assert_eq!(
-            desk.ask(Command::Enqueue(Box::new(unique(until)))).expect("answered"),
+            fixture.ask(Command::Enqueue(Box::new(unique(until)))).expect("answered"),
             Reply::Duplicate { id: first }
         );
-        desk.pass(1);
-        let Ok(Reply::Stored { id, .. }) = desk.ask(Command::Enqueue(Box::new(unique(until)))) else {
+        fixture.pass(1);
+        let Ok(Reply::Stored { id, .. }) = fixture.ask(Command::Enqueue(Box::new(unique(until)))) else {
             panic!("its period is over");
         };
         assert_ne!(id, first);
@@ -44,38 +45,38 @@ fn while_the_lock_holds_a_second_job_is_the_first_one() {
 
 #[test]
 fn a_job_without_a_key_asks_nobody() {
-    let mut desk = Desk::with(unique(Until::End));
-    assert!(matches!(desk.ask(Command::Enqueue(Box::new(plain()))), Ok(Reply::Stored { .. })));
+    let mut fixture = Fixture::with(unique(Until::End));
+    assert!(matches!(fixture.ask(Command::Enqueue(Box::new(plain()))), Ok(Reply::Stored { .. })));
 }
 
 #[test]
 fn a_lock_until_the_end_goes_with_every_end_and_one_for_a_period_with_none() {
-    let ends: [fn(&mut Desk); 5] = [
-        |desk| {
-            let word = desk.start(outside());
-            desk.ask(complete(word)).expect("its own word");
+    let ends: [fn(&mut Fixture); 5] = [
+        |fixture| {
+            let word = fixture.start(outside());
+            fixture.ask(complete(word)).expect("its own word");
         },
-        |desk| {
-            let word = desk.start(outside());
-            desk.ask(fail(word, Retry::Never)).expect("its own word");
+        |fixture| {
+            let word = fixture.start(outside());
+            fixture.ask(fail(word, Retry::Never)).expect("its own word");
         },
-        |desk| drop(desk.ask(cancel()).expect("it waits")),
-        |desk| {
-            desk.ask(hold()).expect("it waits");
-            desk.ask(Command::Reject { reason: "no".into() }).expect("it is held");
+        |fixture| drop(fixture.ask(cancel()).expect("it waits")),
+        |fixture| {
+            fixture.ask(hold()).expect("it waits");
+            fixture.ask(Command::Reject { reason: "no".into() }).expect("it is held");
         },
-        |desk| {
-            desk.pass(50);
-            desk.ask(Command::Expire).expect("never refused");
+        |fixture| {
+            fixture.pass(50);
+            fixture.ask(Command::Expire).expect("never refused");
         },
     ];
     for end in ends {
         for until in [Until::End, Until::Period] {
             let policy = PolicyChoice { expire_after: Some(Duration::from_secs(50)), ..PolicyChoice::default() };
-            let mut desk = Desk::with(NewJob { policy, ..unique(until) });
-            end(&mut desk);
-            assert!(desk.job().is_ended());
-            assert_eq!(desk.locks.contains_key(&key("mail")), until == Until::Period);
+            let mut fixture = Fixture::with(NewJob { policy, ..unique(until) });
+            end(&mut fixture);
+            assert!(fixture.job().is_ended());
+            assert_eq!(fixture.locks.contains_key(&key("mail")), until == Until::Period);
         }
     }
 }
@@ -83,84 +84,85 @@ fn a_lock_until_the_end_goes_with_every_end_and_one_for_a_period_with_none() {
 #[test]
 fn whoever_deletes_the_job_deletes_its_lock() {
     for until in [Until::End, Until::Period] {
-        let mut desk = Desk::with(unique(until));
-        desk.ask(Command::Delete).expect("any job can be");
-        assert!(desk.locks.is_empty());
+        let mut fixture = Fixture::with(unique(until));
+        fixture.ask(Command::Delete).expect("any job can be");
+        assert!(fixture.locks.is_empty());
     }
 }
 
 #[test]
 fn a_job_is_kept_at_least_as_long_as_its_lock() {
     let policy = PolicyChoice { ttl: Some(Duration::from_secs(1)), ..PolicyChoice::default() };
-    let mut desk = Desk::with(NewJob { policy, ..unique(Until::Period) });
-    let word = desk.start(outside());
-    desk.ask(complete(word)).expect("its own word");
-    assert_eq!(desk.job().keep_until, Some(desk.now + Duration::from_secs(100)));
+    let mut fixture = Fixture::with(NewJob { policy, ..unique(Until::Period) });
+    let word = fixture.start(outside());
+    fixture.ask(complete(word)).expect("its own word");
+    assert_eq!(fixture.job().keep_until, Some(fixture.now + Duration::from_secs(100)));
 }
 
 #[test]
 fn the_end_of_a_job_that_lost_its_key_frees_nobody_else_s() {
-    let mut desk = Desk::with(unique(Until::End));
-    desk.pass(101);
-    let lock = held_by_another(Until::End, desk.now + Duration::from_secs(50));
-    desk.locks.insert(key("mail"), lock.clone());
-    desk.ask(cancel()).expect("it waits");
-    assert_eq!(desk.locks.get(&key("mail")), Some(&lock));
-    desk.ask(Command::Delete).expect("any job can be");
-    assert_eq!(desk.locks.get(&key("mail")), Some(&lock));
+    let mut fixture = Fixture::with(unique(Until::End));
+    fixture.pass(101);
+    let lock = held_by_another(Until::End, fixture.now + Duration::from_secs(50));
+    fixture.locks.insert(key("mail"), lock.clone());
+    fixture.ask(cancel()).expect("it waits");
+    assert_eq!(fixture.locks.get(&key("mail")), Some(&lock));
+    fixture.ask(Command::Delete).expect("any job can be");
+    assert_eq!(fixture.locks.get(&key("mail")), Some(&lock));
 }
 
 #[test]
 fn an_ended_job_comes_back_only_when_its_key_is_free() {
     for command in [Command::Retry, Command::Requeue] {
-        let mut desk = Desk::with(unique(Until::End));
-        let word = desk.start(outside());
-        desk.ask(fail(word, Retry::Never)).expect("its own word");
-        let lock = held_by_another(Until::End, desk.now + Duration::from_secs(50));
-        desk.locks.insert(key("mail"), lock);
-        let refused = desk.ask(command.clone());
+        let mut fixture = Fixture::with(unique(Until::End));
+        let word = fixture.start(outside());
+        fixture.ask(fail(word, Retry::Never)).expect("its own word");
+        let lock = held_by_another(Until::End, fixture.now + Duration::from_secs(50));
+        fixture.locks.insert(key("mail"), lock);
+        let refused = fixture.ask(command.clone());
         assert!(matches!(refused, Err(Refusal::Locked { holder, .. }) if holder == other()), "{refused:?}");
-        desk.pass(51);
-        desk.ask(command).expect("the other one's period is over");
-        assert_eq!(desk.locks[&key("mail")].job, desk.job().id);
-        assert_eq!(desk.state(), State::Pending);
+        fixture.pass(51);
+        fixture.ask(command).expect("the other one's period is over");
+        assert_eq!(fixture.locks[&key("mail")].job, fixture.job().id);
+        assert_eq!(fixture.state(), State::Pending);
     }
 }
 
 #[test]
 fn a_move_takes_the_lock_along() {
-    let mut desk = Desk::with(unique(Until::Period));
-    let lock = desk.locks[&key("mail")].clone();
-    desk.ask(move_to("images")).expect("it waits");
-    assert_eq!((desk.locks.get(&key("mail")), desk.locks.get(&key("images"))), (None, Some(&lock)));
+    let mut fixture = Fixture::with(unique(Until::Period));
+    let lock = fixture.locks[&key("mail")].clone();
+    fixture.ask(move_to("images")).expect("it waits");
+    assert_eq!((fixture.locks.get(&key("mail")), fixture.locks.get(&key("images"))), (None, Some(&lock)));
 }
 
 #[test]
 fn a_move_never_takes_another_one_s_lock() {
-    let mut desk = Desk::with(unique(Until::End));
-    let lock = held_by_another(Until::End, desk.now + Duration::from_secs(50));
-    desk.locks.insert(key("images"), lock.clone());
-    assert!(matches!(desk.ask(move_to("images")), Err(Refusal::Locked { .. })));
-    assert_eq!(desk.locks.get(&key("images")), Some(&lock));
-    desk.pass(60);
-    desk.ask(move_to("images")).expect("the other one's period is over");
-    assert_eq!(desk.locks[&key("images")].job, desk.job().id);
+    let mut fixture = Fixture::with(unique(Until::End));
+    let lock = held_by_another(Until::End, fixture.now + Duration::from_secs(50));
+    fixture.locks.insert(key("images"), lock.clone());
+    assert!(matches!(fixture.ask(move_to("images")), Err(Refusal::Locked { .. })));
+    assert_eq!(fixture.locks.get(&key("images")), Some(&lock));
+    fixture.pass(60);
+    fixture.ask(move_to("images")).expect("the other one's period is over");
+    assert_eq!(fixture.locks[&key("images")].job, fixture.job().id);
 }
 
 #[test]
 fn a_lock_whose_period_is_over_is_not_taken_along() {
-    let mut desk = Desk::with(unique(Until::Period));
-    desk.pass(100);
-    desk.ask(move_to("images")).expect("it waits");
-    assert!(desk.locks.is_empty(), "a timer for it would lie in the past");
+    let mut fixture = Fixture::with(unique(Until::Period));
+    fixture.pass(100);
+    fixture.ask(move_to("images")).expect("it waits");
+    assert!(fixture.locks.is_empty(), "a timer for it would lie in the past");
 }
 
 #[test]
 fn a_key_within_a_scope_stays_where_it_is_in_a_move() {
-    let within = Unique { key: "k".into(), within: Within::Scope, until: Until::End, period: Duration::from_secs(100) };
-    let mut desk = Desk::with(NewJob { unique: Some(within), scope: Some("user:1".into()), ..plain() });
-    let before = desk.locks.clone();
-    desk.ask(move_to("images")).expect("it waits");
-    assert_eq!(desk.locks, before);
-    assert_eq!(desk.job.as_ref().and_then(Job::lock_key), Some(LockKey::Scope("user:1".into(), "k".into())));
+    let within =
+        Unique { key: "k".into(), within: UniqueScope::Scope, until: Until::End, period: Duration::from_secs(100) };
+    let mut fixture = Fixture::with(NewJob { unique: Some(within), scope: Some("user:1".into()), ..plain() });
+    let before = fixture.locks.clone();
+    fixture.ask(move_to("images")).expect("it waits");
+    assert_eq!(fixture.locks, before);
+    assert_eq!(fixture.job.as_ref().and_then(Job::lock_key), Some(LockKey::Scope("user:1".into(), "k".into())));
 }

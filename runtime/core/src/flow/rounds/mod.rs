@@ -48,7 +48,7 @@ impl Gate {
 
 /// Where a queue with rounds is: kept beside its rounds, so that nobody has to look through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Course {
+pub struct RoundsState {
     /// It has had a job.
     pub began: bool,
     /// The lowest round with a job that has not ended.
@@ -91,7 +91,7 @@ pub enum Pace {
 impl Pace {
     pub const WORDS: [&'static str; 4] = ["idle", "waiting", "running", "completed"];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Pace::Idle => "idle",
             Pace::Waiting => "waiting",
@@ -101,7 +101,7 @@ impl Pace {
     }
 }
 
-impl Course {
+impl RoundsState {
     /// Where the queue is now, by its lowest open round and the highest that may run. Answers which round has ended (true) and
     /// which has started (false) since it was last asked; one that is only interrupted has not ended.
     pub fn step(
@@ -248,7 +248,7 @@ impl RoundEvent {
         RoundEvent { round, ended, total, open, completed, dead, cancelled }
     }
 
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         if self.ended { "round.ended" } else { "round.started" }
     }
 }

@@ -67,7 +67,7 @@ fn a_bound_says_what_a_round_waits_for() {
 
 #[test]
 fn a_queue_is_idle_waits_runs_or_has_completed() {
-    let course = |began, current, running| Course { began, current, running }.pace();
+    let course = |began, current, running| RoundsState { began, current, running }.pace();
     assert_eq!(course(false, None, None), Pace::Idle);
     assert_eq!(course(true, Some(2), None), Pace::Waiting);
     assert_eq!(course(true, Some(2), Some(2)), Pace::Running);
@@ -76,7 +76,7 @@ fn a_queue_is_idle_waits_runs_or_has_completed() {
 
 #[test]
 fn a_round_is_told_once_when_it_starts_and_once_when_it_ends() {
-    let mut course = Course { began: true, ..Course::default() };
+    let mut course = RoundsState { began: true, ..RoundsState::default() };
     let open = std::cell::Cell::new(0b1u32);
     let mut step = |rounds: u32, upto: Option<u32>| {
         open.set(rounds);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plugin::egress::{HostPattern, Whereabouts};
+use crate::plugin::egress::{HostKind, HostPattern};
 use crate::plugin::manifest;
 use crate::plugin::manifest::{HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
@@ -112,7 +112,7 @@ pub struct Denied {
     /// The words of the command line that would allow it, as `--http api.example.com`.
     pub flag: String,
     /// Where the host of an HTTP request lies, as far as its name says.
-    pub whereabouts: Option<Whereabouts>,
+    pub whereabouts: Option<HostKind>,
 }
 
 impl Denied {
@@ -123,23 +123,23 @@ impl Denied {
     /// A request to a host. `asked` is what covers it in the manifest, and best granted as it was asked for.
     pub fn http(host: &HostPattern, asked: Option<&HostPattern>) -> Denied {
         let whereabouts = host.whereabouts();
-        let is_private = whereabouts == Whereabouts::Private;
+        let is_private = whereabouts == HostKind::Private;
         // Nobody should grant the whole private network for the sake of one host.
         let pattern = asked.filter(|asked| !(is_private && asked.is_any())).unwrap_or(host);
         let flag = if is_private { "--private-http" } else { "--http" };
-        let flag = format!("{flag} {}", word(&pattern.to_string()));
+        let flag = format!("{flag} {}", shell_quoted(&pattern.to_string()));
         Denied { whereabouts: Some(whereabouts), ..Denied::new(format!("HTTP to `{host}`"), "http", flag) }
     }
 
     /// A job in a queue, or in all that a pattern covers.
     pub fn spawn(queue: &QueuePattern, asked: Option<&QueuePattern>) -> Denied {
         let pattern = asked.filter(|asked| !asked.is_any()).unwrap_or(queue);
-        let flag = format!("--spawn {}", word(&pattern.to_string()));
+        let flag = format!("--spawn {}", shell_quoted(&pattern.to_string()));
         Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag)
     }
 
     pub fn secret(name: &str) -> Denied {
-        Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", word(name)))
+        Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", shell_quoted(name)))
     }
 
     /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it. `folders`
@@ -147,7 +147,7 @@ impl Denied {
     pub fn sentence(&self, command: &str, folders: Option<&str>) -> String {
         let Denied { what, flag, .. } = self;
         match self.whereabouts {
-            Some(Whereabouts::Never(kind)) => format!("{what} is never allowed: it is {kind}"),
+            Some(HostKind::Never(kind)) => format!("{what} is never allowed: it is {kind}"),
             _ => format!("{what} is not granted; to allow it{}: {command} {flag}", self.note(folders)),
         }
     }
@@ -156,7 +156,7 @@ impl Denied {
     pub fn unasked(&self, command: &str) -> String {
         let Denied { what, field, flag, .. } = self;
         match self.whereabouts {
-            Some(Whereabouts::Never(_)) => self.sentence(command, None),
+            Some(HostKind::Never(_)) => self.sentence(command, None),
             _ => format!(
                 "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
                  windlass.toml) and grant it{}: {command} {flag}",
@@ -168,7 +168,7 @@ impl Denied {
     fn note(&self, folders: Option<&str>) -> String {
         let note = match self.field {
             "read" | "write" => folders,
-            "http" if self.whereabouts == Some(Whereabouts::Unknown) && !self.flag.contains('*') => {
+            "http" if self.whereabouts == Some(HostKind::Unknown) && !self.flag.contains('*') => {
                 Some("with --private-http instead if its address is not a public one")
             }
             _ => None,
@@ -240,13 +240,13 @@ impl Grant {
 /// What is left of a plugin's wishes, and what is not, in the order in which it asked.
 pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
     let mut denied = Vec::new();
-    let wishes = &asked.capabilities;
+    let requested = &asked.capabilities;
     let mut allowed = Allowed { limits: limits(&asked.limits, &granted.limits, &mut denied), ..Allowed::default() };
-    for pattern in &wishes.http {
+    for pattern in &requested.http {
         hosts(pattern, granted, &mut allowed.http, &mut denied);
     }
     for (guest, write) in
-        wishes.read.iter().map(|path| (path, false)).chain(wishes.write.iter().map(|path| (path, true)))
+        requested.read.iter().map(|path| (path, false)).chain(requested.write.iter().map(|path| (path, true)))
     {
         let found = granted.folders.get(guest);
         if let Some(folder) = found {
@@ -258,27 +258,27 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
             let (verb, flag) = if write { ("writing", "--write") } else { ("reading", "--read") };
             let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
             let field = if write { "write" } else { "read" };
-            let flag = format!("{flag} {}", word(&format!("{guest}={path}")));
+            let flag = format!("{flag} {}", shell_quoted(&format!("{guest}={path}")));
             denied.push(Denied::new(format!("{verb} the folder `{guest}`"), field, flag));
         }
     }
-    for name in &wishes.environment {
+    for name in &requested.environment {
         match granted.environment.get(name) {
             Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
             None => {
-                let flag = format!("--env {}", word(&format!("{name}=VALUE")));
+                let flag = format!("--env {}", shell_quoted(&format!("{name}=VALUE")));
                 denied.push(Denied::new(format!("the environment variable `{name}`"), "environment", flag));
             }
         }
     }
-    for name in &wishes.secrets {
+    for name in &requested.secrets {
         if granted.secrets.contains(name) {
             allowed.secrets.insert(name.clone());
         } else {
             denied.push(Denied::secret(name));
         }
     }
-    for pattern in &wishes.spawn {
+    for pattern in &requested.spawn {
         queues(pattern, &granted.spawn, &mut allowed.spawn, &mut denied);
     }
     (allowed, denied)
@@ -312,7 +312,7 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
 }
 
 /// A word of a command line: in quotes where a shell would read more into it.
-pub fn word(text: &str) -> String {
+pub fn shell_quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
     if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

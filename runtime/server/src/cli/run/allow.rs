@@ -16,7 +16,7 @@ use windlass_executor::Secret;
 
 /// Each can be given several times.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Words {
+pub struct AllowFlags {
     /// Allow HTTP requests to this host: api.example.com, *.example.com, 10.0.0.7:8080. May be repeated, like all below
     #[arg(long, value_name = "HOST", visible_alias = "http")]
     allow_http: Vec<HostPattern>,
@@ -43,7 +43,7 @@ pub struct Words {
     config: Vec<String>,
 }
 
-impl Words {
+impl AllowFlags {
     /// The manifest, the grant and the secrets of the one attempt.
     pub fn decide(self, asked: Option<Manifest>) -> anyhow::Result<(Manifest, Grant, BTreeMap<String, Secret>)> {
         let said = asked.is_some();
@@ -90,33 +90,34 @@ impl Words {
 
 /// Adds to the manifest what only the flags name, and says what that was.
 fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String> {
-    let wishes = &mut manifest.capabilities;
+    let requested = &mut manifest.capabilities;
     let mut missing = Vec::new();
     for host in grant.http.iter().chain(&grant.private_http) {
-        if !wishes.http.iter().any(|own| own.includes(host) || host.includes(own)) {
+        if !requested.http.iter().any(|own| own.includes(host) || host.includes(own)) {
             missing.push(format!("HTTP to `{host}`"));
-            wishes.http.push(host.clone());
+            requested.http.push(host.clone());
         }
     }
     for (guest, folder) in &grant.folders {
-        if !wishes.read.contains(guest) && !wishes.write.contains(guest) {
+        if !requested.read.contains(guest) && !requested.write.contains(guest) {
             missing.push(format!("the folder `{guest}`"));
-            if folder.write { &mut wishes.write } else { &mut wishes.read }.push(guest.clone());
+            if folder.write { &mut requested.write } else { &mut requested.read }.push(guest.clone());
         }
     }
-    for name in grant.environment.keys().filter(|name| !wishes.environment.contains(name)).cloned().collect::<Vec<_>>()
+    for name in
+        grant.environment.keys().filter(|name| !requested.environment.contains(name)).cloned().collect::<Vec<_>>()
     {
         missing.push(format!("the environment variable `{name}`"));
-        wishes.environment.push(name);
+        requested.environment.push(name);
     }
-    for name in grant.secrets.iter().filter(|name| !wishes.secrets.contains(name)).cloned().collect::<Vec<_>>() {
+    for name in grant.secrets.iter().filter(|name| !requested.secrets.contains(name)).cloned().collect::<Vec<_>>() {
         missing.push(format!("the secret `{name}`"));
-        wishes.secrets.push(name);
+        requested.secrets.push(name);
     }
     for queue in &grant.spawn {
-        if !wishes.spawn.iter().any(|own| own.includes(queue) || queue.includes(own)) {
+        if !requested.spawn.iter().any(|own| own.includes(queue) || queue.includes(own)) {
             missing.push(format!("spawning into `{queue}`"));
-            wishes.spawn.push(queue.clone());
+            requested.spawn.push(queue.clone());
         }
     }
     missing
@@ -147,12 +148,12 @@ mod tests {
 
     #[test]
     fn a_flag_is_a_grant_and_a_wish() {
-        let words = Words {
+        let words = AllowFlags {
             allow_private_http: vec!["localhost:8080".parse().expect("a host")],
             env: vec!["TZ=UTC".to_owned()],
             secret: vec!["token=s3cret".to_owned()],
             config: vec!["region=eu".to_owned()],
-            ..Words::default()
+            ..AllowFlags::default()
         };
         let mut asked = Manifest::default();
         asked.capabilities.secrets = vec!["token".to_owned(), "other".to_owned()];
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_flag_without_a_value_needs_a_variable() {
-        let words = Words { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..Words::default() };
+        let words = AllowFlags { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..AllowFlags::default() };
         let refused = words.decide(None).expect_err("nothing to take").to_string();
         assert!(refused.contains("write WINDLASS_TEST_NOT_SET=VALUE"), "{refused}");
     }

@@ -28,10 +28,10 @@ use windlass_store::Clock;
 use self::state::StateFile;
 use self::terminal::Terminal;
 use crate::app::compiler;
-use crate::attempt_setup::{Kit, kit};
+use crate::attempt_setup::{AttemptSetup, setup};
 use crate::cli::{enqueue, show, watch as watching};
 use crate::clock::SystemClock;
-use crate::dispatcher::Blot;
+use crate::dispatcher::Redactor;
 use crate::http::wire::Shown;
 use crate::limits;
 use crate::shutdown::signalled;
@@ -54,7 +54,7 @@ pub struct Run {
     #[arg(long)]
     queue: Option<QueueName>,
     #[command(flatten)]
-    allow: allow::Words,
+    allow: allow::AllowFlags,
     /// How long the job may take, such as 30s [default: the limit in windlass.toml]
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     timeout: Option<Span>,
@@ -91,24 +91,30 @@ impl Run {
         };
         let served: Vec<QueueName> = manifest.queues.iter().chain([&queue]).cloned().collect();
         let secret = |name: &str| secrets.get(name).cloned();
-        let mut kit = kit(&manifest, &grant, &served, scope, secret, "windlass run", limits::BODY);
+        let mut setup = setup(&manifest, &grant, &served, scope, secret, "windlass run", limits::BODY);
         if let Some(Span(timeout)) = self.timeout {
-            kit.limits.attempt_timeout = Some(timeout);
+            setup.limits.attempt_timeout = Some(timeout);
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, kit));
+        let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, setup));
         // Not the usual end, which waits for whoever still reads the standard input.
         runtime.shutdown_background();
         ended
     }
 
-    async fn attempt(&self, component: Bytes, payload: Bytes, queue: QueueName, kit: Kit) -> anyhow::Result<ExitCode> {
+    async fn attempt(
+        &self,
+        component: Bytes,
+        payload: Bytes,
+        queue: QueueName,
+        setup: AttemptSetup,
+    ) -> anyhow::Result<ExitCode> {
         let json = self.output == Output::Json;
         let state = self.state.as_deref().map(StateFile::open).transpose()?;
-        let blot = Blot::of(&kit.permissions);
+        let redactor = Redactor::of(&setup.permissions);
         let clock = SystemClock::start();
         let now = clock.now();
-        let terminal = Arc::new(Terminal::new(json, queue.to_string(), blot, state));
+        let terminal = Arc::new(Terminal::new(json, queue.to_string(), redactor, state));
         let executor = executor()?;
         let plugin = executor.compile(component).await.with_context(|| format!("{}", self.component.display()))?;
         if let Some(saved) = terminal.saved() {
@@ -132,17 +138,18 @@ impl Run {
             children_committed: terminal.children_committed(),
             joined: None,
             round: None,
-            limits: kit.limits,
-            permissions: kit.permissions,
+            limits: setup.limits,
+            permissions: setup.permissions,
             reuse: None,
             cancel,
         };
-        let told = Arc::clone(&terminal);
+        let report = Arc::clone(&terminal);
         let asked = signalled();
         let stopping = tokio::spawn(async move {
             if asked.await.is_ok() {
                 let grace = limits::CANCEL_GRACE;
-                told.say(&format!("asked to stop; once more to stop it by force, which comes after {grace:?} anyway"));
+                report
+                    .say(&format!("asked to stop; once more to stop it by force, which comes after {grace:?} anyway"));
                 stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
             }
             if signalled().await.is_ok() {
@@ -163,44 +170,44 @@ impl Run {
         let fresh = children.len();
         let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
         terminal.note(notes);
-        let mut told = json!({ "usage": shown_usage(&usage) });
+        let mut report = json!({ "usage": shown_usage(&usage) });
         let state = match outcome {
             Outcome::Completed { result } => {
                 terminal.completed()?;
-                told["result"] = shown(result, terminal);
+                report["result"] = shown(result, terminal);
                 "completed"
             }
             Outcome::Waiting(wait) => {
                 terminal.waits(wait.checkpoint, fresh)?;
-                told["waits_for"] = json!({"count": children.len()});
+                report["waits_for"] = json!({"count": children.len()});
                 "blocked"
             }
             Outcome::Failed { error, backtrace, .. } => {
-                told["error"] = json!(terminal.clean(error));
-                told["backtrace"] = json!(backtrace.map(|text| terminal.clean(text)));
+                report["error"] = json!(terminal.clean(error));
+                report["backtrace"] = json!(backtrace.map(|text| terminal.clean(text)));
                 "dead"
             }
             Outcome::Stopped { reason, error, cooperative } => {
-                told["error"] = json!(terminal.clean(error));
-                told["cooperative"] = json!(cooperative);
+                report["error"] = json!(terminal.clean(error));
+                report["cooperative"] = json!(cooperative);
                 if reason == CancelReason::Timeout { "dead" } else { "cancelled" }
             }
             Outcome::Interrupted { reason } => bail!("this machine could not run it: {reason}"),
             Outcome::Superseded => bail!("the checkpoint was refused"),
         };
-        told["state"] = json!(state);
-        told["checkpoint"] = json!(terminal.saved().map(|saved| json!({
+        report["state"] = json!(state);
+        report["checkpoint"] = json!(terminal.saved().map(|saved| json!({
             "schema": saved.schema,
             "bytes": saved.bytes.len(),
         })));
         let child = |child: &Child| json!({"queue": child.queue, "payload": shown(child.payload.clone(), terminal)});
-        told["children"] = children.iter().map(child).collect();
-        told["records"] = terminal.records();
+        report["children"] = children.iter().map(child).collect();
+        report["records"] = terminal.records();
         terminal.finish();
         if self.output == Output::Json {
-            show::json(&told)?;
+            show::json(&report)?;
         } else {
-            describe(&told)?;
+            describe(&report)?;
         }
         if state == "blocked" {
             return Ok(ExitCode::SUCCESS);
@@ -210,35 +217,35 @@ impl Run {
 }
 
 /// The end of a job for a person: what it came to on standard output, all else beside it.
-fn describe(told: &Value) -> anyhow::Result<()> {
-    for child in told["children"].as_array().into_iter().flatten() {
+fn describe(report: &Value) -> anyhow::Result<()> {
+    for child in report["children"].as_array().into_iter().flatten() {
         eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
     }
-    for record in told["records"].as_array().into_iter().flatten() {
+    for record in report["records"].as_array().into_iter().flatten() {
         let mark = record["mark"].as_str().map(|mark| format!(", marked `{mark}`")).unwrap_or_default();
         eprintln!("it records `{}`{mark}: {}", record["key"].as_str().unwrap_or_default(), record["value"]);
     }
-    if let Some(count) = told["waits_for"]["count"].as_u64() {
+    if let Some(count) = report["waits_for"]["count"].as_u64() {
         eprintln!(
             "it waits here until its {count} children have ended: a server would run them, and then go on with it"
         );
     }
-    let usage = &told["usage"];
+    let usage = &report["usage"];
     eprintln!(
         "{}: {} ms, {} ms of processor, {} KiB of memory, {} calls",
-        told["state"].as_str().unwrap_or_default(),
+        report["state"].as_str().unwrap_or_default(),
         usage["wall_ms"],
         usage["cpu_ms"],
         usage["peak_memory"].as_u64().unwrap_or_default() / 1_024,
         usage["host_calls"],
     );
-    if let Some(error) = told["error"].as_str() {
+    if let Some(error) = report["error"].as_str() {
         eprintln!("error: {error}");
     }
-    if let Some(backtrace) = told["backtrace"].as_str() {
+    if let Some(backtrace) = report["backtrace"].as_str() {
         eprintln!("{backtrace}");
     }
-    if told["result"].is_null() { Ok(()) } else { show::json(&told["result"]) }
+    if report["result"].is_null() { Ok(()) } else { show::json(&report["result"]) }
 }
 
 /// As the API shows a body, without secrets.

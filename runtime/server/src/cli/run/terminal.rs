@@ -12,13 +12,13 @@ use windlass_executor::{
 use crate::cli::run::shown;
 use crate::cli::run::state::{Kept, StateFile};
 use crate::cli::watch::{Screen, log_line};
-use crate::dispatcher::Blot;
+use crate::dispatcher::Redactor;
 
 pub struct Terminal {
     json: bool,
     /// The job's own, which its records are under.
     queue: String,
-    blot: Blot,
+    redactor: Redactor,
     screen: Mutex<Screen>,
     saves: Mutex<Saves>,
 }
@@ -33,11 +33,11 @@ struct Saves {
 }
 
 impl Terminal {
-    pub fn new(json: bool, queue: String, blot: Blot, file: Option<StateFile>) -> Terminal {
+    pub fn new(json: bool, queue: String, redactor: Redactor, file: Option<StateFile>) -> Terminal {
         let mut kept = file.as_ref().map_or_else(Kept::default, |file| file.kept.clone());
         kept.attempts += 1;
         let saves = Mutex::new(Saves { file, kept, children: Vec::new(), records: BTreeMap::new() });
-        Terminal { json, queue, blot, screen: Mutex::new(Screen::new(json)), saves }
+        Terminal { json, queue, redactor, screen: Mutex::new(Screen::new(json)), saves }
     }
 
     pub fn saved(&self) -> Option<Checkpoint> {
@@ -97,7 +97,7 @@ impl Terminal {
     }
 
     pub fn clean(&self, text: String) -> String {
-        self.blot.clean(text)
+        self.redactor.clean(text)
     }
 
     /// A word of our own.

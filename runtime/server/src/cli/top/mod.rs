@@ -37,7 +37,7 @@ const KEYS: Duration = Duration::from_millis(100);
 const JOBS: usize = 100;
 
 /// What the keys want of the server.
-enum Wish {
+enum KeyAction {
     Pause { queue: String, paused: bool },
 }
 
@@ -55,11 +55,11 @@ impl Top {
             bail!("`windlass top` needs a terminal; for programs there is --output json");
         }
         let (snapshots, news) = mpsc::channel();
-        let (wishes, wanted) = mpsc::channel();
+        let (actions, wanted) = mpsc::channel();
         let every = Duration::from_secs_f64(self.every);
         thread::spawn(move || ask(&self.remote, every, &wanted, &snapshots));
         let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
-        let ended = watch(&mut terminal, View::new(Snapshot::read(&first)), &news, &wishes);
+        let ended = watch(&mut terminal, View::new(Snapshot::read(&first)), &news, &actions);
         ratatui::restore();
         ended
     }
@@ -69,7 +69,7 @@ fn watch(
     terminal: &mut ratatui::DefaultTerminal,
     mut view: View,
     news: &Receiver<anyhow::Result<Value>>,
-    wishes: &Sender<Wish>,
+    actions: &Sender<KeyAction>,
 ) -> anyhow::Result<()> {
     loop {
         terminal.draw(|frame| draw::draw(frame, &mut view))?;
@@ -91,7 +91,7 @@ fn watch(
                     return Ok(());
                 }
                 if let Some((queue, paused)) = view.press(key) {
-                    let _ = wishes.send(Wish::Pause { queue, paused });
+                    let _ = actions.send(KeyAction::Pause { queue, paused });
                 }
             }
         }
@@ -105,10 +105,10 @@ fn watch(
 }
 
 /// Asks the server again and again, and at once after a wish.
-fn ask(remote: &Remote, every: Duration, wanted: &Receiver<Wish>, snapshots: &Sender<anyhow::Result<Value>>) {
+fn ask(remote: &Remote, every: Duration, wanted: &Receiver<KeyAction>, snapshots: &Sender<anyhow::Result<Value>>) {
     loop {
         match wanted.recv_timeout(every) {
-            Ok(Wish::Pause { queue, paused }) => {
+            Ok(KeyAction::Pause { queue, paused }) => {
                 let action = if paused { "pause" } else { "resume" };
                 if let Err(error) = remote.post(&format!("/queues/{}/{action}", part(&queue)), &json!({})) {
                     let _ = snapshots.send(Err(error));

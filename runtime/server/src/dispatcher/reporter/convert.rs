@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{Job, JobId, Name, NewJob, Priority, Progress, Refusal, State, Unique, Until, Usage, Within};
+use windlass_core::{Job, JobId, Name, NewJob, Priority, Progress, Refusal, State, Unique, UniqueScope, Until, Usage};
 use windlass_executor::{self as executor, Amount, Child, ChildRead, ChildState};
 
 /// A child, as its parent reads it.
@@ -69,7 +69,7 @@ pub(super) fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
     };
     job.unique = child.unique_key.map(|key| Unique {
         key,
-        within: Within::default(),
+        within: UniqueScope::default(),
         until: Until::default(),
         period: child.unique_period.unwrap_or(windlass_core::DEFAULT_PERIOD),
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{BodyKind, Checkpoint, Command, Job, Name, NewJob, Refusal, Reply, Word};
+use windlass_core::{BodyKind, Checkpoint, Command, Holder, Job, Name, NewJob, Refusal, Reply};
 use windlass_executor::{self as executor, Along, ChildPage, Host, HostError, PageLimits, Record, Stream, async_trait};
 use windlass_store::{Clock, Error, LogLine, QueueView};
 
@@ -69,11 +69,11 @@ impl Reporter {
 impl Host for Reporter {
     fn progress(&self, progress: executor::Progress) {
         let mut progress = convert::progress(progress);
-        if let Some(blot) = self.blot.get() {
-            progress.phase = blot.clean_some(progress.phase);
-            progress.message = blot.clean_some(progress.message);
-            progress.detail = blot.clean_some(progress.detail);
-            progress.unit = blot.clean_some(progress.unit);
+        if let Some(redactor) = self.redactor.get() {
+            progress.phase = redactor.clean_some(progress.phase);
+            progress.message = redactor.clean_some(progress.message);
+            progress.detail = redactor.clean_some(progress.detail);
+            progress.unit = redactor.clean_some(progress.unit);
         }
         self.lock().progress = Some(progress);
         self.wake.notify_one();
@@ -85,9 +85,9 @@ impl Host for Reporter {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",
         };
-        let text = match (self.blot.get(), line.cut) {
-            (Some(blot), true) => blot.clean_cut(line.message),
-            (Some(blot), false) => blot.clean(line.message),
+        let text = match (self.redactor.get(), line.cut) {
+            (Some(redactor), true) => redactor.clean_cut(line.message),
+            (Some(redactor), false) => redactor.clean(line.message),
             (None, _) => line.message,
         };
         let text = if line.cut { format!("{text} [cut]") } else { text };
@@ -114,8 +114,8 @@ impl Host for Reporter {
         // The report that waits rides along: one commit less.
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: checkpoint.schema, usage: usage(&used) };
-        let word = Word::Of(self.token);
-        let beat = Command::Beat { word, progress, checkpoint: Some(checkpoint), spent: None, notes };
+        let holder = Holder::Token(self.token);
+        let beat = Command::Heartbeat { holder, progress, checkpoint: Some(checkpoint), spent: None, notes };
         self.commit(beat, children, first).await
     }
 

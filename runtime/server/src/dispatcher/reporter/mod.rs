@@ -15,13 +15,13 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{Command, Job, JobId, Name, NewJob, NewMark, NewRecord, Notes, Progress, Refusal, Token, Word};
+use windlass_core::{Command, Holder, Job, JobId, Name, NewJob, NewMark, NewRecord, Notes, Progress, Refusal, Token};
 use windlass_executor::{self as executor, Along, Child};
 use windlass_store::{Clock, Error, LogLine, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::patience::{Waited, insist, pause_after};
-use crate::dispatcher::redact::Blot;
+use crate::dispatcher::redact::Redactor;
 use crate::limits;
 use crate::secrets::Secrets;
 pub(super) use convert::usage;
@@ -34,7 +34,7 @@ pub(super) struct Reporter {
     clock: Arc<SystemClock>,
     secrets: Secrets,
     /// What must not show in anything the attempt says.
-    blot: OnceLock<Blot>,
+    redactor: OnceLock<Redactor>,
     waiting: Mutex<Waiting>,
     /// Something waits, or the attempt is over.
     wake: Notify,
@@ -60,7 +60,7 @@ impl Reporter {
             store,
             clock,
             secrets,
-            blot: OnceLock::new(),
+            redactor: OnceLock::new(),
             waiting: Mutex::default(),
             wake: Notify::new(),
             over: Notify::new(),
@@ -74,30 +74,30 @@ impl Reporter {
     }
 
     /// Keeps secrets out of what the attempt says. Said before it begins.
-    pub(super) fn keep_out(&self, blot: Blot) {
+    pub(super) fn keep_out(&self, redactor: Redactor) {
         // A second word would come too late for what was said already.
-        let _ = self.blot.set(blot);
+        let _ = self.redactor.set(redactor);
     }
 
     /// An error and its backtrace, without secrets.
     pub(super) fn clean(&self, error: String, backtrace: Option<String>) -> (String, Option<String>) {
-        match self.blot.get() {
-            Some(blot) => (blot.clean_cut(error), backtrace.map(|text| blot.clean_cut(text))),
+        match self.redactor.get() {
+            Some(redactor) => (redactor.clean_cut(error), backtrace.map(|text| redactor.clean_cut(text))),
             None => (error, backtrace),
         }
     }
 
     /// A result without secrets.
     pub(super) fn clean_result(&self, result: Bytes) -> Bytes {
-        match self.blot.get() {
-            Some(blot) => blot.clean_bytes(result),
+        match self.redactor.get() {
+            Some(redactor) => redactor.clean_bytes(result),
             None => result,
         }
     }
 
     /// A checkpoint as it is stored, sealed if it holds a secret: it goes back to the guest as it is, so nothing is blotted out.
     pub(super) fn close(&self, state: Bytes) -> Result<Bytes, Error> {
-        let holds_secret = self.blot.get().is_some_and(|blot| blot.is_in(&state));
+        let holds_secret = self.redactor.get().is_some_and(|redactor| redactor.is_in(&state));
         let none = || Error::Unavailable { why: "the system has no randomness to seal the checkpoint with".to_owned() };
         self.secrets.close(state, holds_secret).ok_or_else(none)
     }
@@ -137,8 +137,8 @@ impl Reporter {
     }
 
     async fn send(&self, progress: Progress, last: bool) {
-        let beat = || Command::Beat {
-            word: Word::Of(self.token),
+        let beat = || Command::Heartbeat {
+            holder: Holder::Token(self.token),
             progress: Some(progress.clone()),
             checkpoint: None,
             spent: None,
@@ -199,10 +199,10 @@ impl Reporter {
 
     /// A child is run with the payload it was given, so nothing is blotted out there: a secret is refused.
     fn refuse_secrets(&self, child: &Child) -> Result<(), Refusal> {
-        let Some(blot) = self.blot.get() else { return Ok(()) };
+        let Some(redactor) = self.redactor.get() else { return Ok(()) };
         let texts = child.tags.iter().flat_map(|(name, value)| [name, value]);
         let mut texts = texts.chain(&child.scope).chain(&child.unique_key);
-        if blot.is_in(&child.payload) || texts.any(|text| blot.is_in(text.as_bytes())) {
+        if redactor.is_in(&child.payload) || texts.any(|text| redactor.is_in(text.as_bytes())) {
             let why = "a child's payload, tags, scope and unique key are shown, and this one has a secret in it; let the \
                        plugin that runs the child read the secret itself";
             return Err(Refusal::invalid("payload", why));

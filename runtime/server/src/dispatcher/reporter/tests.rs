@@ -148,8 +148,8 @@ async fn complete(reporter: &Reporter, bytes: usize) {
     let claimed = reporter.store.claim(claim).await.expect("it is claimed");
     let Some(Assignment { job, token, .. }) = claimed.into_iter().next() else { panic!("no child") };
     let result = Some(reporter.store.keep(Bytes::from(vec![b'x'; bytes])).await.expect("kept"));
-    let word = Word::Of(token);
-    let done = Command::Complete { word, result, usage: Default::default(), closing: None, notes: None };
+    let holder = Holder::Token(token);
+    let done = Command::Complete { holder, result, usage: Default::default(), closing: None, notes: None };
     reporter.store.ask(job.id, done, Vec::new()).await.expect("completed");
 }
 
@@ -196,8 +196,8 @@ async fn a_child_that_cannot_be_stored_is_told_to_the_guest() {
 async fn a_checkpoint_of_an_attempt_that_is_over_ends_the_guest() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
-    let word = Word::Of(reporter.token);
-    let back = Command::HandBack { word, reason: "test".to_owned(), usage: Usage::default() };
+    let holder = Holder::Token(reporter.token);
+    let back = Command::HandBack { holder, reason: "test".to_owned(), usage: Usage::default() };
     reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
     let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
     assert_eq!(save(&reporter, state, Along::default()).await, Err(HostError::Ended));

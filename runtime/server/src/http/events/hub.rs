@@ -17,14 +17,14 @@ use crate::http::events::line;
 use crate::{Shutdown, limits};
 
 /// An event on its way to watchers.
-pub struct Told {
+pub struct HubEvent {
     pub record: Arc<EventRecord>,
     line: OnceCell<Bytes>,
 }
 
-impl Told {
-    pub fn new(record: Arc<EventRecord>) -> Told {
-        Told { record, line: OnceCell::new() }
+impl HubEvent {
+    pub fn new(record: Arc<EventRecord>) -> HubEvent {
+        HubEvent { record, line: OnceCell::new() }
     }
 
     /// The event as it goes over the wire, made once for all watchers.
@@ -42,10 +42,10 @@ pub struct Hub {
 struct Inner {
     store: Store,
     /// Oldest first. Held while an event is told, so that whoever joins has it either here or live, and never twice.
-    recent: Mutex<VecDeque<Arc<Told>>>,
-    live: broadcast::Sender<Arc<Told>>,
+    recent: Mutex<VecDeque<Arc<HubEvent>>>,
+    live: broadcast::Sender<Arc<HubEvent>>,
     /// The same for those who watch one job: a busy server does not wake them for every other job's events.
-    jobs: Mutex<Channels<Told>>,
+    jobs: Mutex<Channels<HubEvent>>,
     /// And for those who follow its log.
     logs: Mutex<Channels<LogRecord>>,
 }
@@ -58,8 +58,8 @@ pub struct Joined {
     /// The number and the moment of the oldest event in memory, of whatever job.
     pub oldest: Option<(u64, Time)>,
     /// The job's events in memory, oldest first.
-    pub recent: Vec<Arc<Told>>,
-    pub live: broadcast::Receiver<Arc<Told>>,
+    pub recent: Vec<Arc<HubEvent>>,
+    pub live: broadcast::Receiver<Arc<HubEvent>>,
 }
 
 impl Hub {
@@ -111,7 +111,7 @@ impl Hub {
     }
 
     /// What is in memory, and everything from now on.
-    pub fn join(&self) -> (Vec<Arc<Told>>, broadcast::Receiver<Arc<Told>>) {
+    pub fn join(&self) -> (Vec<Arc<HubEvent>>, broadcast::Receiver<Arc<HubEvent>>) {
         let recent = self.recent();
         (recent.iter().cloned().collect(), self.inner.live.subscribe())
     }
@@ -125,7 +125,7 @@ impl Hub {
     }
 
     /// All that happens to one job from now on.
-    pub fn watch_job(&self, id: JobId) -> broadcast::Receiver<Arc<Told>> {
+    pub fn watch_job(&self, id: JobId) -> broadcast::Receiver<Arc<HubEvent>> {
         subscribe(&mut lock(&self.inner.jobs), id)
     }
 
@@ -141,7 +141,7 @@ impl Hub {
     }
 
     fn tell(&self, record: Arc<EventRecord>) {
-        let told = Arc::new(Told::new(record));
+        let told = Arc::new(HubEvent::new(record));
         let mut recent = self.recent();
         // After catching up, the channel may hold events that have been told already.
         if recent.back().is_some_and(|newest| newest.record.seq >= told.record.seq) {
@@ -178,7 +178,7 @@ impl Hub {
         }
     }
 
-    fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<Told>>> {
+    fn recent(&self) -> MutexGuard<'_, VecDeque<Arc<HubEvent>>> {
         lock(&self.inner.recent)
     }
 }

@@ -96,7 +96,7 @@ struct PluginDetails<'a> {
 
 /// Plain fields always serialise, and in one line.
 fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
-    let kind = event.happening.word();
+    let kind = event.happening.as_str();
     let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
     let data = PluginDetails { version, detail: &event.detail };
     let at_ns = u128::from(at.millis()) * 1_000_000;
@@ -128,12 +128,12 @@ fn of_round(seq: u64, at: Time, queue: &QueueName, event: &RoundEvent) -> String
     let RoundEvent { round, total, open, completed, dead, cancelled, .. } = *event;
     let data = RoundDetails { round, total, open, completed, dead, cancelled };
     let at_ns = u128::from(at.millis()) * 1_000_000;
-    serde_json::to_string(&RoundData { seq, kind: event.word(), queue, at_ns, data }).unwrap_or_default()
+    serde_json::to_string(&RoundData { seq, kind: event.as_str(), queue, at_ns, data }).unwrap_or_default()
 }
 
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
     let json = event_json(store, record).await;
-    Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.word()))
+    Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.as_str()))
 }
 
 /// The `data` of an event, in one line.
@@ -148,7 +148,7 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
     let details = details(store, &event.kind, job.as_ref()).await;
-    json(Some(record.seq), event.kind.word(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
+    json(Some(record.seq), event.kind.as_str(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
 }
 
 /// The end of a job whose events are no longer stored, told from its record.
@@ -161,7 +161,7 @@ pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
         _ => EventKind::Dead { attempt, reason },
     };
     let details = details(store, &kind, Some(job)).await;
-    render(kind.word(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
+    render(kind.as_str(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
 }
 
 pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {

@@ -21,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 use windlass_core::{EventKind, Job, JobId, Name, Refusal, Time};
 
 pub use self::hub::Hub;
-use self::hub::{Joined, Told};
+use self::hub::{HubEvent, Joined};
 pub use self::line::event_json;
 use self::watch::{Wanted, Watched, Watcher, is_end};
 use crate::http::Api;
@@ -170,11 +170,16 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
 }
 
 /// The latest events of a job: from memory, and from disk when it is older than what is in memory.
-async fn past_of(api: &Api, job: &Job, first: Option<(u64, Time)>, mut past: Vec<Arc<Told>>) -> Result<Vec<Arc<Told>>> {
+async fn past_of(
+    api: &Api,
+    job: &Job,
+    first: Option<(u64, Time)>,
+    mut past: Vec<Arc<HubEvent>>,
+) -> Result<Vec<Arc<HubEvent>>> {
     if past.len() < limits::JOB_EVENTS && first.is_none_or(|(_, at)| at >= job.created_at) {
         let stored = api.store.events_of(job.id, job.created_at, limits::JOB_EVENTS).await?;
         let older = stored.into_iter().filter(|record| first.is_none_or(|(seq, _)| record.seq < seq));
-        let mut both: Vec<Arc<Told>> = older.map(|record| Arc::new(Told::new(Arc::new(record)))).collect();
+        let mut both: Vec<Arc<HubEvent>> = older.map(|record| Arc::new(HubEvent::new(Arc::new(record)))).collect();
         both.append(&mut past);
         past = both;
     }
@@ -184,10 +189,10 @@ async fn past_of(api: &Api, job: &Job, first: Option<(u64, Time)>, mut past: Vec
 
 /// The events since the job last came back to life, and whether its end is among them. A watcher takes an end for the end: that
 /// of an earlier life would send it away too early.
-fn present_life(mut past: Vec<Arc<Told>>, over: bool) -> (Vec<Arc<Told>>, bool) {
-    let kind = |told: &Arc<Told>| told.record.event.kind.clone();
+fn present_life(mut past: Vec<Arc<HubEvent>>, over: bool) -> (Vec<Arc<HubEvent>>, bool) {
+    let kind = |told: &Arc<HubEvent>| told.record.event.kind.clone();
     let last_end = past.iter().rposition(|told| is_end(&kind(told)));
-    let revived = |told: &Arc<Told>| {
+    let revived = |told: &Arc<HubEvent>| {
         matches!(kind(told), EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Started { .. })
     };
     let end_is_stored = over && last_end.is_some_and(|end| !past[end..].iter().any(revived));

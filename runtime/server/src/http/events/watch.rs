@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{EventKind, Job, JobId, QueueName};
 use windlass_store::{EventRecord, LogRecord, Store};
 
-use crate::http::events::hub::Told;
+use crate::http::events::hub::HubEvent;
 use crate::http::events::line;
 use crate::{Shutdown, limits};
 
@@ -40,12 +40,12 @@ impl Wanted {
         if matches!(event.kind, EventKind::Plugin(_)) {
             // It belongs to no job: who asks for some jobs does not mean it.
             let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
-            return all && passes(&self.types, |word| word == event.kind.word());
+            return all && passes(&self.types, |word| word == event.kind.as_str());
         }
         passes(&self.jobs, |job| *job == event.job)
             && passes(&self.queues, |queue| *queue == event.queue)
             && passes(&self.scopes, |scope| Some(scope) == event.scope.as_ref())
-            && passes(&self.types, |word| word == event.kind.word())
+            && passes(&self.types, |word| word == event.kind.as_str())
     }
 }
 
@@ -60,10 +60,10 @@ pub struct Watcher {
     /// Stored events still to be read, up to this number.
     stored_until: Option<u64>,
     /// Events to be looked at before live ones.
-    past: VecDeque<Arc<Told>>,
+    past: VecDeque<Arc<HubEvent>>,
     /// Those in memory, for when the stored ones are through.
-    recent: Vec<Arc<Told>>,
-    live: Receiver<Arc<Told>>,
+    recent: Vec<Arc<HubEvent>>,
+    live: Receiver<Arc<HubEvent>>,
     /// The one job it is about: its end is the stream's.
     job: Option<Watched>,
     quiet_until: Instant,
@@ -98,7 +98,7 @@ impl Watched {
 
 impl Watcher {
     /// A watcher of events after `last`, which are on disk up to the first of `recent`.
-    pub fn new(store: Store, shutdown: Shutdown, wanted: Wanted, live: Receiver<Arc<Told>>) -> Watcher {
+    pub fn new(store: Store, shutdown: Shutdown, wanted: Wanted, live: Receiver<Arc<HubEvent>>) -> Watcher {
         Watcher {
             store,
             shutdown,
@@ -116,7 +116,7 @@ impl Watcher {
     }
 
     /// Begins after the event `last`: with those on disk, then those in memory.
-    pub fn replay(mut self, last: u64, recent: Vec<Arc<Told>>) -> Watcher {
+    pub fn replay(mut self, last: u64, recent: Vec<Arc<HubEvent>>) -> Watcher {
         let first = recent.first().map_or(u64::MAX, |told| told.record.seq);
         self.last = last;
         // What is in memory may begin early enough.
@@ -135,7 +135,7 @@ impl Watcher {
     }
 
     /// Begins with these events, and ends with the job; at once when `over`.
-    pub fn of_job(mut self, watched: Watched, past: Vec<Arc<Told>>, over: bool) -> Watcher {
+    pub fn of_job(mut self, watched: Watched, past: Vec<Arc<HubEvent>>, over: bool) -> Watcher {
         self.past = past.into();
         self.job = Some(watched);
         self.over = over;
@@ -183,7 +183,7 @@ impl Watcher {
     }
 
     /// One event: sent if it is new and wanted. The end of the watched job ends the stream.
-    async fn take(&mut self, told: Arc<Told>, live: bool) {
+    async fn take(&mut self, told: Arc<HubEvent>, live: bool) {
         let record = &told.record;
         if record.seq <= self.last {
             return;
@@ -206,7 +206,7 @@ impl Watcher {
         match self.store.events_after(self.last, limits::EVENT_PAGE).await {
             Ok(page) => {
                 let fresh = page.into_iter().filter(|record| record.seq < until);
-                self.past = fresh.map(|record| Arc::new(Told::new(Arc::new(record)))).collect();
+                self.past = fresh.map(|record| Arc::new(HubEvent::new(Arc::new(record)))).collect();
                 if self.past.is_empty() {
                     self.stored_until = None;
                     self.past = std::mem::take(&mut self.recent).into();

@@ -61,7 +61,7 @@ pub struct BatchView {
 impl From<Batch> for BatchView {
     fn from(batch: Batch) -> BatchView {
         BatchView {
-            state: batch.standing().word(),
+            state: batch.standing().as_str(),
             percent: batch.tally.percent(),
             batch_id: batch.id,
             total: batch.tally.total,

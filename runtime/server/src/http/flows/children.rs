@@ -11,7 +11,7 @@ use windlass_store::Store;
 use crate::http::Api;
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::{JobPath, Query};
-use crate::http::wire::{NameText, Shown, StateWord};
+use crate::http::wire::{NameText, Shown, StateName};
 use crate::limits;
 
 /// How many children a job has, and how they stand.
@@ -68,7 +68,7 @@ struct ChildView {
     id: String,
     #[schema(value_type = NameText)]
     queue: QueueName,
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     state: &'static str,
     #[schema(value_type = serde_json::Value)]
     result: Option<Shown>,
@@ -99,7 +99,7 @@ pub async fn list(
         children.push(ChildView {
             id: child.id.to_string(),
             queue: child.queue,
-            state: child.state.word(),
+            state: child.state.as_str(),
             result: result.map(Shown),
             result_omitted: large,
             error: child.last_error,
@@ -114,7 +114,7 @@ pub struct Tree {
     id: String,
     #[schema(value_type = NameText)]
     queue: QueueName,
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     state: &'static str,
     /// How far the job and all below it are: of a hundred, each child by its weight.
     percent: f64,
@@ -176,7 +176,7 @@ fn leaf(job: &Job) -> Tree {
     Tree {
         id: job.id.to_string(),
         queue: job.queue.clone(),
-        state: job.state.word(),
+        state: job.state.as_str(),
         percent: windlass_core::flow::percent(job),
         children: None,
         jobs: Vec::new(),

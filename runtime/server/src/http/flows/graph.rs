@@ -87,7 +87,7 @@ impl Walk<'_> {
             id,
             kind: "job",
             label: job.queue.to_string(),
-            state: job.state.word().to_owned(),
+            state: job.state.as_str().to_owned(),
             percent: percent(&job),
         };
         let took = self.add(node);
@@ -118,7 +118,7 @@ impl Walk<'_> {
                 "{} jobs: {} completed, {} dead, {} cancelled",
                 batch.tally.total, batch.tally.completed, batch.tally.dead, batch.tally.cancelled
             ),
-            state: batch.standing().word().to_owned(),
+            state: batch.standing().as_str().to_owned(),
             percent: batch.tally.percent(),
             id: batch.id,
         };
@@ -144,7 +144,7 @@ impl Walk<'_> {
             self.edge(&parent.to_string(), &id, "child");
         }
         self.around_children(job).await?;
-        for batch_id in job.batch_id.iter().chain(job.ties.as_ref().and_then(|ties| ties.callback_of.as_ref())) {
+        for batch_id in job.batch_id.iter().chain(job.links.as_ref().and_then(|links| links.callback_of.as_ref())) {
             if !self.known.contains_key(batch_id)
                 && let Some(batch) = self.store.batch(batch_id).await?
             {
@@ -160,23 +160,23 @@ impl Walk<'_> {
                 self.edge(&id, batch_id, "member");
             }
         }
-        let Some(ties) = &job.ties else { return Ok(()) };
-        if ties.depends_on > 0 {
+        let Some(links) = &job.links else { return Ok(()) };
+        if links.depends_on > 0 {
             for linked in self.store.dependencies(job.id, limits::FLOW_CHILDREN).await? {
                 if self.see_id(linked.id).await? {
                     self.edge(&linked.id.to_string(), &id, "needs");
                 }
             }
         }
-        if ties.dependants > 0 {
+        if links.dependants > 0 {
             for linked in self.store.dependants(job.id, limits::FLOW_CHILDREN).await? {
                 if self.see_id(linked.id).await? {
                     self.edge(&id, &linked.id.to_string(), "needs");
                 }
             }
-            self.more(&id, u64::from(ties.dependants), "needs");
+            self.more(&id, u64::from(links.dependants), "needs");
         }
-        match ties.chain {
+        match links.chain {
             Some(place) => self.around_chain(place).await,
             None => Ok(()),
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{AttemptError, Runner, Step, Usage};
 
-use crate::http::wire::{Rfc3339, StateWord};
+use crate::http::wire::{Rfc3339, StateName};
 
 /// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -58,7 +58,7 @@ pub struct UsageView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StepView {
     at: Rfc3339,
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     state: &'static str,
     attempt: u32,
     reason: String,
@@ -117,6 +117,6 @@ impl From<&Step> for StepView {
             Some(ran) => (ran.runner.clone().into(), usage_view(ran.usage).unwrap_or_default()),
             None => (RunnerView::default(), UsageView::default()),
         };
-        StepView { at: Rfc3339(step.at), state: step.state.word(), attempt: step.attempt, reason, runner, usage }
+        StepView { at: Rfc3339(step.at), state: step.state.as_str(), attempt: step.attempt, reason, runner, usage }
     }
 }

@@ -92,8 +92,8 @@ impl From<Bulk> for BulkView {
     fn from(bulk: Bulk) -> BulkView {
         BulkView {
             id: bulk.id.to_string(),
-            status: bulk.status.word(),
-            action: bulk.action.word(),
+            status: bulk.status.as_str(),
+            action: bulk.action.as_str(),
             total: bulk.total,
             processed: bulk.processed,
             affected: bulk.affected,
@@ -189,15 +189,15 @@ fn listed(ids: &[String]) -> Result<Vec<JobId>> {
 
 /// The jobs that pass the filter now. One that has left its state or queue when its turn comes is left alone.
 async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
-    let (filter, sieve) = filter.read().await?;
-    if filter == Filter::default() && sieve.is_none() {
+    let (filter, payload_filter) = filter.read().await?;
+    if filter == Filter::default() && payload_filter.is_none() {
         return Err(Error::field(
             "filter",
             "is empty, which would be every job there is; say at least one thing of them",
         ));
     }
     let guard = Guard { queue: filter.queue.clone(), states: filter.states.clone() };
-    let jobs = api.store.search_ids(Search { sieve, ..Search::of(filter, 0) }).await?;
+    let jobs = api.store.search_ids(Search { payload_filter, ..Search::of(filter, 0) }).await?;
     Ok((jobs, guard))
 }
 
@@ -205,7 +205,7 @@ fn taken(bulk: &Bulk) -> (StatusCode, Json<BulkTaken>) {
     let id = bulk.id.to_string();
     let progress_url = format!("/api/v1/bulk/{id}/progress");
     let taken =
-        BulkTaken { bulk_operation_id: id, status: bulk.status.word(), estimated_total: bulk.total, progress_url };
+        BulkTaken { bulk_operation_id: id, status: bulk.status.as_str(), estimated_total: bulk.total, progress_url };
     (StatusCode::ACCEPTED, Json(taken))
 }
 
@@ -335,7 +335,7 @@ impl Watcher {
             self.over = bulk.status.is_over();
             let mut lines = line("started", &bulk);
             if self.over {
-                lines.push_str(&line(bulk.status.word(), &bulk));
+                lines.push_str(&line(bulk.status.as_str(), &bulk));
             }
             return Some(lines.into());
         }
@@ -351,7 +351,7 @@ impl Watcher {
             None => known(&self.api, self.id).await.ok()?,
         };
         self.over = bulk.status.is_over();
-        let word = if self.over { bulk.status.word() } else { "progress" };
+        let word = if self.over { bulk.status.as_str() } else { "progress" };
         Some(line(word, &bulk).into())
     }
 }
@@ -363,7 +363,7 @@ fn line(word: &str, bulk: &Bulk) -> String {
     };
     let data = json!({
         "task_id": bulk.id.to_string(),
-        "status": bulk.status.word(),
+        "status": bulk.status.as_str(),
         "total": bulk.total,
         "processed": bulk.processed,
         "affected": bulk.affected,

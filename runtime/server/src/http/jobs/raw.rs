@@ -58,7 +58,7 @@ pub async fn payload(State(api): State<Api>, JobPath(id): JobPath) -> Result<Res
 }
 
 fn no_result(job: &Job) -> Error {
-    let (id, state) = (job.id, job.state.word());
+    let (id, state) = (job.id, job.state.as_str());
     if job.state.is_ended() {
         return Error::not_found(format!("job {id} is {state} and has no result"));
     }

@@ -24,7 +24,7 @@ words!(OrderWord = Order { Asc, Desc });
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
-pub enum SortWord {
+pub enum SortName {
     CreatedAt,
     StartedAt,
     CompletedAt,
@@ -32,14 +32,14 @@ pub enum SortWord {
     Attempt,
 }
 
-impl From<SortWord> for Sort {
-    fn from(word: SortWord) -> Sort {
+impl From<SortName> for Sort {
+    fn from(word: SortName) -> Sort {
         match word {
-            SortWord::CreatedAt => Sort::CreatedAt,
-            SortWord::StartedAt => Sort::StartedAt,
-            SortWord::CompletedAt => Sort::CompletedAt,
-            SortWord::Priority => Sort::Priority,
-            SortWord::Attempt => Sort::Attempt,
+            SortName::CreatedAt => Sort::CreatedAt,
+            SortName::StartedAt => Sort::StartedAt,
+            SortName::CompletedAt => Sort::CompletedAt,
+            SortName::Priority => Sort::Priority,
+            SortName::Attempt => Sort::Attempt,
         }
     }
 }
@@ -47,7 +47,7 @@ impl From<SortWord> for Sort {
 /// Which part of what is found, and in which order.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Paging {
-    sort: Option<SortWord>,
+    sort: Option<SortName>,
     order: Option<OrderWord>,
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -126,8 +126,8 @@ async fn find(api: &Api, filter: JobFilter, paging: Paging, began: Instant) -> R
         return Err(Error::field("limit", format!("1 to {} jobs on a page, not {limit}", limits::PAGE_MOST)));
     }
     let after = paging.cursor.as_deref().map(|text| cursor(text, sort, order)).transpose()?;
-    let (filter, sieve) = filter.read().await?;
-    let page = api.store.search(Search { filter, sort, order, limit, after, sieve }).await?;
+    let (filter, payload_filter) = filter.read().await?;
+    let page = api.store.search(Search { filter, sort, order, limit, after, payload_filter }).await?;
     Ok(Json(answer(page, began)))
 }
 

@@ -18,7 +18,7 @@ use crate::http::transport::error::Result;
 use crate::http::wire::agent;
 use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepWord, TokenUsage};
 use crate::http::wire::{
-    BackoffWord, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateWord, Text, UntilWord, WithinWord,
+    BackoffWord, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord, WithinWord,
 };
 use crate::limits;
 
@@ -28,7 +28,7 @@ pub struct JobView {
     id: String,
     #[schema(value_type = NameText)]
     queue: QueueName,
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     state: &'static str,
     priority: PriorityWord,
     attempt: u32,
@@ -233,17 +233,17 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     let checkpoint = shown(BodyKind::Checkpoint).await?;
     let result = shown(BodyKind::Result).await?;
     let errors = store.errors(job.id).await?;
-    let linked = match &job.ties {
-        Some(ties) if ties.depends_on > 0 => store.dependencies(job.id, bounds::DEPENDENCIES).await?,
+    let linked = match &job.links {
+        Some(links) if links.depends_on > 0 => store.dependencies(job.id, bounds::DEPENDENCIES).await?,
         Some(_) | None => Vec::new(),
     };
     let open = linked.iter().filter(|linked| linked.state.is_none_or(|state| !state.is_ended()));
     let children = children::counts(store, &job).await?;
-    let chain = match job.ties.as_ref().and_then(|ties| ties.chain) {
+    let chain = match job.links.as_ref().and_then(|links| links.chain) {
         Some(place) => store.chain(place.first).await?,
         None => None,
     };
-    let joins = job.ties.as_ref().is_some_and(|ties| ties.waits_for_children.is_some());
+    let joins = job.links.as_ref().is_some_and(|links| links.waits_for_children.is_some());
     let waits_for = (job.waits_for() > 0).then(|| WaitsFor {
         count: job.waits_for(),
         jobs: open.take(limits::WAITS_FOR).map(|linked| linked.id.to_string()).collect(),
@@ -295,7 +295,7 @@ impl From<Job> for JobView {
         JobView {
             id: job.id.to_string(),
             queue: job.queue.clone(),
-            state: job.state.word(),
+            state: job.state.as_str(),
             priority: job.priority.into(),
             attempt: job.attempt,
             max_retries: policy.max_retries,
@@ -323,8 +323,8 @@ impl From<Job> for Optional {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
             None => (None, None),
         };
-        let place = job.ties.as_ref().and_then(|ties| ties.chain);
-        let tied = job.ties.as_ref().filter(|ties| ties.depends_on > 0).cloned();
+        let place = job.links.as_ref().and_then(|links| links.chain);
+        let tied = job.links.as_ref().filter(|links| links.depends_on > 0).cloned();
         Optional {
             scope: job.scope,
             limit_key: job.limit_key,
@@ -336,10 +336,10 @@ impl From<Job> for Optional {
             parent_id: job.parent.map(|id| id.to_string()),
             round: job.round,
             batch_id: job.batch_id,
-            on_dependency_failure: tied.as_ref().map(|ties| ties.on_dependency_failure.into()),
+            on_dependency_failure: tied.as_ref().map(|links| links.on_dependency_failure.into()),
             chain_id: place.map(|place| place.chain_id()),
             chain_step: place.map(|place| place.step),
-            callback_of: job.ties.and_then(|ties| ties.callback_of),
+            callback_of: job.links.and_then(|links| links.callback_of),
             schedule: job.schedule,
             created_by: job.created_by,
             attempt_timeout: span(job.policy.attempt_timeout),

@@ -76,7 +76,7 @@ fn queues(page: &mut Page, views: &[QueueView]) {
     page.family("windlass_jobs", "gauge", "Jobs in each state now.");
     for view in views {
         for state in JobState::ALL {
-            let labels = [("queue", view.queue.name.as_str()), ("state", state.word())];
+            let labels = [("queue", view.queue.name.as_str()), ("state", state.as_str())];
             page.sample("windlass_jobs", &labels, view.queue.counts.of(state) as f64);
         }
     }

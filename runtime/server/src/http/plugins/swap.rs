@@ -35,9 +35,9 @@ struct Rollback {
 /// (`checkpoint`), or are stopped at once (`now`).
 #[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
-    let wish: Activate = body.json()?;
-    let swap = swap(wish.swap.as_deref(), wish.deadline)?;
-    let plugin = api.registry.activate(&name, &wish.version, swap).await?;
+    let request: Activate = body.json()?;
+    let swap = swap(request.swap.as_deref(), request.deadline)?;
+    let plugin = api.registry.activate(&name, &request.version, swap).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -46,8 +46,8 @@ pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Bo
 /// The version uploaded before the active one.
 #[utoipa::path(post, path = "/plugins/{name}/rollback", tag = "plugins", request_body = Option<Rollback>, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
-    let wish: Rollback = body.json_or_default()?;
-    let plugin = api.registry.roll_back(&name, swap(wish.swap.as_deref(), wish.deadline)?).await?;
+    let request: Rollback = body.json_or_default()?;
+    let plugin = api.registry.roll_back(&name, swap(request.swap.as_deref(), request.deadline)?).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -70,19 +70,19 @@ struct Canary {
 /// It is taken back by itself when too many fail. A failure on it is not the job's: the job is tried again on the active version.
 #[utoipa::path(post, path = "/plugins/{name}/canary", tag = "plugins", request_body = Canary, responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
 pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
-    let wish: Canary = body.json()?;
-    let rate = wish.max_failure_rate.unwrap_or(0.2);
+    let request: Canary = body.json()?;
+    let rate = request.max_failure_rate.unwrap_or(0.2);
     if !(0.0..=1.0).contains(&rate) {
         return Err(Error::field("max_failure_rate", "between 0 and 1, such as 0.2"));
     }
     let new = NewCanary {
         version: [0; 32],
-        share: wish.share.unwrap_or(10),
+        share: request.share.unwrap_or(10),
         max_failures_per_mille: (rate * 1_000.0).round() as u32,
-        min_attempts: wish.min_attempts.unwrap_or(20),
-        promote_after: wish.promote_after,
+        min_attempts: request.min_attempts.unwrap_or(20),
+        promote_after: request.promote_after,
     };
-    let plugin = api.registry.start_canary(&name, &wish.version, new).await?;
+    let plugin = api.registry.start_canary(&name, &request.version, new).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 

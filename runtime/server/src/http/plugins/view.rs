@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::plugin::grant::{Grant, command, effective};
-use windlass_core::{Blob, Canary, Digest, Happened, Plugin, QueueName, Version};
+use windlass_core::{Blob, Canary, Digest, Plugin, PluginHistoryEntry, QueueName, Version};
 use windlass_store::Running;
 
 use crate::http::Api;
@@ -33,7 +33,7 @@ pub struct PluginAnswer {
     /// What the active version asks for and is not granted, each with the command that grants it.
     denied: Vec<String>,
     /// What happened to it lately, oldest first.
-    history: Vec<HappenedAnswer>,
+    history: Vec<PluginHistoryAnswer>,
     created_at: Rfc3339,
     updated_at: Rfc3339,
 }
@@ -77,7 +77,7 @@ pub struct CanaryAnswer {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct HappenedAnswer {
+pub struct PluginHistoryAnswer {
     at: Rfc3339,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -140,7 +140,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
         name: plugin.name,
         queues: plugin.queues,
         canary: plugin.canary.map(CanaryAnswer::from),
-        history: plugin.history.into_iter().map(HappenedAnswer::from).collect(),
+        history: plugin.history.into_iter().map(PluginHistoryAnswer::from).collect(),
         created_at: Rfc3339(plugin.created_at),
         updated_at: Rfc3339(plugin.updated_at),
     }
@@ -179,11 +179,11 @@ impl From<Canary> for CanaryAnswer {
     }
 }
 
-impl From<Happened> for HappenedAnswer {
-    fn from(happened: Happened) -> HappenedAnswer {
-        HappenedAnswer {
+impl From<PluginHistoryEntry> for PluginHistoryAnswer {
+    fn from(happened: PluginHistoryEntry) -> PluginHistoryAnswer {
+        PluginHistoryAnswer {
             at: Rfc3339(happened.at),
-            kind: happened.happening.word(),
+            kind: happened.happening.as_str(),
             version: happened.version.as_ref().map(hex),
             detail: happened.detail,
         }

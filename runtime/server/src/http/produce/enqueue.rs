@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::{Batch, Dependency, NewBatch};
-use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, Until, Within};
+use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, UniqueScope, Until};
 use windlass_store::Enqueued;
 
 use crate::http::Api;
@@ -26,7 +26,7 @@ use crate::http::transport::extract::Body;
 use crate::http::transport::warnings;
 use crate::http::wire::agent::AgentBody;
 use crate::http::wire::{
-    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateWord, UntilWord, WithinWord,
+    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateName, UntilWord, WithinWord,
 };
 use crate::limits;
 
@@ -124,7 +124,7 @@ struct EnqueuedJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>)]
     queue: Option<QueueName>,
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     state: &'static str,
 }
 
@@ -198,7 +198,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
     )
 )]
 pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
-    let once = Once::read(&headers)?;
+    let once = IdempotencyKey::read(&headers)?;
     let (job, unknown): (JobBody, _) = body.watched()?;
     if job.jobs.is_some() {
         return store_several(&api, &body, body.json()?, &once).await;
@@ -246,18 +246,18 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     responses((status = 201, description = "All are stored.", body = SeveralAnswer))
 )]
 pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
-    let once = Once::read(&headers)?;
+    let once = IdempotencyKey::read(&headers)?;
     store_several(&api, &body, body.json()?, &once).await
 }
 
 /// The sender's own name for this request. Sent again under the same name, it finds the jobs of the first time.
-pub(crate) struct Once(Option<String>);
+pub(crate) struct IdempotencyKey(Option<String>);
 
-impl Once {
-    pub(crate) fn read(headers: &HeaderMap) -> Result<Once> {
-        let Some(key) = headers.get("idempotency-key") else { return Ok(Once(None)) };
+impl IdempotencyKey {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<IdempotencyKey> {
+        let Some(key) = headers.get("idempotency-key") else { return Ok(IdempotencyKey(None)) };
         match key.to_str() {
-            Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(Once(Some(key.to_owned()))),
+            Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(IdempotencyKey(Some(key.to_owned()))),
             _ => Err(Error::field("Idempotency-Key", format!("1 to {} ASCII characters", limits::IDEMPOTENCY_KEY))),
         }
     }
@@ -272,7 +272,7 @@ impl Once {
     pub(crate) fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
         if let (Some(name), None) = (&self.0, &job.unique) {
             let key = format!("idempotency:{name}:{index}");
-            let unique = Unique { key, within: Within::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
+            let unique = Unique { key, within: UniqueScope::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
             job.unique = Some(unique);
         }
         job
@@ -280,7 +280,7 @@ impl Once {
 }
 
 /// All of the jobs, or none.
-async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Once) -> Result<Response> {
+async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &IdempotencyKey) -> Result<Response> {
     let batch = match &several.batch {
         Some(batch) => Some(NewBatch { id: once.batch(), ..new_batch(body, batch, "batch.")? }),
         None => None,
@@ -347,7 +347,7 @@ pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<Jo
 fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
     let id = stored.id.to_string();
     OneAnswer {
-        status: if stored.duplicate { "duplicate" } else { stored.state.word() },
+        status: if stored.duplicate { "duplicate" } else { stored.state.as_str() },
         unique_existing: stored.duplicate,
         unique_job_id: stored.duplicate.then(|| id.clone()),
         job,
@@ -362,7 +362,7 @@ fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
 /// A duplicate may stand in another queue of its scope, so its queue is not told.
 fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
     let queue = queue.filter(|_| !stored.duplicate);
-    EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.word() }
+    EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.as_str() }
 }
 
 /// The names that the jobs of one request have for each other.
@@ -462,6 +462,6 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         depends_on,
         on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
         chain,
-        ties: None,
+        links: None,
     })
 }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
-use windlass_core::{NewJob, PolicyChoice, Unique, Until, Within};
+use windlass_core::{NewJob, PolicyChoice, Unique, UniqueScope, Until};
 
 use crate::http::Api;
-use crate::http::produce::enqueue::{Once, OneAnswer, store_one};
+use crate::http::produce::enqueue::{IdempotencyKey, OneAnswer, store_one};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::{Moment, PriorityWord, Shown};
@@ -59,7 +59,7 @@ pub async fn webhook(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    let once = Once::read(&headers)?;
+    let once = IdempotencyKey::read(&headers)?;
     let mut tags = Vec::new();
     for pair in query.tags.as_deref().unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once(':') else {
@@ -85,7 +85,7 @@ pub async fn webhook(
         scheduled_at: query.scheduled_at.map(|moment| moment.0),
         unique: query.unique_key.map(|key| Unique {
             key,
-            within: Within::default(),
+            within: UniqueScope::default(),
             until: Until::default(),
             period: windlass_core::DEFAULT_PERIOD,
         }),

@@ -67,7 +67,7 @@ pub struct RoundsNow {
 
 impl From<RoundsView> for RoundsNow {
     fn from(view: RoundsView) -> RoundsNow {
-        RoundsNow { state: view.course.pace().word(), round: view.course.current, waits_for: view.waits_for }
+        RoundsNow { state: view.course.pace().as_str(), round: view.course.current, waits_for: view.waits_for }
     }
 }
 

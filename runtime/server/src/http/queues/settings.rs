@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::Rate;
-use windlass_core::{Keep, PolicyChoice, Settings};
+use windlass_core::{PolicyChoice, RetentionLimit, Settings};
 
 use crate::http::Api;
 use crate::http::queues::rounds::{GateBody, GateView};
@@ -159,7 +159,7 @@ impl SettingsBody {
 }
 
 impl KeepBody {
-    fn apply(self, keep: &mut Keep) {
+    fn apply(self, keep: &mut RetentionLimit) {
         keep.age = self.age.map_or(keep.age, |span| span.0);
         keep.count = self.count.unwrap_or(keep.count);
     }
@@ -168,7 +168,7 @@ impl KeepBody {
 impl From<Settings> for SettingsView {
     fn from(settings: Settings) -> SettingsView {
         let rate = |rate: Option<Rate>| rate.map(|rate| RateView { count: rate.count, per: Text(rate.per) });
-        let keep = |keep: Keep| KeepView { age: Text(keep.age), count: keep.count };
+        let keep = |keep: RetentionLimit| KeepView { age: Text(keep.age), count: keep.count };
         SettingsView {
             max_concurrency: settings.max_concurrency,
             rate: rate(settings.rate),

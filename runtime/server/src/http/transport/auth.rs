@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 use subtle::ConstantTimeEq;
 
-use crate::http::transport::connections::Place;
+use crate::http::transport::connections::ConnectionSlot;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::host::Hosts;
 use crate::http::transport::warnings::{Watched, watched};
@@ -44,11 +44,11 @@ const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 /// The door of the server: looks at who comes, then hands the request to its route. Not a layer of the router, whose layers cost
 /// every request several allocations.
 #[derive(Clone)]
-pub struct Door {
+pub struct AccessControl {
     router: Router,
     rules: Arc<Rules>,
     /// The place of the connection that the requests come by.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<ConnectionSlot>>,
 }
 
 /// Who may come in.
@@ -57,14 +57,14 @@ struct Rules {
     hosts: Hosts,
 }
 
-impl Door {
-    pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> Door {
-        Door { router, rules: Arc::new(Rules { key, hosts }), place: None }
+impl AccessControl {
+    pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> AccessControl {
+        AccessControl { router, rules: Arc::new(Rules { key, hosts }), place: None }
     }
 
     /// The door for the requests of one connection.
-    pub fn of(&self, place: &Arc<Place>) -> Door {
-        Door { place: Some(Arc::clone(place)), ..self.clone() }
+    pub fn of(&self, place: &Arc<ConnectionSlot>) -> AccessControl {
+        AccessControl { place: Some(Arc::clone(place)), ..self.clone() }
     }
 
     fn admit<B>(&self, request: &Request<B>) -> Result<()> {
@@ -75,7 +75,7 @@ impl Door {
     }
 }
 
-impl Service<Request<Incoming>> for Door {
+impl Service<Request<Incoming>> for AccessControl {
     type Response = Response;
     type Error = Infallible;
     type Future = Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>;

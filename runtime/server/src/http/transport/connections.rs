@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 /// All places. Cheap to clone.
 #[derive(Clone)]
-pub struct Places(Arc<Shared>);
+pub struct ConnectionSlots(Arc<Shared>);
 
 struct Shared {
     most: usize,
@@ -53,8 +53,8 @@ struct Silent {
 }
 
 /// The place of one connection; free again when this is dropped.
-pub struct Place {
-    places: Places,
+pub struct ConnectionSlot {
+    places: ConnectionSlots,
     address: IpAddr,
     number: u64,
     heard: AtomicBool,
@@ -67,18 +67,18 @@ pub struct AddressFull;
 
 /// How trying to get a place went.
 enum Tried {
-    Taken(Arc<Place>),
+    Taken(Arc<ConnectionSlot>),
     Wait,
     AddressFull,
 }
 
-impl Places {
-    pub fn new(most: usize, most_of_address: usize) -> Places {
-        Places(Arc::new(Shared { most, most_of_address, table: Mutex::default(), freed: Notify::new() }))
+impl ConnectionSlots {
+    pub fn new(most: usize, most_of_address: usize) -> ConnectionSlots {
+        ConnectionSlots(Arc::new(Shared { most, most_of_address, table: Mutex::default(), freed: Notify::new() }))
     }
 
     /// A place for a connection from this address, as soon as there is one. Called by one task only.
-    pub async fn take(&self, address: IpAddr) -> Result<Arc<Place>, AddressFull> {
+    pub async fn take(&self, address: IpAddr) -> Result<Arc<ConnectionSlot>, AddressFull> {
         let address = group(address);
         loop {
             match self.try_take(address) {
@@ -110,7 +110,7 @@ impl Places {
         Tried::Taken(Arc::new(self.admit(&mut table, address)))
     }
 
-    fn admit(&self, table: &mut Table, address: IpAddr) -> Place {
+    fn admit(&self, table: &mut Table, address: IpAddr) -> ConnectionSlot {
         let number = table.next;
         let gives_way = Arc::new(Notify::new());
         table.next += 1;
@@ -119,7 +119,7 @@ impl Places {
         let of = table.addresses.entry(address).or_default();
         of.open += 1;
         of.silent.insert(number);
-        Place { places: self.clone(), address, number, heard: AtomicBool::new(false), gives_way }
+        ConnectionSlot { places: self.clone(), address, number, heard: AtomicBool::new(false), gives_way }
     }
 
     /// Closes the oldest silent connection, if there is one: the process has run out of descriptors.
@@ -158,7 +158,7 @@ impl Table {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A whole request has come. False when the place was given away a moment before: the connection is being closed.
     pub fn heard(&self) -> bool {
         if self.heard.load(Ordering::Relaxed) {
@@ -182,7 +182,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.places.lock();
         let was_silent = table.forget(self.number).is_some();
@@ -221,13 +221,13 @@ mod tests {
     }
 
     /// A connection as the server holds it: it ends when it is told to give way.
-    fn connect(place: Arc<Place>) -> tokio::task::JoinHandle<()> {
+    fn connect(place: Arc<ConnectionSlot>) -> tokio::task::JoinHandle<()> {
         tokio::spawn(async move { place.lost(NEVER).await })
     }
 
     #[tokio::test]
     async fn the_oldest_silent_connection_gives_way_and_those_that_spoke_stay() {
-        let places = Places::new(3, 3);
+        let places = ConnectionSlots::new(3, 3);
         let busy = places.take(address(1)).await.expect("a place");
         assert!(busy.heard());
         let first = connect(places.take(address(1)).await.expect("a place"));
@@ -252,7 +252,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_address_takes_no_more_than_its_share() {
-        let places = Places::new(10, 2);
+        let places = ConnectionSlots::new(10, 2);
         let silent = connect(places.take(address(1)).await.expect("a place"));
         let busy = places.take(address(1)).await.expect("a place");
         assert!(busy.heard());
@@ -267,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_comes_too_late_is_told_that_its_place_is_gone() {
-        let places = Places::new(1, 1);
+        let places = ConnectionSlots::new(1, 1);
         let late = places.take(address(1)).await.expect("a place");
         places.close_oldest();
         assert!(!late.heard() && !late.heard());

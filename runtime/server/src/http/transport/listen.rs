@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::http::transport::auth::Door;
-use crate::http::transport::connections::Places;
+use crate::http::transport::auth::AccessControl;
+use crate::http::transport::connections::ConnectionSlots;
 use crate::http::transport::write_timeout::Patient;
 use crate::{Shutdown, limits};
 
@@ -31,10 +31,10 @@ pub struct Bounds {
 }
 
 /// Answers requests until told to stop, then lets the open ones finish, but not for ever.
-pub async fn serve(listener: TcpListener, door: Door, bounds: Bounds, shutdown: Shutdown) {
+pub async fn serve(listener: TcpListener, door: AccessControl, bounds: Bounds, shutdown: Shutdown) {
     let graceful = GracefulShutdown::new();
-    let places = Places::new(bounds.connections, bounds.of_address);
-    let mut door_step = DoorStep { listener, complained: None, refusals: Arc::new(Semaphore::new(limits::REFUSALS)) };
+    let places = ConnectionSlots::new(bounds.connections, bounds.of_address);
+    let mut door_step = Acceptor { listener, complained: None, refusals: Arc::new(Semaphore::new(limits::REFUSALS)) };
     // The first head has less time than the later ones: until it has come, nobody knows whether somebody is there.
     let first_head = bounds.client_timeout.min(limits::FIRST_HEAD);
     loop {
@@ -73,7 +73,7 @@ pub async fn serve(listener: TcpListener, door: Door, bounds: Bounds, shutdown: 
 }
 
 /// Where connections arrive.
-struct DoorStep {
+struct Acceptor {
     listener: TcpListener,
     /// When it was last said that none can be taken.
     complained: Option<Instant>,
@@ -81,8 +81,8 @@ struct DoorStep {
     refusals: Arc<Semaphore>,
 }
 
-impl DoorStep {
-    async fn accept(&mut self, places: &Places) -> (TcpStream, std::net::SocketAddr) {
+impl Acceptor {
+    async fn accept(&mut self, places: &ConnectionSlots) -> (TcpStream, std::net::SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Agent, AgentStatus, Spending, Spent, StepStatus};
+use windlass_core::{Agent, AgentStatus, ModelUsage, ModelUsageTotals, StepStatus};
 
 use crate::http::wire::{Span, Text, words};
 
@@ -78,9 +78,9 @@ impl From<Agent> for AgentAnswer {
     }
 }
 
-impl From<TokenUsage> for Spent {
-    fn from(usage: TokenUsage) -> Spent {
-        Spent {
+impl From<TokenUsage> for ModelUsage {
+    fn from(usage: TokenUsage) -> ModelUsage {
+        ModelUsage {
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
             cache_creation_tokens: usage.cache_creation_tokens,
@@ -92,8 +92,8 @@ impl From<TokenUsage> for Spent {
     }
 }
 
-impl From<Spent> for TokenUsage {
-    fn from(spent: Spent) -> TokenUsage {
+impl From<ModelUsage> for TokenUsage {
+    fn from(spent: ModelUsage) -> TokenUsage {
         TokenUsage {
             input_tokens: spent.input_tokens,
             output_tokens: spent.output_tokens,
@@ -107,7 +107,7 @@ impl From<Spent> for TokenUsage {
 }
 
 /// The sum, and the latest attempts one by one.
-pub fn usage(spending: Option<Box<Spending>>) -> (Option<TokenUsage>, Option<Vec<AttemptUsage>>) {
+pub fn usage(spending: Option<Box<ModelUsageTotals>>) -> (Option<TokenUsage>, Option<Vec<AttemptUsage>>) {
     let Some(spending) = spending else { return (None, None) };
     let attempts = spending.attempts.into_iter();
     let attempts = attempts.map(|(attempt, spent)| AttemptUsage { attempt, usage: spent.into() }).collect();

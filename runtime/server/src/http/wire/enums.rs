@@ -2,7 +2,7 @@
 
 use windlass_core::flow::OnFailure;
 use windlass_core::schedule::Overlap;
-use windlass_core::{BackoffKind, Priority, Until, Within};
+use windlass_core::{BackoffKind, Priority, UniqueScope, Until};
 
 /// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
 macro_rules! words {
@@ -38,7 +38,7 @@ pub(in crate::http) use words;
 
 words!(PriorityWord = Priority { Critical, High, Normal, Low });
 words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });
-words!(WithinWord = Within { Queue, Scope });
+words!(WithinWord = UniqueScope { Queue, Scope });
 words!(UntilWord = Until { End, Period });
 words!(OnFailureWord = OnFailure { Fail, Cancel, Continue });
 words!(OverlapWord = Overlap { Allow, Skip, Cancel });
@@ -49,7 +49,7 @@ words!(OverlapWord = Overlap { Allow, Skip, Cancel });
 )]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]
-pub enum CatchUpWord {
+pub enum CatchUpName {
     Skip,
     Once,
     All,

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::flow::Chain;
 use windlass_core::{JobId, Name, State};
-use windlass_store::search::{Filter, Sieve, SieveError, Span};
+use windlass_store::search::{Filter, PayloadFilter, PayloadFilterError, Span};
 
 use crate::http::transport::error::{Error, Result};
-use crate::http::wire::{JobIdText, Moment, NameText, PriorityWord, StateWord};
+use crate::http::wire::{JobIdText, Moment, NameText, PriorityWord, StateName};
 use crate::jq::Jq;
 use crate::limits;
 
@@ -67,9 +67,9 @@ pub struct JobFilter {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum OneOrMore {
-    #[schema(value_type = StateWord)]
+    #[schema(value_type = StateName)]
     One(String),
-    #[schema(value_type = Vec<StateWord>)]
+    #[schema(value_type = Vec<StateName>)]
     More(Vec<String>),
 }
 
@@ -80,7 +80,7 @@ impl JobFilter {
     }
 
     /// The filter for the store, and the test of payloads that it does not know of.
-    pub async fn read(self) -> Result<(Filter, Option<Arc<dyn Sieve>>)> {
+    pub async fn read(self) -> Result<(Filter, Option<Arc<dyn PayloadFilter>>)> {
         let span = |after: Option<Moment>, before: Option<Moment>| Span {
             after: after.map(|moment| moment.0),
             before: before.map(|moment| moment.0),
@@ -111,15 +111,15 @@ impl JobFilter {
             ids,
             payload_contains: text("payload_contains", self.payload_contains)?,
         };
-        let sieve = match text("payload_jq", self.payload_jq)? {
+        let payload_filter = match text("payload_jq", self.payload_jq)? {
             Some(code) => match Jq::checked(code).await {
-                Ok(jq) => Some(Arc::new(jq) as Arc<dyn Sieve>),
-                Err(SieveError::Filter(why)) => return Err(Error::field("payload_jq", why)),
-                Err(SieveError::Host(why)) => return Err(windlass_store::Error::NoSearch { why }.into()),
+                Ok(jq) => Some(Arc::new(jq) as Arc<dyn PayloadFilter>),
+                Err(PayloadFilterError::Filter(why)) => return Err(Error::field("payload_jq", why)),
+                Err(PayloadFilterError::Host(why)) => return Err(windlass_store::Error::NoSearch { why }.into()),
             },
             None => None,
         };
-        Ok((filter, sieve))
+        Ok((filter, payload_filter))
     }
 }
 
@@ -136,9 +136,9 @@ fn states(words: Option<OneOrMore>) -> Result<Vec<State>> {
 }
 
 pub fn state(word: &str) -> Result<State> {
-    let known = State::ALL.into_iter().find(|state| state.word() == word);
+    let known = State::ALL.into_iter().find(|state| state.as_str() == word);
     known.ok_or_else(|| {
-        let words = State::ALL.map(State::word).join(", ");
+        let words = State::ALL.map(State::as_str).join(", ");
         Error::field("state", format!("{word:?} is not a state; the states are {words}"))
     })
 }

@@ -12,6 +12,6 @@ mod time;
 pub use body::Shown;
 pub use duration::{Span, Text};
 pub(super) use enums::words;
-pub use enums::{BackoffWord, CatchUpWord, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};
-pub use schema::{BulkIdText, JobIdText, NameText, StateWord};
+pub use enums::{BackoffWord, CatchUpName, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};
+pub use schema::{BulkIdText, JobIdText, NameText, StateName};
 pub use time::{Moment, Rfc3339};

@@ -36,7 +36,7 @@ pub struct JobIdText;
 pub struct BulkIdText;
 
 /// Where a job stands; only described, never made.
-pub struct StateWord;
+pub struct StateName;
 
 described! {
     Rfc3339 as "Time" = moment("A moment, in UTC.");
@@ -75,9 +75,9 @@ described! {
             .examples(["bulk_01J9Z3N5W7C4V8K2M6QXT0B1RD"])
             .build()
     );
-    StateWord as "State" = Schema::Object(
+    StateName as "State" = Schema::Object(
         text()
-            .enum_values(Some(State::ALL.map(State::word)))
+            .enum_values(Some(State::ALL.map(State::as_str)))
             .description(Some("Where a job stands. Completed, dead and cancelled jobs have ended."))
             .build()
     );

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::OnFailure;
 use windlass_core::{
-    Body as StoredBody, Checkpoint, Closing, Command, Failure, JobId, Reply, Retry, State as JobState, Usage, Word,
+    Body as StoredBody, Checkpoint, Closing, Command, Failure, Holder, JobId, Reply, Retry, State as JobState, Usage,
 };
 
 use crate::http::Api;
@@ -41,7 +41,7 @@ struct Ack<'a> {
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
     /// The job is not done: it goes on when its children have ended, with another attempt that reads their results.
-    wait: Option<WaitWord>,
+    wait: Option<WaitName>,
     /// Of a job that waits: what becomes of it when a child dies or is cancelled. Fail with it, cancel the other children, or
     /// continue; `fail` unless it is said.
     on_child_failure: Option<OnFailureWord>,
@@ -61,7 +61,7 @@ struct Ack<'a> {
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum WaitWord {
+enum WaitName {
     Children,
 }
 
@@ -84,10 +84,10 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
     };
     let notes = records::notes(ack.records, ack.marks)?;
     let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
-    if let Some(WaitWord::Children) = ack.wait {
+    if let Some(WaitName::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
-        let (word, usage) = (word(ack.lease_token)?, Usage::default());
-        let command = Command::Wait { word, on_child_failure, checkpoint, usage, notes };
+        let (holder, usage) = (holder(ack.lease_token)?, Usage::default());
+        let command = Command::Wait { holder, on_child_failure, checkpoint, usage, notes };
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
     }
@@ -99,7 +99,8 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         checkpoint,
         spent: ack.usage.map(Into::into),
     });
-    let command = Command::Complete { word: word(ack.lease_token)?, result, usage: Usage::default(), closing, notes };
+    let command =
+        Command::Complete { holder: holder(ack.lease_token)?, result, usage: Usage::default(), closing, notes };
     api.store.ask(id, command, children).await?;
     Ok(status("ok"))
 }
@@ -148,7 +149,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
     let mut asks = Vec::with_capacity(acks.len());
     for ack in acks {
         let notes = records::notes(ack.records, ack.marks)?;
-        let (Ok(id), Ok(word)) = (ack.job_id.parse::<JobId>(), word(ack.lease_token)) else {
+        let (Ok(id), Ok(holder)) = (ack.job_id.parse::<JobId>(), holder(ack.lease_token)) else {
             continue;
         };
         let result = keep(&api, &body, ack.result).await?;
@@ -157,7 +158,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
             spent: ack.usage.map(Into::into),
             ..Closing::default()
         });
-        asks.push((id, Command::Complete { word, result, usage: Usage::default(), closing, notes }));
+        asks.push((id, Command::Complete { holder, result, usage: Usage::default(), closing, notes }));
     }
     let mut acked = 0;
     for answer in api.store.ask_each(asks).await? {
@@ -195,14 +196,14 @@ pub struct Failed {
 )]
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
-    let word = word(lease_token)?;
+    let holder = holder(lease_token)?;
     let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
     let hands_back = error == WORKER_SHUTDOWN;
     let command = if hands_back {
-        Command::HandBack { word, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() }
+        Command::HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() }
     } else {
         let failure = Failure { error, backtrace, retry: Retry::Backoff };
-        Command::Fail { word, failure, usage: Usage::default() }
+        Command::Fail { holder, failure, usage: Usage::default() }
     };
     let reply = api.store.ask(id, command, Vec::new()).await?;
     let Reply::Now { state, next_attempt_at, runs_left } = reply else {
@@ -212,7 +213,7 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     let status = match state {
         // A retry without delay is in line at once, and is a retry all the same.
         JobState::Pending if !hands_back => "retrying",
-        state => state.word(),
+        state => state.as_str(),
     };
     Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
 }
@@ -230,9 +231,9 @@ async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Optio
 }
 
 /// Who speaks: the holder of the token, or a client that knows none and speaks for the job's one external lease.
-pub(crate) fn word(token: Option<String>) -> Result<Word> {
+pub(crate) fn holder(token: Option<String>) -> Result<Holder> {
     match token {
-        Some(text) => Ok(Word::Of(text.parse()?)),
-        None => Ok(Word::Unsigned),
+        Some(text) => Ok(Holder::Token(text.parse()?)),
+        None => Ok(Holder::Unsigned),
     }
 }

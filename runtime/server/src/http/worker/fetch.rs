@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 use utoipa::ToSchema;
-use windlass_core::{BodyKind, Command, Failure, JobId, Name, QueueName, Retry, Token, Usage, Word, bounds};
+use windlass_core::{BodyKind, Command, Failure, Holder, JobId, Name, QueueName, Retry, Token, Usage, bounds};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use crate::http::Api;
@@ -153,7 +153,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
 async fn fail(api: &Api, id: JobId, token: Token, why: String) -> Result<()> {
     let failure =
         Failure { error: format!("the job's data cannot be read: {why}"), backtrace: None, retry: Retry::Backoff };
-    let command = Command::Fail { word: Word::Of(token), failure, usage: Usage::default() };
+    let command = Command::Fail { holder: Holder::Token(token), failure, usage: Usage::default() };
     api.store.ask(id, command, Vec::new()).await?;
     Ok(())
 }
@@ -177,7 +177,8 @@ impl Drop for Unsent {
         }
         let reason = || "the worker had gone before it was told".to_owned();
         let claimed = std::mem::take(&mut self.claimed).into_iter();
-        let back = |token| Command::HandBack { word: Word::Of(token), reason: reason(), usage: Usage::default() };
+        let back =
+            |token| Command::HandBack { holder: Holder::Token(token), reason: reason(), usage: Usage::default() };
         let asks = claimed.map(|(id, token)| (id, back(token))).collect();
         let store = self.api.store.clone();
         tokio::spawn(async move {
@@ -223,7 +224,7 @@ fn poll_time(asked: Duration) -> Duration {
 async fn fetched_job(api: &Api, Assignment { job, token, .. }: Assignment) -> Result<Fetched> {
     let payload = api.store.body(&job, BodyKind::Payload).await?;
     let checkpoint = api.store.body(&job, BodyKind::Checkpoint).await?;
-    let joined = job.ties.as_ref().is_some_and(|ties| ties.joined);
+    let joined = job.links.as_ref().is_some_and(|links| links.joined);
     let children = if joined { children::counts(&api.store, &job).await? } else { None };
     Ok(Fetched {
         children,

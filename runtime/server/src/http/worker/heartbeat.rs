@@ -22,7 +22,7 @@ use crate::http::transport::extract::Body;
 use crate::http::transport::unknown;
 use crate::http::wire::Rfc3339;
 use crate::http::wire::agent::TokenUsage;
-use crate::http::worker::ack::word;
+use crate::http::worker::ack::holder;
 use crate::json::is_deeper;
 use crate::limits;
 
@@ -106,7 +106,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
     let mut answers = BTreeMap::new();
     let mut asks = Vec::with_capacity(beats.len());
     for (name, beat) in beats {
-        if let (Ok(id), Ok(word)) = (name.parse::<JobId>(), word(beat.lease_token)) {
+        if let (Ok(id), Ok(holder)) = (name.parse::<JobId>(), holder(beat.lease_token)) {
             let checkpoint = match beat.checkpoint {
                 Some(raw) => {
                     Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0, usage: Usage::default() })
@@ -119,7 +119,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
             }
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
             let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
-            asks.push((id, Command::Beat { word, progress, checkpoint, spent, notes }));
+            asks.push((id, Command::Heartbeat { holder, progress, checkpoint, spent, notes }));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });
@@ -132,7 +132,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
     let mut lease_expires_at = None;
     for (id, reply) in ids.into_iter().zip(api.store.ask_each(asks).await?) {
         match reply {
-            Ok(Reply::Beat { stop: None, lease_expires_at: lease }) => {
+            Ok(Reply::Heartbeat { stop: None, lease_expires_at: lease }) => {
                 answers.insert(id.to_string(), BeatAnswer { status: "ok" });
                 lease_expires_at = lease_expires_at.into_iter().chain(lease).min();
             }

@@ -14,7 +14,7 @@ use crate::read::row;
 use crate::read::search::plan::Stop;
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
-use crate::search::{Payloads, Search, Sift, SortKey};
+use crate::search::{PayloadTest, Payloads, Search, SortKey};
 use crate::{Error, Unreadable, limits};
 
 /// What is kept of what passes.
@@ -99,7 +99,7 @@ impl Top {
 }
 
 /// One thread's part in a search.
-pub struct Judge<'a> {
+pub struct Matcher<'a> {
     pub view: &'a View,
     pub task: &'a Task,
     pub top: Top,
@@ -107,7 +107,7 @@ pub struct Judge<'a> {
     /// What a payload must hold for the sieve to let it pass.
     needles: Vec<Finder<'a>>,
     errors: Option<Finder<'a>>,
-    sift: Option<Box<dyn Sift>>,
+    sift: Option<Box<dyn PayloadTest>>,
     /// Those that wait for the sieve, with their payloads.
     waiting: Vec<AwaitingSieve>,
     payloads: Payloads,
@@ -125,18 +125,22 @@ enum AwaitingSieve {
     Undecoded(Value),
 }
 
-impl<'a> Judge<'a> {
-    pub fn new(view: &'a View, task: &'a Task, wanted: Wanted) -> Result<Judge<'a>, Failed> {
+impl<'a> Matcher<'a> {
+    pub fn new(view: &'a View, task: &'a Task, wanted: Wanted) -> Result<Matcher<'a>, Failed> {
         let search = &task.search;
-        let sieve = search.sieve.as_deref();
-        Ok(Judge {
+        let payload_filter = search.payload_filter.as_deref();
+        Ok(Matcher {
             view,
             task,
             top: Top::new(wanted, search),
             finder: search.filter.payload_finder(),
-            needles: sieve.map_or(&[][..], |sieve| sieve.needles()).iter().map(Finder::new).collect(),
+            needles: payload_filter
+                .map_or(&[][..], |payload_filter| payload_filter.needles())
+                .iter()
+                .map(Finder::new)
+                .collect(),
             errors: search.filter.error_contains.as_deref().map(Finder::new),
-            sift: sieve.map(|sieve| sieve.thread()).transpose()?,
+            sift: payload_filter.map(|payload_filter| payload_filter.thread()).transpose()?,
             waiting: Vec::new(),
             payloads: Payloads::default(),
             records: 0,

@@ -17,20 +17,20 @@ use tokio::sync::Semaphore;
 use windlass_core::{Job, JobId, Refusal};
 
 use crate::disk::blobs::Blobs;
-use crate::disk::counted::Pulse;
+use crate::disk::counted::CommitStatus;
 use crate::disk::fjall::View;
 use crate::disk::keys;
 use crate::disk::{DiskError, Space};
 use crate::read::row;
-use crate::search::{Cursor, Found, Page, Search, SieveError};
+use crate::search::{Cursor, Found, Page, PayloadFilterError, Search};
 use crate::store::{Store, on_a_thread_of_its_own};
 use crate::{Error, limits};
-use judge::{Judge, Top, Wanted};
+use judge::{Matcher, Top, Wanted};
 use plan::{Pace, Plan, Rows};
 use source::Source;
 
 /// Who may search at once.
-pub struct Desk {
+pub struct SearchAdmission {
     quick: Semaphore,
     long: Semaphore,
     waiting: AtomicUsize,
@@ -38,9 +38,9 @@ pub struct Desk {
     pub few: AtomicU64,
 }
 
-impl Default for Desk {
-    fn default() -> Desk {
-        Desk {
+impl Default for SearchAdmission {
+    fn default() -> SearchAdmission {
+        SearchAdmission {
             quick: Semaphore::new(limits::QUICK_SEARCHES),
             long: Semaphore::new(limits::LONG_SEARCHES),
             waiting: AtomicUsize::new(0),
@@ -53,7 +53,7 @@ impl Default for Desk {
 #[derive(Debug)]
 enum Failed {
     Disk(DiskError),
-    Sieve(SieveError),
+    PayloadFilter(PayloadFilterError),
     TooLong,
     TooMany,
     /// Nobody waits for it any more.
@@ -66,9 +66,9 @@ impl From<DiskError> for Failed {
     }
 }
 
-impl From<SieveError> for Failed {
-    fn from(error: SieveError) -> Failed {
-        Failed::Sieve(error)
+impl From<PayloadFilterError> for Failed {
+    fn from(error: PayloadFilterError) -> Failed {
+        Failed::PayloadFilter(error)
     }
 }
 
@@ -76,8 +76,8 @@ impl From<Failed> for Error {
     fn from(failed: Failed) -> Error {
         match failed {
             Failed::Disk(error) => error.into(),
-            Failed::Sieve(SieveError::Filter(why)) => Refusal::invalid("payload_jq", why).into(),
-            Failed::Sieve(SieveError::Host(why)) => Error::NoSearch { why },
+            Failed::PayloadFilter(PayloadFilterError::Filter(why)) => Refusal::invalid("payload_jq", why).into(),
+            Failed::PayloadFilter(PayloadFilterError::Host(why)) => Error::NoSearch { why },
             Failed::TooLong => Refusal::invalid(
                 "filter",
                 format!(
@@ -103,13 +103,13 @@ struct Task {
     until: Instant,
     left: Arc<AtomicBool>,
     few: u64,
-    pulse: Arc<Pulse>,
+    commit_status: Arc<CommitStatus>,
 }
 
 impl Task {
     /// The number of the last commit: while it rises, the engine has something to do.
     fn last_commit(&self) -> u64 {
-        self.pulse.acknowledged.load(Ordering::Relaxed)
+        self.commit_status.acknowledged.load(Ordering::Relaxed)
     }
 
     /// Looked at every few hundred rows.
@@ -122,9 +122,9 @@ impl Task {
 }
 
 /// Tells the threads when the caller has gone.
-struct Leaving(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Leaving {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -145,7 +145,7 @@ impl Store {
     /// For tests: how many rows a search may look at and still be a short one.
     #[doc(hidden)]
     pub fn set_few_rows(&self, rows: u64) {
-        self.inner.desk.few.store(rows, Ordering::Relaxed);
+        self.inner.search_admission.few.store(rows, Ordering::Relaxed);
     }
 
     /// The ids of all that pass the filter at this moment, oldest first.
@@ -160,18 +160,18 @@ impl Store {
         Ok(ids)
     }
 
-    fn task(&self, search: Search) -> (Task, Leaving) {
+    fn task(&self, search: Search) -> (Task, CancelOnDrop) {
         let left = Arc::new(AtomicBool::new(false));
         let until = Instant::now() + limits::SEARCH_TIME;
-        let few = self.inner.desk.few.load(Ordering::Relaxed);
-        let (blobs, pulse) = (self.inner.blobs.clone(), self.inner.pulse.clone());
-        (Task { search, blobs, until, left: left.clone(), few, pulse }, Leaving(left))
+        let few = self.inner.search_admission.few.load(Ordering::Relaxed);
+        let (blobs, commit_status) = (self.inner.blobs.clone(), self.inner.commit_status.clone());
+        (Task { search, blobs, until, left: left.clone(), few, commit_status }, CancelOnDrop(left))
     }
 
     /// Finds it at once if an index makes that short, and else when its turn comes. No view is held while waiting.
     async fn find(&self, task: &Arc<Task>, wanted: Wanted, known: Option<u64>) -> Result<(View, Top), Error> {
-        let desk = &self.inner.desk;
-        let quick = desk.quick.acquire().await.map_err(|_| Error::Closed)?;
+        let search_admission = &self.inner.search_admission;
+        let quick = search_admission.quick.acquire().await.map_err(|_| Error::Closed)?;
         let (view, now) = (self.view().await?, task.clone());
         let found = on_a_thread_of_its_own(move || {
             let found = quickly(&view, &now, wanted, known)?;
@@ -182,8 +182,8 @@ impl Store {
         if let Some(found) = found {
             return Ok(found);
         }
-        let _waiting = QueuedSearch::join(&desk.waiting)?;
-        let _turn = desk.long.acquire().await.map_err(|_| Error::Closed)?;
+        let _waiting = QueuedSearch::join(&search_admission.waiting)?;
+        let _turn = search_admission.long.acquire().await.map_err(|_| Error::Closed)?;
         let (view, task) = (self.view().await?, task.clone());
         on_a_thread_of_its_own(move || {
             let top = scan::politely(|| at_length(&view, &task, wanted, known))?;
@@ -241,18 +241,18 @@ fn quickly_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u64>
 }
 
 fn one_by_one(view: &View, task: &Task, source: &Source, wanted: Wanted) -> Result<Top, Failed> {
-    let mut judge = Judge::new(view, task, wanted)?;
+    let mut judge = Matcher::new(view, task, wanted)?;
     judge.go_through(source, None)?;
     judge.finish()
 }
 
 /// The short ways, in turn. None where a sieve decides: it would be made anew for each.
 fn attempt(view: &View, task: &Task, wanted: Wanted, plan: &Plan) -> Result<Option<Top>, Failed> {
-    if task.search.sieve.is_some() {
+    if task.search.payload_filter.is_some() {
         return Ok(None);
     }
     for (source, stop) in &plan.attempts {
-        let mut judge = Judge::new(view, task, wanted)?;
+        let mut judge = Matcher::new(view, task, wanted)?;
         if judge.go_through(source, Some(*stop))? {
             let mut top = judge.finish()?;
             top.count = plan.total.unwrap_or(top.count);

@@ -105,7 +105,7 @@ impl Plan {
         if choice.rows == 0 {
             return Ok(nothing);
         }
-        let counted = (filter.is_counted() && search.sieve.is_none()).then_some(in_states);
+        let counted = (filter.is_counted() && search.payload_filter.is_none()).then_some(in_states);
         match (wanted, known.or(counted)) {
             (Wanted::Page { .. }, Some(total)) => Ok(page(search, choice, &queues, (in_states, stored, total), pace)),
             (Wanted::Page { .. }, None) if choice.answers_alone(search) => {
@@ -127,7 +127,7 @@ impl Choice {
     fn answers_alone(&self, search: &Search) -> bool {
         search.sort == Sort::CreatedAt
             && self.source.is_by_birth()
-            && search.sieve.is_none()
+            && search.payload_filter.is_none()
             && self.rest == Filter::default()
     }
 }
@@ -240,7 +240,7 @@ fn in_states_of(filter: &Filter, queues: &[Queue], latest_first: bool) -> Source
 
 /// Every job that the index names must be looked at.
 fn whole(search: &Search, choice: Choice, stored: u64, few: u64) -> Plan {
-    let payloads = search.sieve.is_some() || search.filter.reads_payloads();
+    let payloads = search.payload_filter.is_some() || search.filter.reads_payloads();
     let weight = if payloads { choice.rows.saturating_mul(2) } else { choice.rows };
     // One job by its id costs as much as several in a row.
     let rows = if choice.rows > few && choice.rows.saturating_mul(3) > stored {

@@ -11,7 +11,7 @@ use crate::disk::fjall::{Range, View};
 use crate::disk::{DiskError, Space, Value};
 use crate::disk::{codec, keys};
 use crate::idle_thread::leave_to_all_others;
-use crate::read::search::judge::{Judge, Top, Wanted, unwrapped};
+use crate::read::search::judge::{Matcher, Top, Wanted, unwrapped};
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
 
@@ -31,17 +31,17 @@ pub fn everything(
     let Some((from, until)) = stored_between(view, first, last)? else { return Ok(Top::new(wanted, &task.search)) };
     let ranges = Ranges::new(from.0, until.0, threads);
     // A sieve costs more than reading a record: one that can rule a job out goes first.
-    let by_payload = task.search.sieve.is_none() || task.search.filter.is_of_payloads_alone();
+    let by_payload = task.search.payload_filter.is_none() || task.search.filter.is_of_payloads_alone();
     on_threads(view, task, wanted, threads, |judge| {
         let mut payloads_first = judge.reads_payloads() && by_payload;
-        let mut rests = Rests::new(task);
+        let mut rests = Throttle::new(task);
         while let Some((from, until)) = ranges.take() {
             let done = judge.task.check_time().and_then(|()| match (judge.reads_payloads(), payloads_first) {
                 (true, true) => by_payloads(judge, from, until),
                 (reads, _) => by_records(judge, from, until, reads),
             });
             match done {
-                Ok(Stretch { next, dense }) => {
+                Ok(ScannedRange { next, dense }) => {
                     payloads_first = by_payload && !dense;
                     ranges.give_back(next.map(|next| (next, until)));
                     rests.rest();
@@ -68,23 +68,23 @@ fn stored_between(view: &View, first: JobId, last: JobId) -> Result<Option<(JobI
 }
 
 /// Where a stretch ended, and whether most of it was wanted.
-struct Stretch {
+struct ScannedRange {
     next: Option<u128>,
     dense: bool,
 }
 
 /// Records in a row, and their payloads beside them. Payloads that are files are left to the end.
-fn by_records(judge: &mut Judge<'_>, from: u128, until: u128, payloads: bool) -> Result<Stretch, Failed> {
+fn by_records(judge: &mut Matcher<'_>, from: u128, until: u128, payloads: bool) -> Result<ScannedRange, Failed> {
     let view = judge.view;
     let search = &judge.task.search;
-    let sieve_alone = search.sieve.is_some() && search.filter.is_of_payloads_alone();
+    let sieve_alone = search.payload_filter.is_some() && search.filter.is_of_payloads_alone();
     let mut bodies = Bodies::new(view, from, until);
     let mut passed = 0;
     for (seen, pair) in view.range(Space::Jobs, &from.to_be_bytes(), &after(until)).enumerate() {
         let (key, value) = pair?;
         let id = keys::last_job(&key).ok_or_else(|| nonsense(Space::Jobs))?;
         if seen >= STRETCH {
-            return Ok(Stretch { next: Some(id.0), dense: is_dense(passed, seen) });
+            return Ok(ScannedRange { next: Some(id.0), dense: is_dense(passed, seen) });
         }
         if !payloads {
             judge.judge(&codec::decode(Space::Jobs, &value)?, None)?;
@@ -102,11 +102,11 @@ fn by_records(judge: &mut Judge<'_>, from: u128, until: u128, payloads: bool) ->
             judge.judge(&codec::decode(Space::Jobs, &value)?, Some(unwrapped(payload)?))?;
         }
     }
-    Ok(Stretch { next: None, dense: true })
+    Ok(ScannedRange { next: None, dense: true })
 }
 
 /// Payloads in a row; the record of a job is only read when its payload passes.
-fn by_payloads(judge: &mut Judge<'_>, from: u128, until: u128) -> Result<Stretch, Failed> {
+fn by_payloads(judge: &mut Matcher<'_>, from: u128, until: u128) -> Result<ScannedRange, Failed> {
     let view = judge.view;
     let records_before = judge.records;
     for (seen, pair) in view.range(Space::Bodies, &from.to_be_bytes(), &after(until)).enumerate() {
@@ -117,11 +117,11 @@ fn by_payloads(judge: &mut Judge<'_>, from: u128, until: u128) -> Result<Stretch
             continue;
         }
         if seen >= STRETCH {
-            return Ok(Stretch { next: Some(id.0), dense: is_dense(judge.records - records_before, seen) });
+            return Ok(ScannedRange { next: Some(id.0), dense: is_dense(judge.records - records_before, seen) });
         }
         judge.judge_payload(id, value)?;
     }
-    Ok(Stretch { next: None, dense: false })
+    Ok(ScannedRange { next: None, dense: false })
 }
 
 fn is_dense(passed: usize, seen: usize) -> bool {
@@ -129,7 +129,7 @@ fn is_dense(passed: usize, seen: usize) -> bool {
 }
 
 /// The jobs whose payload is a file of its own.
-fn large_payloads(judge: &mut Judge<'_>, first: JobId, last: JobId) -> Result<(), Failed> {
+fn large_payloads(judge: &mut Matcher<'_>, first: JobId, last: JobId) -> Result<(), Failed> {
     for pair in judge.view.under(Space::Blobs, &[]) {
         let (key, _) = pair?;
         let Some((id, kind)) = key.get(32..).and_then(|rest| rest.split_first_chunk::<16>()) else { continue };
@@ -209,7 +209,7 @@ pub fn named(view: &View, task: &Task, source: &Source, wanted: Wanted, threads:
             Ok::<(), DiskError>(())
         });
         let found = on_threads(view, task, wanted, threads, |judge| {
-            let mut rests = Rests::new(task);
+            let mut rests = Throttle::new(task);
             while let Some(block) = next(&receiver) {
                 judge.task.check_time()?;
                 for id in block {
@@ -242,11 +242,11 @@ fn on_threads(
     task: &Task,
     wanted: Wanted,
     threads: usize,
-    part: impl Fn(&mut Judge<'_>) -> Result<(), Failed> + Sync,
+    part: impl Fn(&mut Matcher<'_>) -> Result<(), Failed> + Sync,
 ) -> Result<Top, Failed> {
     let one = || {
         leave_to_all_others();
-        let mut judge = Judge::new(view, task, wanted)?;
+        let mut judge = Matcher::new(view, task, wanted)?;
         part(&mut judge)?;
         judge.finish()
     };
@@ -273,7 +273,7 @@ pub fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Res
 }
 
 /// While the engine commits, a search works half of the time: whatever its priority, it shares caches, memory and the disk.
-struct Rests<'a> {
+struct Throttle<'a> {
     task: &'a Task,
     /// The last commit that was seen, and when.
     commit: u64,
@@ -282,13 +282,13 @@ struct Rests<'a> {
     since: Instant,
 }
 
-impl Rests<'_> {
+impl Throttle<'_> {
     /// So long after a commit the next one is expected.
     const BUSY: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_millis(5);
 
-    fn new(task: &Task) -> Rests<'_> {
-        Rests { task, commit: task.last_commit(), seen: None, since: Instant::now() }
+    fn new(task: &Task) -> Throttle<'_> {
+        Throttle { task, commit: task.last_commit(), seen: None, since: Instant::now() }
     }
 
     fn rest(&mut self) {
@@ -296,8 +296,8 @@ impl Rests<'_> {
         if commit != self.commit {
             (self.commit, self.seen) = (commit, Some(Instant::now()));
         }
-        if self.seen.is_some_and(|seen| seen.elapsed() < Rests::BUSY) {
-            std::thread::sleep(self.since.elapsed().min(Rests::LONGEST));
+        if self.seen.is_some_and(|seen| seen.elapsed() < Throttle::BUSY) {
+            std::thread::sleep(self.since.elapsed().min(Throttle::LONGEST));
         }
         self.since = Instant::now();
     }

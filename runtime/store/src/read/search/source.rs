@@ -10,7 +10,7 @@ use crate::claim::lanes::ReadyPlace;
 use crate::disk::fjall::View;
 use crate::disk::index;
 use crate::disk::keys;
-use crate::disk::keys::Birth;
+use crate::disk::keys::CreationKey;
 use crate::disk::{DiskError, Space, Value, after_prefix};
 use crate::search::{Filter, Order, Search, Sort};
 
@@ -18,9 +18,9 @@ use crate::search::{Filter, Order, Search, Sort};
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The jobs of some queues, by creation.
-    Born { queues: Vec<u32>, births: Births },
+    Born { queues: Vec<u32>, births: CreationRange },
     /// The jobs with a mark, by creation.
-    Mark { prefix: Vec<u8>, births: Births },
+    Mark { prefix: Vec<u8>, births: CreationRange },
     /// The jobs of some queues in some states that entered them from a moment on.
     States { places: Vec<(u32, State)>, from: Option<Time>, latest_first: bool },
     /// Ids from the first to the last.
@@ -28,7 +28,7 @@ pub enum Source {
 }
 
 /// From the first birth to, and without, the second.
-pub type Births = (Birth, Birth);
+pub type CreationRange = (CreationKey, CreationKey);
 
 /// What an index says of a job.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub type Entries<'a> = Box<dyn Iterator<Item = Result<Candidate, DiskError>> + '
 
 impl Source {
     /// The births that a filter leaves.
-    pub fn births(filter: &Filter) -> Births {
+    pub fn births(filter: &Filter) -> CreationRange {
         let from = filter.created.after.map_or([0; 16], keys::births_from);
         let until = filter.made_before().map_or([u8::MAX; 16], keys::births_from);
         (from, until)
@@ -118,7 +118,7 @@ impl Source {
 }
 
 /// The births that are left after the last job of the page before.
-fn after_cursor((from, until): Births, search: &Search) -> (Birth, Option<Birth>) {
+fn after_cursor((from, until): CreationRange, search: &Search) -> (CreationKey, Option<CreationKey>) {
     let open = (until != [u8::MAX; 16]).then_some(until);
     let Some(cursor) = search.after.filter(|cursor| cursor.sort == Sort::CreatedAt) else { return (from, open) };
     let birth = cursor.place.birth(search.order);
@@ -132,8 +132,15 @@ fn after_cursor((from, until): Births, search: &Search) -> (Birth, Option<Birth>
     }
 }
 
-fn by_birth<'a>(view: &View, space: Space, prefix: &[u8], from: Birth, until: Option<&Birth>, back: bool) -> Run<'a> {
-    let key = |birth: &Birth| [prefix, birth].concat();
+fn by_birth<'a>(
+    view: &View,
+    space: Space,
+    prefix: &[u8],
+    from: CreationKey,
+    until: Option<&CreationKey>,
+    back: bool,
+) -> Run<'a> {
+    let key = |birth: &CreationKey| [prefix, birth].concat();
     let until = until.map_or_else(|| after_prefix(prefix), key);
     let found = view.range(space, &key(&from), &until);
     let entry = move |pair: Pair| {

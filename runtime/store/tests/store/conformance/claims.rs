@@ -1,6 +1,8 @@
 //! Claiming: order, leases, late words and repeated ones.
 
-use windlass_core::{BackoffKind, Command, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Usage, Word};
+use windlass_core::{
+    BackoffKind, Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Usage,
+};
 use windlass_store::Error;
 
 use super::house::{House, beat, done, done_with, failed, handed_back, job, secs, urgent, with_policy};
@@ -47,7 +49,7 @@ async fn a_heartbeat_keeps_the_lease_and_without_one_the_job_goes_back_in_line()
     let id = house.put(with_policy("mail", PolicyChoice { lease: Some(secs(10)), ..PolicyChoice::default() })).await;
     let first = house.claim("mail").await.expect("a job");
     house.pass(secs(8)).await;
-    assert!(matches!(house.ask(id, beat(&first)).await, Ok(Reply::Beat { stop: None, .. })));
+    assert!(matches!(house.ask(id, beat(&first)).await, Ok(Reply::Heartbeat { stop: None, .. })));
     house.pass(secs(8)).await;
     assert_eq!(house.state(id).await, Some(State::Active), "the heartbeat came in time");
     house.pass(secs(3)).await;
@@ -104,7 +106,7 @@ async fn a_late_word_changes_nothing_and_a_repeated_one_is_answered_again() {
 async fn a_word_without_a_token_counts_for_the_external_lease_only() {
     let house = House::new();
     let unsigned = || Command::Complete {
-        word: Word::Unsigned,
+        holder: Holder::Unsigned,
         result: None,
         usage: Usage::default(),
         closing: None,

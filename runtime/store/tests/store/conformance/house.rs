@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{
-    Blob, Body, Command, Failure, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply, Retry,
-    Settings, State, Swap, Time, Usage, Word,
+    Blob, Body, Command, Failure, Holder, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply,
+    Retry, Settings, State, Swap, Time, Usage,
 };
 use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Opening, Options, Store};
 
@@ -153,25 +153,31 @@ pub fn secs(seconds: u64) -> Duration {
 }
 
 pub fn done(of: &Assignment) -> Command {
-    Command::Complete { word: Word::Of(of.token), result: None, usage: Usage::default(), closing: None, notes: None }
+    Command::Complete {
+        holder: Holder::Token(of.token),
+        result: None,
+        usage: Usage::default(),
+        closing: None,
+        notes: None,
+    }
 }
 
 pub fn done_with(of: &Assignment, result: &'static str) -> Command {
     let result = Some(Body::Inline(Bytes::from_static(result.as_bytes())));
-    Command::Complete { word: Word::Of(of.token), result, usage: Usage::default(), closing: None, notes: None }
+    Command::Complete { holder: Holder::Token(of.token), result, usage: Usage::default(), closing: None, notes: None }
 }
 
 pub fn failed(of: &Assignment, retry: Retry) -> Command {
     let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-    Command::Fail { word: Word::Of(of.token), failure, usage: Usage::default() }
+    Command::Fail { holder: Holder::Token(of.token), failure, usage: Usage::default() }
 }
 
 pub fn beat(of: &Assignment) -> Command {
-    Command::Beat { word: Word::Of(of.token), progress: None, checkpoint: None, spent: None, notes: None }
+    Command::Heartbeat { holder: Holder::Token(of.token), progress: None, checkpoint: None, spent: None, notes: None }
 }
 
 pub fn handed_back(of: &Assignment) -> Command {
-    Command::HandBack { word: Word::Of(of.token), reason: "shutting down".into(), usage: Usage::default() }
+    Command::HandBack { holder: Holder::Token(of.token), reason: "shutting down".into(), usage: Usage::default() }
 }
 
 pub fn cancel() -> Command {

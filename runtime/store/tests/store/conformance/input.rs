@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::limits::Rate;
-use windlass_core::{NewJob, PolicyChoice, Refusal, Settings, State, Unique, Until, Within, bounds};
+use windlass_core::{NewJob, PolicyChoice, Refusal, Settings, State, Unique, UniqueScope, Until, bounds};
 use windlass_store::Error;
 
 use super::house::{House, job, queue, secs};
@@ -24,9 +24,9 @@ async fn a_job_that_cannot_be_is_refused_by_field() {
         ("target_worker", NewJob { target_worker: Some(String::new()), ..job("mail") }),
         ("tags", NewJob { tags: vec![("k".into(), "v".into()); bounds::TAGS + 1], ..job("mail") }),
         ("tags", NewJob { tags: vec![(String::new(), "v".into())], ..job("mail") }),
-        ("unique_key", NewJob { unique: unique("", secs(1), Within::Queue), ..job("mail") }),
-        ("unique_period", NewJob { unique: unique("k", Duration::ZERO, Within::Queue), ..job("mail") }),
-        ("unique_scope", NewJob { unique: unique("k", secs(1), Within::Scope), ..job("mail") }),
+        ("unique_key", NewJob { unique: unique("", secs(1), UniqueScope::Queue), ..job("mail") }),
+        ("unique_period", NewJob { unique: unique("k", Duration::ZERO, UniqueScope::Queue), ..job("mail") }),
+        ("unique_scope", NewJob { unique: unique("k", secs(1), UniqueScope::Scope), ..job("mail") }),
         ("max_retries", policy(PolicyChoice { max_retries: Some(u32::MAX), ..none() })),
         ("lease", policy(PolicyChoice { lease: Some(Duration::ZERO), ..none() })),
         ("expire_after", policy(PolicyChoice { expire_after: Some(Duration::ZERO), ..none() })),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use windlass_core::{
-    Body, BodyKind, Checkpoint, Command, JobId, NewJob, PolicyChoice, Priority, Reply, Retry, State, Usage, Word,
+    Body, BodyKind, Checkpoint, Command, Holder, JobId, NewJob, PolicyChoice, Priority, Reply, Retry, State, Usage,
 };
 use windlass_store::Error;
 
@@ -45,7 +45,9 @@ async fn what_is_not_done_in_time_expires_and_a_running_attempt_is_stopped_first
     house.pass(secs(21)).await;
     assert_eq!(house.state(waiting).await, Some(State::Dead));
     assert_eq!(house.state(running).await, Some(State::Active));
-    let Ok(Reply::Beat { stop: Some(_), .. }) = house.ask(running, beat(&got)).await else { panic!("it should stop") };
+    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(running, beat(&got)).await else {
+        panic!("it should stop")
+    };
     house.ask(running, handed_back(&got)).await.expect("taken");
     assert_eq!(house.state(running).await, Some(State::Dead));
 }
@@ -89,7 +91,16 @@ async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
     let body = Body::Inline(Bytes::from_static(b"half way"));
     let checkpoint = Some(Checkpoint { body, schema: 1, usage: Usage::default() });
     house
-        .ask(id, Command::Beat { word: Word::Of(got.token), progress: None, checkpoint, spent: None, notes: None })
+        .ask(
+            id,
+            Command::Heartbeat {
+                holder: Holder::Token(got.token),
+                progress: None,
+                checkpoint,
+                spent: None,
+                notes: None,
+            },
+        )
         .await
         .expect("taken");
     house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
@@ -203,8 +214,8 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     let parent = house.put(job("mail")).await;
     let child = |ordinal| NewJob { id: Some(JobId::child(parent, ordinal)), parent: Some(parent), ..job("images") };
     let got = house.claim("mail").await.expect("a job");
-    let point = |text: &'static str| Command::Beat {
-        word: Word::Of(got.token),
+    let point = |text: &'static str| Command::Heartbeat {
+        holder: Holder::Token(got.token),
         progress: None,
         checkpoint: Some(Checkpoint {
             body: Body::Inline(Bytes::from_static(text.as_bytes())),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Action, Bulk, BulkId, Guard, Keep, NewJob, PolicyChoice, State};
+use windlass_core::{Action, Bulk, BulkId, Guard, NewJob, PolicyChoice, RetentionLimit, State};
 use windlass_store::{By, Claim, Opening};
 
 use super::house::{House, cancel, done, job, queue, secs, with_policy};
@@ -51,7 +51,7 @@ async fn a_claim_that_waits_gets_its_job_when_all_is_resumed() {
 #[tokio::test]
 async fn what_comes_due_in_a_pause_happens_at_its_end() {
     let house = House::new();
-    house.set("mail", |settings| settings.retention.completed = Keep { age: secs(60), count: None }).await;
+    house.set("mail", |settings| settings.retention.completed = RetentionLimit { age: secs(60), count: None }).await;
     let ended = house.put(job("mail")).await;
     let got = house.claim("mail").await.expect("a job");
     house.ask(ended, done(&got)).await.expect("completed");

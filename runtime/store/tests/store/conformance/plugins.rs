@@ -5,7 +5,8 @@ use std::time::Duration;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::{
-    Blob, Body, Checkpoint, Command, NewCanary, Plugin, PluginCommand, Refusal, Reply, Runner, State, Swap, Usage, Word,
+    Blob, Body, Checkpoint, Command, Holder, NewCanary, Plugin, PluginCommand, Refusal, Reply, Runner, State, Swap,
+    Usage,
 };
 use windlass_store::{Assignment, Error, SecretChange};
 
@@ -27,14 +28,14 @@ fn version_of(assignment: &Assignment) -> u8 {
 }
 
 async fn complete(house: &House, assignment: &Assignment) {
-    let word = Word::Of(assignment.token);
-    let done = Command::Complete { word, result: None, usage: Usage::default(), closing: None, notes: None };
+    let holder = Holder::Token(assignment.token);
+    let done = Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
     house.ask(assignment.job.id, done).await.expect("its own word");
 }
 
 fn save(assignment: &Assignment) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema: 1, usage: Usage::default() });
-    Command::Beat { word: Word::Of(assignment.token), progress: None, checkpoint, spent: None, notes: None }
+    Command::Heartbeat { holder: Holder::Token(assignment.token), progress: None, checkpoint, spent: None, notes: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Keep, NewJob, PolicyChoice, State};
+use windlass_core::{NewJob, PolicyChoice, RetentionLimit, State};
 
 use super::house::{House, cancel, done, job, secs, with_policy};
 
@@ -27,8 +27,8 @@ async fn a_queue_says_how_long_and_how_many_of_each_state() {
     let house = House::new();
     house
         .set("mail", |settings| {
-            settings.retention.cancelled = Keep { age: secs(60), count: None };
-            settings.retention.completed = Keep { age: secs(DAY), count: Some(3) };
+            settings.retention.cancelled = RetentionLimit { age: secs(60), count: None };
+            settings.retention.completed = RetentionLimit { age: secs(DAY), count: Some(3) };
         })
         .await;
     let cancelled = house.put(job("mail")).await;
@@ -75,7 +75,7 @@ async fn a_job_may_say_its_own_time_shorter_or_longer_than_its_queue() {
 #[tokio::test]
 async fn retention_never_touches_what_has_not_ended() {
     let house = House::new();
-    house.set("mail", |settings| settings.retention.dead = Keep { age: secs(1), count: Some(0) }).await;
+    house.set("mail", |settings| settings.retention.dead = RetentionLimit { age: secs(1), count: Some(0) }).await;
     let waiting = house.put(NewJob { delay: Some(secs(100 * DAY)), ..job("mail") }).await;
     let held = house.put(NewJob { hold_reason: Some("look".into()), ..job("mail") }).await;
     house.pass(secs(50 * DAY)).await;

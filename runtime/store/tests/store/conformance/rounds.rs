@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use windlass_core::flow::{Dependency, Gate, Pace};
 use windlass_core::{
-    Body, BulkStatus, Checkpoint, Command, EventKind, JobId, NewJob, NewMark, NewRecord, Notes, Refusal, Reply, Retry,
-    State, Usage, Word,
+    Body, BulkStatus, Checkpoint, Command, EventKind, Holder, JobId, NewJob, NewMark, NewRecord, Notes, Refusal, Reply,
+    Retry, State, Usage,
 };
 use windlass_store::{Assignment, Error, RoundRow, RoundsView, SweepFor};
 
@@ -158,8 +158,8 @@ async fn many_jobs_that_wait_for_a_round_are_put_in_line_in_their_order() {
     house.put(job("walk")).await;
     let root = house.claim("walk").await.expect("the root");
     let ids: Vec<JobId> = (0..700).map(|ordinal| JobId::child(root.job.id, ordinal)).collect();
-    let beat = Command::Beat {
-        word: Word::Of(root.token),
+    let beat = Command::Heartbeat {
+        holder: Holder::Token(root.token),
         progress: None,
         checkpoint: Some(Checkpoint { body: Body::Inline("c".into()), schema: 0, usage: Usage::default() }),
         spent: None,
@@ -279,7 +279,7 @@ async fn the_start_and_the_end_of_a_round_are_told_with_its_numbers() {
     let told: Vec<(u32, &str, u64, u64)> = events
         .iter()
         .filter_map(|record| match &record.event.kind {
-            EventKind::Round(event) => Some((event.round, event.word(), event.total, event.completed)),
+            EventKind::Round(event) => Some((event.round, event.as_str(), event.total, event.completed)),
             _ => None,
         })
         .collect();
@@ -324,7 +324,7 @@ async fn a_running_job_below_a_rebuilt_one_is_waited_for() {
     house.ask(root, Command::Rebuild).await.expect("rebuilt");
     house.settle().await;
     assert_eq!(house.state(root).await, Some(State::Blocked));
-    let Ok(Reply::Beat { stop: Some(_), .. }) = house.ask(below.job.id, beat(&below)).await else {
+    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(below.job.id, beat(&below)).await else {
         panic!("it should be asked to stop")
     };
     house.done_with_children(&below, "walk", 2).await;
@@ -368,8 +368,8 @@ async fn a_sweep_takes_up_what_failed_and_what_is_marked() {
 }
 
 fn noted(of: &Assignment, notes: Option<Box<Notes>>) -> Command {
-    let (word, usage) = (Word::Of(of.token), Usage::default());
-    Command::Complete { word, result: None, usage, closing: None, notes }
+    let (holder, usage) = (Holder::Token(of.token), Usage::default());
+    Command::Complete { holder, result: None, usage, closing: None, notes }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use windlass_core::schedule::{CatchUp, Overlap, Schedule, SkipReason, Skipped};
-use windlass_core::{PolicyChoice, Refusal, State, Time, Unique, Until, Within};
+use windlass_core::{PolicyChoice, Refusal, State, Time, Unique, UniqueScope, Until};
 use windlass_store::{Error, ScheduleChange};
 
 use super::house::{House, queue, secs};
@@ -77,7 +77,7 @@ async fn after_downtime_missed_instants_are_skipped_run_once_or_all_up_to_a_boun
 #[tokio::test]
 async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_the_store_again() {
     let mut house = House::new();
-    let unique = Some(Unique { key: "one".into(), within: Within::Queue, until: Until::End, period: secs(3600) });
+    let unique = Some(Unique { key: "one".into(), within: UniqueScope::Queue, until: Until::End, period: secs(3600) });
     put(&house, Schedule { overlap: Overlap::Skip, ..every_five_minutes("waits") }).await;
     house.pass(secs(300)).await;
     let schedules = house.store.schedules().await.expect("reads");
@@ -102,7 +102,7 @@ async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_
         .expect("replaced");
     house.pass(secs(300)).await;
     let skipped = house.store.schedules().await.expect("reads")[0].skipped.clone();
-    let found: Vec<_> = skipped.latest.iter().map(|one| (one.count, one.reason.word())).collect();
+    let found: Vec<_> = skipped.latest.iter().map(|one| (one.count, one.reason.as_str())).collect();
     assert_eq!((found, skipped.total), (vec![(3, "overlap"), (1, "paused")], 4));
     // With a unique key, the second run finds the job of the first.
     house
@@ -113,7 +113,7 @@ async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_
     house.pass(secs(300)).await;
     house.pass(secs(300)).await;
     let skipped = house.store.schedules().await.expect("reads")[0].skipped.clone();
-    assert_eq!(skipped.latest.last().map(|one| (one.count, one.reason.word())), Some((1, "unique_key")));
+    assert_eq!(skipped.latest.last().map(|one| (one.count, one.reason.as_str())), Some((1, "unique_key")));
 }
 
 #[tokio::test]

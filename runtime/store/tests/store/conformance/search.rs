@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use windlass_core::flow::NewBatch;
 use windlass_core::{
-    Body, BodyKind, Command, Failure, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique, Until, Usage,
-    Within, Word,
+    Body, BodyKind, Command, Failure, Holder, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique,
+    UniqueScope, Until, Usage,
 };
 use windlass_store::Error;
-use windlass_store::search::{Filter, Order, Payloads, Search, Sieve, SieveError, Sift, Sort, SortKey, Span};
+use windlass_store::search::{
+    Filter, Order, PayloadFilter, PayloadFilterError, PayloadTest, Payloads, Search, Sort, SortKey, Span,
+};
 
 use super::house::{House, cancel, done, job, queue, secs};
 use crate::rng::Rng;
@@ -28,10 +30,10 @@ fn few_rows(house: &House, rows: u64) {
 }
 
 fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {
-    let word = |rng: &mut Rng| (*rng.pick(&WORDS).expect("a word")).to_owned();
+    let holder = |rng: &mut Rng| (*rng.pick(&WORDS).expect("a word")).to_owned();
     let size = if rng.chance(5) { 70_000 } else { rng.below(60) };
     let payload =
-        format!("{{\"w\":\"{}\",\"n\":{},\"pad\":\"{}\"}}", word(rng), rng.below(5), "x".repeat(size as usize));
+        format!("{{\"w\":\"{}\",\"n\":{},\"pad\":\"{}\"}}", holder(rng), rng.below(5), "x".repeat(size as usize));
     let parent = rng.maybe(20, |rng| rng.pick(made).copied()).flatten();
     NewJob {
         queue: Some(queue(QUEUES[[0, 0, 0, 1, 1, 2][rng.below(6) as usize]])),
@@ -44,19 +46,19 @@ fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {
         },
         delay: rng.maybe(20, |rng| secs(1 + rng.below(300))),
         tags: rng
-            .maybe(50, |rng| vec![("team".to_owned(), word(rng)), ("tier".to_owned(), "a".to_owned())])
+            .maybe(50, |rng| vec![("team".to_owned(), holder(rng)), ("tier".to_owned(), "a".to_owned())])
             .unwrap_or_default(),
         scope: rng.maybe(40, |rng| format!("user:{}", rng.below(4))),
         batch_id: rng.maybe(30, |rng| format!("batch-{}", rng.below(3))),
         unique: rng.maybe(20, |rng| Unique {
-            key: format!("{}-{}", word(rng), made.len()),
-            within: Within::Queue,
+            key: format!("{}-{}", holder(rng), made.len()),
+            within: UniqueScope::Queue,
             until: Until::End,
             period: secs(3600),
         }),
         // A child's id carries its parent's time, which may be long ago.
         parent,
-        limit_key: rng.maybe(30, word),
+        limit_key: rng.maybe(30, holder),
         hold_reason: rng.maybe(8, |_| "look".to_owned()),
         ..NewJob::default()
     }
@@ -88,7 +90,7 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
                             let error = format!("broke on {}", rng.pick(&WORDS).expect("a word"));
                             let retry = if rng.chance(50) { Retry::Never } else { Retry::Backoff };
                             let failure = Failure { error, backtrace: None, retry };
-                            Command::Fail { word: Word::Of(got.token), failure, usage: Usage::default() }
+                            Command::Fail { holder: Holder::Token(got.token), failure, usage: Usage::default() }
                         }
                         _ => continue,
                     };
@@ -133,14 +135,14 @@ fn span(rng: &mut Rng, house: &House) -> Span {
 }
 
 fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
-    let word = |rng: &mut Rng| (*rng.pick(&WORDS).expect("a word")).to_owned();
+    let holder = |rng: &mut Rng| (*rng.pick(&WORDS).expect("a word")).to_owned();
     let some = |rng: &mut Rng, percent| rng.chance(percent);
     Filter {
         queue: rng.maybe(40, |rng| queue(rng.pick(&QUEUES).expect("a queue"))),
         states: if some(rng, 50) { State::ALL.into_iter().filter(|_| rng.chance(40)).collect() } else { Vec::new() },
         priority: rng.maybe(10, |rng| Priority::ALL[rng.below(4) as usize]),
         tags: rng
-            .maybe(20, |rng| vec![("team".to_owned(), word(rng)), ("tier".to_owned(), "a".to_owned())])
+            .maybe(20, |rng| vec![("team".to_owned(), holder(rng)), ("tier".to_owned(), "a".to_owned())])
             .unwrap_or_default(),
         scope: rng.maybe(15, |rng| format!("user:{}", rng.below(4))),
         created: rng.maybe(20, |rng| span(rng, house)).unwrap_or_default(),
@@ -150,10 +152,10 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
         expire: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
         worker_id: rng.maybe(8, |rng| (*rng.pick(&["ann", "bob"]).expect("a worker")).to_owned()),
         has_errors: rng.maybe(10, |rng| rng.chance(50)),
-        error_contains: rng.maybe(10, word),
+        error_contains: rng.maybe(10, holder),
         batch_id: rng.maybe(10, |rng| format!("batch-{}", rng.below(3))),
         parent: rng.maybe(8, |rng| rng.pick(made).copied()).flatten(),
-        unique_key: rng.maybe(5, |rng| format!("{}-{}", word(rng), rng.below(40))),
+        unique_key: rng.maybe(5, |rng| format!("{}-{}", holder(rng), rng.below(40))),
         attempt_min: rng.maybe(8, |rng| rng.below(3) as u32),
         attempt_max: rng.maybe(8, |rng| rng.below(3) as u32),
         ids: rng.maybe(8, |rng| {
@@ -161,7 +163,7 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
             ends.sort();
             (ends[0], ends[1])
         }),
-        payload_contains: rng.maybe(25, word),
+        payload_contains: rng.maybe(25, holder),
         ..Filter::default()
     }
 }
@@ -170,17 +172,17 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
 #[derive(Debug)]
 struct Even(Vec<Vec<u8>>);
 
-impl Sieve for Even {
+impl PayloadFilter for Even {
     fn needles(&self) -> &[Vec<u8>] {
         &self.0
     }
-    fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
+    fn thread(&self) -> Result<Box<dyn PayloadTest>, PayloadFilterError> {
         Ok(Box::new(Even(Vec::new())))
     }
 }
 
-impl Sift for Even {
-    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, SieveError> {
+impl PayloadTest for Even {
+    fn sift(&mut self, payloads: &Payloads) -> Result<Vec<bool>, PayloadFilterError> {
         Ok(payloads.iter().map(is_even).collect())
     }
 }
@@ -199,7 +201,7 @@ fn expected(jobs: &[Whole], search: &Search) -> Vec<JobId> {
         filter.admits(&whole.job)
             && filter.payload_contains.as_ref().is_none_or(|text| contains(&whole.payload, text))
             && filter.error_contains.as_ref().is_none_or(|text| whole.errors.iter().any(|error| error.contains(text)))
-            && (search.sieve.is_none() || is_even(&whole.payload))
+            && (search.payload_filter.is_none() || is_even(&whole.payload))
     };
     let place = |whole: &Whole| SortKey::of(&whole.job, search.sort, search.order);
     let mut found: Vec<&Whole> = jobs.iter().filter(passes).collect();
@@ -232,7 +234,7 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
             search.sort = *rng.pick(&sorts).expect("an order");
             search.order = if rng.chance(50) { Order::Asc } else { Order::Desc };
             if rng.chance(10) {
-                search.sieve = Some(std::sync::Arc::new(Even(vec![b"\"n\"".to_vec()])));
+                search.payload_filter = Some(std::sync::Arc::new(Even(vec![b"\"n\"".to_vec()])));
             }
             few_rows(&house, [1, 4, 16, 5_000][rng.below(4) as usize]);
             let wanted = expected(&jobs, &search);
@@ -286,34 +288,34 @@ async fn pages_stay_right_while_jobs_come_and_go() {
 
 /// A sieve that never works.
 #[derive(Debug)]
-struct Broken(SieveError);
+struct Broken(PayloadFilterError);
 
-impl Sieve for Broken {
+impl PayloadFilter for Broken {
     fn needles(&self) -> &[Vec<u8>] {
         &[]
     }
 
-    fn thread(&self) -> Result<Box<dyn Sift>, SieveError> {
+    fn thread(&self) -> Result<Box<dyn PayloadTest>, PayloadFilterError> {
         Err(self.0.clone())
     }
 }
 
 /// What a search with such a sieve ends with.
-async fn broken(why: SieveError) -> Error {
+async fn broken(why: PayloadFilterError) -> Error {
     let house = House::new();
     house.put(NewJob { payload: Some(Body::Inline("{}".into())), ..job("mail") }).await;
-    let search = Search { sieve: Some(std::sync::Arc::new(Broken(why))), ..Search::of(Filter::default(), 5) };
+    let search = Search { payload_filter: Some(std::sync::Arc::new(Broken(why))), ..Search::of(Filter::default(), 5) };
     house.store.search(search).await.expect_err("it cannot be")
 }
 
 #[tokio::test]
 async fn a_sieve_that_fails_is_the_askers_fault_and_says_why() {
-    let error = broken(SieveError::Filter("it took too long".into())).await;
+    let error = broken(PayloadFilterError::Filter("it took too long".into())).await;
     assert!(matches!(error, Error::Refused(_)) && error.to_string().contains("it took too long"), "{error}");
 }
 
 #[tokio::test]
 async fn a_sieve_that_this_machine_cannot_run_is_nobodys_fault() {
-    let error = broken(SieveError::Host("no process".into())).await;
+    let error = broken(PayloadFilterError::Host("no process".into())).await;
     assert!(matches!(error, Error::NoSearch { .. }) && error.to_string().contains("no process"), "{error}");
 }

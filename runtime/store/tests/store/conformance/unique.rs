@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use windlass_core::{Command, NewJob, PolicyChoice, Refusal, Retry, State, Unique, Until, Within};
+use windlass_core::{Command, NewJob, PolicyChoice, Refusal, Retry, State, Unique, UniqueScope, Until};
 use windlass_store::Error;
 
 use super::house::{House, cancel, done_with, failed, job, queue, secs, with_policy};
 
 fn unique(name: &str, until: Until, period: Duration) -> NewJob {
-    let unique = Unique { key: "invoice-7".into(), within: Within::Queue, until, period };
+    let unique = Unique { key: "invoice-7".into(), within: UniqueScope::Queue, until, period };
     NewJob { unique: Some(unique), ..job(name) }
 }
 
@@ -31,7 +31,7 @@ async fn a_second_job_of_the_same_key_is_the_first_one_and_another_queue_has_key
 async fn within_a_scope_the_key_counts_over_all_queues() {
     let house = House::new();
     let scoped = |name: &str, scope: &str| {
-        let unique = Unique { key: "k".into(), within: Within::Scope, until: Until::End, period: secs(60) };
+        let unique = Unique { key: "k".into(), within: UniqueScope::Scope, until: Until::End, period: secs(60) };
         NewJob { unique: Some(unique), scope: Some(scope.into()), ..job(name) }
     };
     let first = house.put(scoped("mail", "user:1")).await;

@@ -1,6 +1,6 @@
 //! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
 
-use windlass_core::{Command, JobId, NewJob, Notes, Refusal, Reply, State, Word};
+use windlass_core::{Command, Holder, JobId, NewJob, Notes, Refusal, Reply, State};
 use windlass_store::{Assignment, Error};
 
 use super::commands::Asked;
@@ -208,14 +208,14 @@ impl World {
                 let calm = states == [State::Active] && !self.model.seen.contains_key(&id);
                 let own = self.model.jobs.get(&id).and_then(|job| job.token);
                 let said = match command {
-                    Command::Complete { word, .. }
-                    | Command::Fail { word, .. }
-                    | Command::HandBack { word, .. }
-                    | Command::Wait { word, .. }
-                    | Command::Beat { word, .. } => *word,
+                    Command::Complete { holder, .. }
+                    | Command::Fail { holder, .. }
+                    | Command::HandBack { holder, .. }
+                    | Command::Wait { holder, .. }
+                    | Command::Heartbeat { holder, .. } => *holder,
                     other => panic!("{other:?} is no word of an attempt"),
                 };
-                let right = matches!((said, own), (Word::Of(said), Some(own)) if said == own);
+                let right = matches!((said, own), (Holder::Token(said), Some(own)) if said == own);
                 assert!(!(calm && right), "{command:?} of {id} comes from its living attempt");
             }
             Err(Error::Refused(Refusal::NotFound { .. })) => {
@@ -301,7 +301,9 @@ pub fn assert_unheard(asked: Asked) {
 
 fn notes_of(command: &Command) -> Option<&Notes> {
     match command {
-        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Beat { notes, .. } => notes.as_deref(),
+        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Heartbeat { notes, .. } => {
+            notes.as_deref()
+        }
         _ => None,
     }
 }
@@ -310,7 +312,7 @@ fn notes_of(command: &Command) -> Option<&Notes> {
 pub fn allowed(command: &Command, state: State) -> bool {
     match command {
         Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
-        Command::Fail { .. } | Command::HandBack { .. } | Command::Beat { .. } => state == State::Active,
+        Command::Fail { .. } | Command::HandBack { .. } | Command::Heartbeat { .. } => state == State::Active,
         // Said again by the attempt that began to wait, it changes nothing.
         Command::Wait { .. } => true,
         Command::Cancel { .. } => !state.is_ended(),

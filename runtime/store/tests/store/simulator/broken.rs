@@ -70,10 +70,10 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     ("crashes", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.crashes))),
     ("claims", "claims are counted", |s, _, v| job(s, v, |j| j.run.is_none() && one_more(&mut j.fence))),
     ("dependencies", "depends on so many", |s, _, v| {
-        job(s, v, |j| j.ties.as_mut().is_some_and(|ties| one_more(&mut ties.depends_on)))
+        job(s, v, |j| j.links.as_mut().is_some_and(|links| one_more(&mut links.depends_on)))
     }),
     ("dependants", "were said to depend on", |s, _, v| {
-        job(s, v, |j| j.ties.as_mut().is_some_and(|ties| std::mem::take(&mut ties.dependants) > 0))
+        job(s, v, |j| j.links.as_mut().is_some_and(|links| std::mem::take(&mut links.dependants) > 0))
     }),
     ("a batch's open", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.open))),
     ("a batch's total", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.total))),

@@ -1,6 +1,6 @@
 //! What may have caused the events of a group: what was asked in it, who claimed, and whether the engine was rebuilt.
 
-use windlass_core::{Command, JobId, QueueName, Settings, Word};
+use windlass_core::{Command, Holder, JobId, QueueName, Settings};
 use windlass_store::{Claim, WebhookChange};
 
 use super::bulks::BulkAsk;
@@ -41,10 +41,10 @@ impl Causes {
         self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
     }
 
-    pub fn word(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Word>) -> bool {
+    pub fn holder(&self, id: JobId, job: &ModelJob, what: impl Fn(&Command) -> Option<Holder>) -> bool {
         self.commands.iter().filter(|(other, _)| *other == id).any(|(_, command)| match what(command) {
-            Some(Word::Of(token)) => job.token.is_none_or(|own| own == token),
-            Some(Word::Unsigned) => !job.local,
+            Some(Holder::Token(token)) => job.token.is_none_or(|own| own == token),
+            Some(Holder::Unsigned) => !job.local,
             None => false,
         })
     }

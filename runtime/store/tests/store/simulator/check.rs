@@ -266,7 +266,7 @@ pub fn at_rest(stored: &Stored, now: Time) {
             let kept = stored.jobs.values().filter(here).filter(|job| job.keep_until.is_some()).count() as u64;
             // What ended in this very millisecond is looked at in the next.
             let count = stored.jobs.values().filter(here).filter(|job| job.since < now).count() as u64;
-            assert!(count <= most + kept, "{count} {} jobs are kept in {}, of {most}", state.word(), queue.name);
+            assert!(count <= most + kept, "{count} {} jobs are kept in {}, of {most}", state.as_str(), queue.name);
         }
     }
     for lock in stored.locks.values().filter(|lock| lock.until == Until::Period) {

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::{
-    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Failure, JobId, Name, NewJob, NewMark,
-    NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings,
-    Spent, Time, Token, Unique, Until, Usage, Within, Word,
+    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Failure, Holder, JobId, ModelUsage, Name,
+    NewJob, NewMark, NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply,
+    Retry, Settings, Time, Token, Unique, UniqueScope, Until, Usage,
 };
 use windlass_store::engine::operation;
 use windlass_store::engine::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
@@ -96,7 +96,7 @@ impl World {
         match self.rng.below(100) {
             0..30 => self.enqueue(),
             30..55 => self.claim(),
-            55..78 => self.word(),
+            55..78 => self.attempt_command(),
             78..94 => self.act(),
             94..96 => self.seal(),
             96..98 => self.each(),
@@ -163,7 +163,7 @@ impl World {
         let scope = rng.maybe(40, |rng| format!("user:{}", rng.below(2)));
         let unique = rng.maybe(35, |rng| Unique {
             key: (*rng.pick(&UNIQUE).expect("there are keys")).to_owned(),
-            within: if scope.is_some() && rng.chance(40) { Within::Scope } else { Within::Queue },
+            within: if scope.is_some() && rng.chance(40) { UniqueScope::Scope } else { UniqueScope::Queue },
             until: if rng.chance(50) { Until::End } else { Until::Period },
             period: seconds(rng, 60),
         });
@@ -259,22 +259,23 @@ impl World {
     }
 
     /// Something the runner of an attempt says, or one that was.
-    fn word(&mut self) -> (Request, Asked) {
+    fn attempt_command(&mut self) -> (Request, Asked) {
         if self.rng.chance(30)
             && let Some((job, token)) = self.crashed_before()
         {
             let checkpoint = Checkpoint { body: body(&mut self.rng), schema: 0, usage: Usage::default() };
-            let word = Word::Of(token);
-            let saved = Command::Beat { word, progress: None, checkpoint: Some(checkpoint), spent: None, notes: None };
+            let holder = Holder::Token(token);
+            let saved =
+                Command::Heartbeat { holder, progress: None, checkpoint: Some(checkpoint), spent: None, notes: None };
             return self.ask(job, saved, Vec::new());
         }
-        let (job, word) = self.speaker();
+        let (job, holder) = self.speaker();
         let notes = if self.rng.chance(25) { self.notes() } else { None };
         let walks = self.walks && self.rng.chance(50);
         let rng = &mut self.rng;
         let command = match if walks { 0 } else { rng.below(100) } {
             0..40 => Command::Complete {
-                word,
+                holder,
                 result: rng.maybe(60, body),
                 usage: Usage::default(),
                 closing: closing(rng),
@@ -287,26 +288,26 @@ impl World {
                     _ => Retry::Never,
                 };
                 let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-                Command::Fail { word, failure, usage: Usage::default() }
+                Command::Fail { holder, failure, usage: Usage::default() }
             }
             62..66 => Command::Wait {
-                word,
+                holder,
                 on_child_failure: OnFailure::ALL[rng.below(3) as usize],
                 checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0, usage: usage(rng) }),
                 usage: usage(rng),
                 notes,
             },
-            66..72 => Command::HandBack { word, reason: "handed back".into(), usage: usage(rng) },
+            66..72 => Command::HandBack { holder, reason: "handed back".into(), usage: usage(rng) },
             _ => {
                 let checkpoint =
                     rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32, usage: usage(rng) });
                 let percent = |rng: &mut Rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() };
                 let notes = notes.filter(|_| checkpoint.is_some());
-                Command::Beat { word, progress: rng.maybe(60, percent), checkpoint, spent: None, notes }
+                Command::Heartbeat { holder, progress: rng.maybe(60, percent), checkpoint, spent: None, notes }
             }
         };
         let waits = matches!(command, Command::Wait { .. });
-        let spawns = matches!(command, Command::Complete { .. } | Command::Beat { checkpoint: Some(_), .. });
+        let spawns = matches!(command, Command::Complete { .. } | Command::Heartbeat { checkpoint: Some(_), .. });
         let mut children = Vec::new();
         let in_rounds = self.model.jobs.get(&job).is_some_and(|job| job.round.is_some());
         let few = self.model.jobs.values().filter(|job| !job.state.is_ended()).count() < 40;
@@ -337,19 +338,19 @@ impl World {
     }
 
     /// A job and a word for it: the right one mostly, sometimes a stale one, a wrong one, or none.
-    fn speaker(&mut self) -> (JobId, Word) {
+    fn speaker(&mut self) -> (JobId, Holder) {
         let wrong = Token { fence: 1, secret: 77 };
         if self.rng.chance(85)
             && let Some((job, token)) = self.rng.pick(&self.held).copied()
         {
-            let word = match self.rng.below(10) {
-                0..7 => Word::Of(token),
-                7..9 => Word::Unsigned,
-                _ => Word::Of(wrong),
+            let holder = match self.rng.below(10) {
+                0..7 => Holder::Token(token),
+                7..9 => Holder::Unsigned,
+                _ => Holder::Token(wrong),
             };
-            return (job, word);
+            return (job, holder);
         }
-        (self.some_job(), if self.rng.chance(50) { Word::Unsigned } else { Word::Of(wrong) })
+        (self.some_job(), if self.rng.chance(50) { Holder::Unsigned } else { Holder::Token(wrong) })
     }
 
     fn act(&mut self) -> (Request, Asked) {
@@ -455,6 +456,6 @@ fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
         _ => return None,
     };
     let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1, usage: usage(rng) });
-    let spent = Some(Spent { input_tokens: 10, cost_usd: 0.25, ..Spent::default() });
+    let spent = Some(ModelUsage { input_tokens: 10, cost_usd: 0.25, ..ModelUsage::default() });
     Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }

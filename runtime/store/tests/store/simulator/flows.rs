@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Batch, Chain, Clearing, Family, OnFailure, Round, Work};
+use windlass_core::flow::{Batch, Chain, Clearing, Family, FollowUp, OnFailure, Round};
 use windlass_core::{Event, EventKind, Job, JobId, State};
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -25,7 +25,7 @@ pub struct StoredFlows {
     pub callbacks: BTreeSet<String>,
     pub families: BTreeMap<JobId, Family>,
     pub chains: BTreeMap<JobId, Chain>,
-    pub works: Vec<(u64, Work)>,
+    pub works: Vec<(u64, FollowUp)>,
     pub rounds: BTreeMap<(u32, u32), Round>,
     pub courses: Courses,
 }
@@ -136,18 +136,18 @@ impl ModelBatch {
 
 impl ModelFlows {
     pub fn is_callback(&self, job: &Job) -> bool {
-        let of = job.ties.as_ref().and_then(|ties| ties.callback_of.as_ref());
+        let of = job.links.as_ref().and_then(|links| links.callback_of.as_ref());
         of.is_some_and(|batch| self.batches.contains_key(batch))
     }
 
     /// A step of a chain after one that has ended.
     pub fn follows(&self, job: &Job) -> bool {
-        job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| self.steps.contains(&place.first))
+        job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| self.steps.contains(&place.first))
     }
 
     pub fn wait_for_children(&mut self, id: JobId, stored: Option<&Job>) {
         // One that was brought to an end within the group has left no policy.
-        let policy = stored.and_then(|job| job.ties.as_ref()).and_then(|ties| ties.waits_for_children);
+        let policy = stored.and_then(|job| job.links.as_ref()).and_then(|links| links.waits_for_children);
         self.families.entry(id).or_default().waiting = Some(policy.unwrap_or(OnFailure::Continue));
     }
 
@@ -183,7 +183,7 @@ impl ModelFlows {
                 if let Some(parent) = job.parent.filter(known) {
                     self.families.entry(parent).or_default().children.insert(id, None);
                 }
-                if job.ties.as_ref().is_some_and(|ties| ties.chain.is_some()) {
+                if job.links.as_ref().is_some_and(|links| links.chain.is_some()) {
                     self.steps.insert(id);
                 }
                 self.wait(id, job, stored, jobs);
@@ -249,7 +249,7 @@ impl ModelFlows {
 
     fn wait(&mut self, id: JobId, job: &Job, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
         let Some(dependencies) = stored.dependencies.get(&id) else { return };
-        let policy = job.ties.as_ref().expect("a job with links has ties").on_dependency_failure;
+        let policy = job.links.as_ref().expect("a job with links has ties").on_dependency_failure;
         let mut waits = Waits { policy, waiting: BTreeSet::new(), failed: false, ever_failed: false };
         for dependency in dependencies {
             match jobs.get(dependency).map_or(State::Cancelled, |job| job.state) {
@@ -357,7 +357,7 @@ impl ModelFlows {
         }
         for (first, chain) in &flows.chains {
             let of = |job: &&std::rc::Rc<Job>| {
-                job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first == *first)
+                job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| place.first == *first)
             };
             let jobs = stored.jobs.values().filter(of).count() as u64;
             assert!(chain.kept_by == jobs && jobs > 0, "{chain:?} of {first} is kept by {jobs} jobs");
@@ -372,7 +372,7 @@ impl ModelFlows {
         for id in std::mem::take(&mut self.stepped) {
             let Some(job) = stored.jobs.get(&id) else { continue };
             // A child that was made anew under its old id may begin no chain this time.
-            let Some(place) = job.ties.as_ref().and_then(|ties| ties.chain) else { continue };
+            let Some(place) = job.links.as_ref().and_then(|links| links.chain) else { continue };
             let next = stored.flows.chains[&place.first].next(job, None).and_then(|next| next.id);
             assert!(next.is_none_or(|next| self.steps.contains(&next)), "{job:?} has ended and nothing follows");
         }

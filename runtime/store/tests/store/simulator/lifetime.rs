@@ -12,8 +12,8 @@ impl Model {
         assert!(!self.jobs.contains_key(&id), "{event:?}: it was stored before");
         // A job that follows in a chain carries the label of the first, and is not what was asked for under it.
         let follows = stored.filter(|job| self.flows.follows(job) && job.parent.is_none());
-        let follows =
-            follows.filter(|job| job.ties.as_ref().and_then(|ties| ties.chain).is_some_and(|place| place.first != id));
+        let follows = follows
+            .filter(|job| job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| place.first != id));
         let label = stored.filter(|_| follows.is_none()).and_then(|job| job.created_by.clone());
         let spec = label.as_ref().and_then(|label| self.specs.get(label)).cloned();
         let scheduled = stored.is_some_and(|job| job.schedule.is_some());

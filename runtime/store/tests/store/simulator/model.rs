@@ -247,10 +247,10 @@ impl Model {
                     job.clearing = (rebuilt && !retried).then_some(Clearing::Rebuild);
                 } else if state == State::Active {
                     let waits = |command: &Command| match command {
-                        Command::Wait { word, .. } => Some(*word),
+                        Command::Wait { holder, .. } => Some(*holder),
                         _ => None,
                     };
-                    must(causes.word(id, &job, waits), "nobody with a right to said so");
+                    must(causes.holder(id, &job, waits), "nobody with a right to said so");
                     self.flows.wait_for_children(id, stored);
                 } else {
                     // One that waited for its children may wait for others still, when it was retried before.
@@ -281,12 +281,12 @@ impl Model {
             EventKind::Checkpoint { .. } => {
                 must(state == State::Active, "only a running attempt speaks");
                 let beat = |command: &Command| match command {
-                    Command::Beat { word, .. }
-                    | Command::Wait { word, .. }
-                    | Command::Complete { word, closing: Some(_), .. } => Some(*word),
+                    Command::Heartbeat { holder, .. }
+                    | Command::Wait { holder, .. }
+                    | Command::Complete { holder, closing: Some(_), .. } => Some(*holder),
                     _ => None,
                 };
-                must(causes.word(id, &job, beat), "nobody with a right to said so");
+                must(causes.holder(id, &job, beat), "nobody with a right to said so");
             }
             EventKind::Continued { .. } => {
                 must(state == State::Active, "only a running attempt continues");
@@ -395,16 +395,16 @@ impl Model {
             State::Held => true,
             State::Active => {
                 let handed = |command: &Command| match command {
-                    Command::HandBack { word, .. } => Some(*word),
+                    Command::HandBack { holder, .. } => Some(*holder),
                     _ => None,
                 };
                 let undelivered = !self.delivered.contains(&(id, job.starts));
                 let saved = |command: &Command| match command {
-                    Command::Beat { word, checkpoint: Some(_), .. } => Some(*word),
+                    Command::Heartbeat { holder, checkpoint: Some(_), .. } => Some(*holder),
                     _ => None,
                 };
-                causes.word(id, job, handed)
-                    || (job.swapping && causes.word(id, job, saved))
+                causes.holder(id, job, handed)
+                    || (job.swapping && causes.holder(id, job, saved))
                     || causes.rebuilt == Some(true)
                     || (undelivered && (reason.contains("had gone") || causes.rebuilt == Some(false)))
             }
@@ -425,15 +425,15 @@ impl Model {
     }
 
     fn acked(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
-        causes.word(id, job, |command| match command {
-            Command::Complete { word, .. } => Some(*word),
+        causes.holder(id, job, |command| match command {
+            Command::Complete { holder, .. } => Some(*holder),
             _ => None,
         })
     }
 
     fn failed(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
-        causes.word(id, job, |command| match command {
-            Command::Fail { word, .. } => Some(*word),
+        causes.holder(id, job, |command| match command {
+            Command::Fail { holder, .. } => Some(*holder),
             _ => None,
         })
     }

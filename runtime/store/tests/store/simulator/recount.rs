@@ -222,7 +222,7 @@ impl Model {
         for queue in stored.queues.values() {
             for state in State::ALL {
                 let counted = stored.jobs.values().filter(|job| job.queue == queue.name && job.state == state).count();
-                assert_eq!(queue.counts.of(state), counted as u64, "{} jobs of {}", state.word(), queue.name);
+                assert_eq!(queue.counts.of(state), counted as u64, "{} jobs of {}", state.as_str(), queue.name);
             }
             let Counts { now: _, enqueued, completed, failed, dead, cancelled, wait_ms, run_ms, waits, runs } =
                 queue.counts.clone();
@@ -277,7 +277,7 @@ fn checkpoints(disk: &SimDisk, stored: &Stored) -> BTreeMap<JobId, Body> {
 fn progress(before: Option<&Body>, id: JobId, causes: &Causes) -> Option<bool> {
     let of_job = causes.commands.iter().filter(|(job, _)| *job == id);
     let mut saved = of_job.filter_map(|(_, command)| match command {
-        Command::Beat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.as_ref(),
+        Command::Heartbeat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.as_ref(),
         Command::Complete { closing, .. } => closing.as_ref().and_then(|closing| closing.checkpoint.as_ref()),
         _ => None,
     });
@@ -343,7 +343,7 @@ fn check_flows(stored: &Stored) {
 fn check_ties(stored: &Stored) {
     for (id, job) in &stored.jobs {
         let links = stored.flows.dependencies.get(id).map_or(0, Vec::len);
-        let (depends_on, dependants) = job.ties.as_ref().map_or((0, 0), |ties| (ties.depends_on, ties.dependants));
+        let (depends_on, dependants) = job.links.as_ref().map_or((0, 0), |links| (links.depends_on, links.dependants));
         assert_eq!(depends_on as usize, links, "{job:?} depends on so many");
         let waiting = stored.flows.dependants.range((*id, JobId(0))..=(*id, JobId(u128::MAX))).count();
         // A child that was removed and spawned again still has the links of its first time.

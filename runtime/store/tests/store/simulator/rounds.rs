@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Clearing, Course, Pace, Position, RoundEvent};
+use windlass_core::flow::{Clearing, Pace, Position, RoundEvent, RoundsState};
 use windlass_core::{AfterStop, Event, JobId, QueueName, Record, Settings, State};
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -180,4 +180,4 @@ pub fn records(disk: &SimDisk, stored: &Stored) -> BTreeMap<(u32, String), Recor
 }
 
 /// Where a queue is, as it is stored.
-pub type Courses = BTreeMap<u32, Course>;
+pub type Courses = BTreeMap<u32, RoundsState>;

@@ -9,7 +9,9 @@ use windlass_core::limits::Rate;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
-use windlass_core::{Blob, Keep, Name, NewCanary, PluginCommand, PolicyChoice, QueueName, Settings, Swap, Time};
+use windlass_core::{
+    Blob, Name, NewCanary, PluginCommand, PolicyChoice, QueueName, RetentionLimit, Settings, Swap, Time,
+};
 use windlass_store::ScheduleChange;
 use windlass_store::engine::operations::{ChangePlugin, Clear, Configure, RemoveQueue};
 
@@ -40,7 +42,7 @@ impl World {
         let queue = queue(&mut self.rng);
         let rng = &mut self.rng;
         let rate = |rng: &mut Rng| Rate { count: 1 + rng.below(4) as u32, per: seconds(rng, 20) };
-        let keep = |rng: &mut Rng| Keep { age: seconds(rng, 120), count: rng.maybe(30, |rng| rng.below(4)) };
+        let keep = |rng: &mut Rng| RetentionLimit { age: seconds(rng, 120), count: rng.maybe(30, |rng| rng.below(4)) };
         let mut settings = Settings {
             paused: rng.chance(20),
             max_concurrency: rng.maybe(30, |rng| rng.below(4) as u32),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::{Command, Effect, JobId, QueueName, Settings, State, Time, Token, Usage, Word};
+use windlass_core::{Command, Effect, Holder, JobId, QueueName, Settings, State, Time, Token, Usage};
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
@@ -387,7 +387,7 @@ impl World {
             for job in open.into_iter().filter(|job| acts_on(job)).take(6) {
                 let command = match &job.run {
                     Some(run) => Command::Complete {
-                        word: Word::Of(run.token),
+                        holder: Holder::Token(run.token),
                         result: None,
                         usage: Usage::default(),
                         closing: None,
@@ -428,7 +428,7 @@ impl World {
 
 /// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round goes on by itself.
 fn acts_on(job: &windlass_core::Job) -> bool {
-    let tied = job.ties.as_ref().is_some_and(|ties| ties.waits_for > 0 || ties.waits_for_children.is_some());
+    let tied = job.links.as_ref().is_some_and(|links| links.waits_for > 0 || links.waits_for_children.is_some());
     match job.state {
         State::Active | State::Held | State::Scheduled | State::Retrying => true,
         State::Blocked => tied && job.clearing().is_none(),

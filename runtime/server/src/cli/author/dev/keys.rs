@@ -7,7 +7,7 @@ use std::thread;
 use ratatui::crossterm::event::{self, KeyCode, KeyModifiers};
 use ratatui::crossterm::terminal;
 
-use crate::cli::author::dev::Happened;
+use crate::cli::author::dev::DevEvent;
 
 /// One line, or several. A terminal that gives us single keys does not go back to the left by itself.
 pub fn say(text: &str) {
@@ -36,19 +36,19 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn listen(tell: Sender<Happened>) -> Keys {
+    pub fn listen(tell: Sender<DevEvent>) -> Keys {
         let on = std::io::stdin().is_terminal() && terminal::enable_raw_mode().is_ok();
         if on {
             thread::spawn(move || {
                 while let Ok(event) = event::read() {
                     let event::Event::Key(key) = event else { continue };
-                    let told = match key.code {
-                        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Happened::Stop,
-                        KeyCode::Char(letter) => Happened::Key(letter),
-                        KeyCode::Enter => Happened::Key('\n'),
+                    let print_answer = match key.code {
+                        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => DevEvent::Stop,
+                        KeyCode::Char(letter) => DevEvent::Key(letter),
+                        KeyCode::Enter => DevEvent::Key('\n'),
                         _ => continue,
                     };
-                    if tell.send(told).is_err() {
+                    if tell.send(print_answer).is_err() {
                         return;
                     }
                 }

@@ -54,7 +54,7 @@ pub struct Dev {
 }
 
 /// What happens around it.
-enum Happened {
+enum DevEvent {
     Saved,
     Key(char),
     Stop,
@@ -102,14 +102,14 @@ struct Session {
 }
 
 impl Session {
-    fn attend(&mut self, happened: &Receiver<Happened>) {
+    fn attend(&mut self, happened: &Receiver<DevEvent>) {
         while let Ok(what) = happened.recv() {
             match what {
-                Happened::Saved => {
+                DevEvent::Saved => {
                     // All that comes within a moment is one save; a key pressed meanwhile is kept.
                     thread::sleep(SETTLE);
-                    let keys: Vec<Happened> =
-                        happened.try_iter().filter(|more| !matches!(more, Happened::Saved)).collect();
+                    let keys: Vec<DevEvent> =
+                        happened.try_iter().filter(|more| !matches!(more, DevEvent::Saved)).collect();
                     self.swap();
                     if keys.iter().any(|more| self.ends(more)) {
                         return;
@@ -131,29 +131,29 @@ impl Session {
     }
 
     /// Does what a key says; true when it says to end.
-    fn ends(&mut self, what: &Happened) -> bool {
+    fn ends(&mut self, what: &DevEvent) -> bool {
         match what {
-            Happened::Key('r' | '\n' | ' ') => self.jobs.again(),
-            Happened::Key('a') => {
+            DevEvent::Key('r' | '\n' | ' ') => self.jobs.again(),
+            DevEvent::Key('a') => {
                 self.rerun = !self.rerun;
                 let when = if self.rerun { "after each save" } else { "only when you press r" };
                 say(&format!("the last job runs again {when}"));
             }
-            Happened::Key('b') => self.swap(),
-            Happened::Key('q') | Happened::Stop => return true,
-            Happened::Key(_) | Happened::Saved => {}
+            DevEvent::Key('b') => self.swap(),
+            DevEvent::Key('q') | DevEvent::Stop => return true,
+            DevEvent::Key(_) | DevEvent::Saved => {}
         }
         false
     }
 }
 
-fn watch(folder: &Path, tell: Sender<Happened>) -> anyhow::Result<impl Watcher> {
+fn watch(folder: &Path, tell: Sender<DevEvent>) -> anyhow::Result<impl Watcher> {
     let root = folder.to_path_buf();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let Ok(event) = event else { return };
         let changed = event.kind.is_modify() || event.kind.is_create() || event.kind.is_remove();
         if changed && event.paths.iter().any(|path| is_source(path.strip_prefix(&root).unwrap_or(path))) {
-            let _ = tell.send(Happened::Saved);
+            let _ = tell.send(DevEvent::Saved);
         }
     })
     .context("cannot watch files on this system")?;
