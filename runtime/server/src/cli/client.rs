@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::cli::show;
+use crate::cli::terminal::show;
 use crate::limits;
 
 /// Which server to speak to, and how to show what it answers.

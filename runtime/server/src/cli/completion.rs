@@ -3,7 +3,8 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::cli::{Cli, show};
+use crate::cli::Cli;
+use crate::cli::terminal::show;
 
 /// Print a completion script for a shell: `windlass completion bash > /etc/bash_completion.d/windlass`
 #[derive(Debug, Args)]

@@ -1,35 +1,18 @@
-//! The command line: one file per subcommand. All but `serve`, `run` and `doctor` speak HTTP to a server, as any client would.
+//! The command line: one file per subcommand, in folders by subject. All but `serve`, `run` and `doctor` speak HTTP to a server, as
+//! any client would.
 
 #[cfg(test)]
 mod agreement;
 mod author;
-mod batch;
-mod bulk;
 mod client;
 mod completion;
-mod doctor;
-mod enqueue;
-mod filters;
-mod flow;
-mod grant;
-mod interrupt;
-mod job;
-mod job_flags;
-mod job_record;
-mod pause;
-mod plugin;
-mod queue;
+mod flows;
+mod jobs;
+mod plugins;
+mod queues;
 mod run;
-mod schedule;
-mod search;
-mod secret;
-mod serve;
-mod show;
-mod status;
-mod top;
-mod units;
-mod watch;
-mod webhook;
+mod server;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -45,26 +28,26 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Serve),
+    Serve(server::serve::Serve),
     Run(run::Run),
-    Enqueue(enqueue::Enqueue),
-    Job(job::Job),
-    Search(search::Search),
-    Bulk(bulk::Bulk),
-    Queue(queue::Queue),
-    Batch(batch::Batch),
-    Flow(flow::Flow),
-    Schedule(schedule::Schedule),
-    Plugin(plugin::Plugin),
-    Secret(secret::Secret),
+    Enqueue(jobs::enqueue::Enqueue),
+    Job(jobs::job::Job),
+    Search(jobs::search::Search),
+    Bulk(jobs::bulk::Bulk),
+    Queue(queues::queue::Queue),
+    Batch(flows::batch::Batch),
+    Flow(flows::flow::Flow),
+    Schedule(queues::schedule::Schedule),
+    Plugin(plugins::plugin::Plugin),
+    Secret(plugins::secret::Secret),
     Dev(author::Dev),
-    Worker(status::Worker),
-    Webhook(webhook::Webhook),
-    Status(status::Status),
-    Pause(pause::Pause),
-    Resume(pause::Resume),
-    Top(top::Top),
-    Doctor(doctor::Doctor),
+    Worker(server::status::Worker),
+    Webhook(server::webhook::Webhook),
+    Status(server::status::Status),
+    Pause(server::pause::Pause),
+    Resume(server::pause::Resume),
+    Top(server::top::Top),
+    Doctor(server::doctor::Doctor),
     Completion(completion::Completion),
     /// Started by the server for a search by jq
     #[command(name = "jq-child", hide = true)]
@@ -111,7 +94,7 @@ impl Cli {
 
 /// Tells people why a command failed: the chain of causes in one line, and no stack trace.
 pub fn report(error: &anyhow::Error) {
-    show::note(&format!("error: {error:#}"));
+    terminal::show::note(&format!("error: {error:#}"));
 }
 
 #[cfg(test)]

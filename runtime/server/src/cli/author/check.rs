@@ -9,7 +9,7 @@ use windlass_executor::{CacheConfig, Config, Executor, Plugin};
 
 use crate::cli::author::project::Project;
 use crate::cli::author::tools;
-use crate::cli::show;
+use crate::cli::terminal::show;
 
 /// Compiles it as a server would, and tells its size and what it will need.
 pub fn check(json: bool, project: &Project, component: &Path) -> anyhow::Result<()> {

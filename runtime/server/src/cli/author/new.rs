@@ -9,7 +9,7 @@ use windlass_core::plugin::manifest::Lang;
 
 use crate::cli::author::project::{LangName, check_name};
 use crate::cli::author::templates;
-use crate::cli::show;
+use crate::cli::terminal::show;
 
 /// Make a folder for a new plugin: a manifest, a handler, a test, and the SDK
 ///

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::author::build::build;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
-use crate::cli::plugin;
+use crate::cli::plugins::plugin;
 
 /// Builds and uploads a plugin's folder; gives what the server answers. `queues` are those it serves, where not what its manifest says;
 /// `query` says how it takes over.

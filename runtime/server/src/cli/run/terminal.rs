@@ -9,9 +9,9 @@ use windlass_executor::{
     Usage, async_trait,
 };
 
+use crate::cli::jobs::watch::{Screen, log_line};
 use crate::cli::run::shown;
 use crate::cli::run::state::{Kept, StateFile};
-use crate::cli::watch::{Screen, log_line};
 use crate::dispatcher::Redactor;
 
 pub struct Terminal {

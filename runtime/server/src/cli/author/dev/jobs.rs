@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::author::dev::keys::say;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Event, Remote, part};
-use crate::cli::watch::log_line;
+use crate::cli::jobs::watch::log_line;
 
 /// How long a stream that broke is left alone before it is opened again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use crate::cli::author::dev::keys::{calm, say};
 use crate::cli::author::dev::prepared;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
-use crate::cli::plugin;
+use crate::cli::plugins::plugin;
 
 /// Follows the name of whoever uploads, so that versions of `windlass dev` can be told from others.
 const MARK: &str = ", windlass dev";

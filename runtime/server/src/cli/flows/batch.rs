@@ -1,0 +1,82 @@
+//! `windlass batch`: jobs that are counted together.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use crate::cli::client::{Remote, part};
+use crate::cli::jobs::enqueue::read_json;
+use crate::cli::terminal::show;
+
+/// Count jobs together, and run a callback job when all have ended
+#[derive(Debug, Args)]
+pub struct Batch {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create an open batch; add jobs to it with `windlass enqueue QUEUE --batch-id ID`
+    Create {
+        /// The queue of the callback job
+        #[arg(long, value_name = "QUEUE")]
+        callback_queue: Option<String>,
+        /// What the callback job gets besides the counts: JSON, `@FILE`, or `-` for standard input
+        #[arg(long, value_name = "JSON", requires = "callback_queue")]
+        callback_payload: Option<String>,
+    },
+    /// Close a batch to new jobs; its callback runs when all its jobs have ended
+    Seal(Which),
+    /// Show how many jobs of a batch have ended, and how
+    Show(Which),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The batch's id
+    id: String,
+}
+
+impl Batch {
+    pub fn run(self) -> anyhow::Result<()> {
+        let remote = &self.remote;
+        let answer = match self.action {
+            Action::Create { callback_queue, callback_payload } => {
+                let mut body = Map::new();
+                if let Some(queue) = callback_queue {
+                    body.insert("callback_queue".to_owned(), json!(queue));
+                }
+                if let Some(payload) = callback_payload {
+                    body.insert("callback_payload".to_owned(), read_json(&payload)?);
+                }
+                let made = remote.post("/batch", &Value::Object(body))?;
+                if let Some(id) = made["batch_id"].as_str().filter(|_| !remote.json()) {
+                    return show::print(id);
+                }
+                made
+            }
+            Action::Seal(Which { id }) => remote.post(&format!("/batch/{}/seal", part(&id)), &json!({}))?,
+            Action::Show(Which { id }) => remote.get(&format!("/batch/{}", part(&id)))?,
+        };
+        if remote.json() {
+            return show::json(&answer);
+        }
+        let number = |field: &str| answer[field].as_u64().unwrap_or_default();
+        show::print(&format!(
+            "{}: {:.0} % of {} jobs have ended: {} succeeded, {} failed, {} cancelled; {} are pending",
+            answer["state"].as_str().unwrap_or_default(),
+            answer["percent"].as_f64().unwrap_or_default(),
+            number("total"),
+            number("succeeded"),
+            number("failed"),
+            number("cancelled"),
+            number("pending"),
+        ))?;
+        match answer["callback_job"].as_str() {
+            Some(job) => show::print(&format!("callback job: {job}")),
+            None => Ok(()),
+        }
+    }
+}

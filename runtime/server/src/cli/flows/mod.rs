@@ -1,0 +1,4 @@
+//! Commands about jobs that belong together: flows and batches.
+
+pub mod batch;
+pub mod flow;

@@ -1,0 +1,226 @@
+//! `windlass job`: looking at one job, and what people ask of it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::cli::client::{Remote, part};
+use crate::cli::jobs::filters::Filters;
+use crate::cli::jobs::job_record;
+use crate::cli::jobs::search;
+use crate::cli::jobs::search::Sorting;
+use crate::cli::jobs::watch;
+use crate::cli::terminal::show;
+use crate::http::wire::PriorityWord;
+use crate::limits;
+
+/// Look at jobs, watch them, cancel them, run them again
+#[derive(Debug, Args)]
+pub struct Job {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show one job: its record, errors and timeline
+    Get(Which),
+    /// List jobs, the newest first
+    List {
+        #[command(flatten)]
+        sorting: Sorting,
+        /// How many jobs at most
+        #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
+        limit: usize,
+        #[command(flatten)]
+        filters: Box<Filters>,
+    },
+    /// Show progress and log until the job ends. Exit status: 0 completed, 1 dead, 3 cancelled
+    Watch(Which),
+    /// Wait until the job ends, then show it. Exit status: as for `watch`, and 4 if time ran out
+    Wait {
+        #[command(flatten)]
+        job: Which,
+        /// How many seconds to wait at most
+        #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+        timeout: u64,
+    },
+    /// Show the log
+    Logs {
+        #[command(flatten)]
+        job: Which,
+        /// Keep showing new lines until the job ends
+        #[arg(short, long)]
+        follow: bool,
+        /// The number of the first line to show, counted from 0
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        from: u64,
+    },
+    /// Write the result as it is: the bytes that the handler returned
+    Result(Bytes),
+    /// Write the payload as it is: the bytes that the handler is given
+    Payload(Bytes),
+    /// Cancel a job; if it is running, ask it to stop
+    Cancel {
+        #[command(flatten)]
+        job: Which,
+        /// Why, for the job's timeline
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Run an ended job again, with its attempts counted from zero
+    Retry(Which),
+    /// Run an ended job again from scratch; its children and theirs are removed first
+    Rebuild(Which),
+    /// Give a dead job one more run
+    Requeue(Which),
+    /// Move a job to another queue
+    Move {
+        #[command(flatten)]
+        job: Which,
+        /// The queue to move it to
+        queue: String,
+        /// The priority it has there [default: as it was]
+        #[arg(long, value_enum)]
+        priority: Option<PriorityWord>,
+        /// Count its attempts from zero
+        #[arg(long)]
+        reset_attempts: bool,
+    },
+    /// Keep a job from running until somebody approves it
+    Hold {
+        #[command(flatten)]
+        job: Which,
+        /// Why, for whoever is to approve it
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let a held job run
+    Approve(Which),
+    /// End a held job as dead
+    Reject {
+        #[command(flatten)]
+        job: Which,
+        /// Why, for the job's record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Delete a job and everything stored with it
+    Delete(Which),
+}
+
+#[derive(Debug, Args)]
+struct Bytes {
+    #[command(flatten)]
+    job: Which,
+    /// The file to write to [default: standard output]
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The job's id
+    id: String,
+}
+
+impl Job {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let remote = &self.remote;
+        match self.action {
+            Action::Get(Which { id }) => record(remote, &remote.get(&format!("/jobs/{}", part(&id)))?)?,
+            Action::List { sorting, limit, filters } => {
+                let found = search::found(remote, &filters, &sorting, Some(limit))?;
+                if remote.json() { show::json(&found)? } else { search::table(&found, &sorting)? }
+            }
+            Action::Watch(Which { id }) => return watch::watch(remote, &id),
+            Action::Wait { job, timeout } => return wait(remote, &job.id, timeout),
+            Action::Logs { job, follow: true, from } => watch::follow_log(remote, &job.id, from)?,
+            Action::Logs { job, follow: false, from } => logs(remote, &job.id, from)?,
+            Action::Result(bytes) => bytes.write(remote, "result")?,
+            Action::Payload(bytes) => bytes.write(remote, "payload")?,
+            Action::Cancel { job, reason } => act(remote, &job.id, "cancel", &with_reason(reason))?,
+            Action::Retry(job) => act(remote, &job.id, "retry", &json!({}))?,
+            Action::Rebuild(job) => act(remote, &job.id, "rebuild", &json!({}))?,
+            Action::Requeue(job) => act(remote, &job.id, "requeue", &json!({}))?,
+            Action::Move { job, queue, priority, reset_attempts } => {
+                let mut body = json!({ "queue": queue, "reset_attempts": reset_attempts });
+                if let Some(priority) = priority {
+                    body["priority"] = json!(priority);
+                }
+                act(remote, &job.id, "move", &body)?;
+            }
+            Action::Hold { job, reason } => act(remote, &job.id, "hold", &with_reason(reason))?,
+            Action::Approve(job) => act(remote, &job.id, "approve", &json!({}))?,
+            Action::Reject { job, reason } => act(remote, &job.id, "reject", &with_reason(reason))?,
+            Action::Delete(job) => print_answer(remote, &remote.delete(&format!("/jobs/{}", part(&job.id)))?)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Bytes {
+    fn write(&self, remote: &Remote, what: &str) -> anyhow::Result<()> {
+        let bytes = remote.download(&format!("/jobs/{}/{what}", part(&self.job.id)))?;
+        match &self.file {
+            Some(file) => {
+                std::fs::write(file, &bytes).with_context(|| format!("cannot write {}", file.display()))?;
+                let said = json!({ "file": file, "bytes": bytes.len() });
+                if remote.json() {
+                    show::json(&said)
+                } else {
+                    show::print(&format!("{} bytes in {}", bytes.len(), file.display()))
+                }
+            }
+            None => show::bytes(&bytes),
+        }
+    }
+}
+
+fn with_reason(reason: Option<String>) -> Value {
+    reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }))
+}
+
+fn act(remote: &Remote, id: &str, action: &str, body: &Value) -> anyhow::Result<()> {
+    print_answer(remote, &remote.post(&format!("/jobs/{}/{action}", part(id)), body)?)
+}
+
+/// The word that came of an action.
+pub fn print_answer(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
+    match answer["status"].as_str().filter(|_| !remote.json()) {
+        Some(word) => show::print(word),
+        None => show::json(answer),
+    }
+}
+
+fn record(remote: &Remote, job: &Value) -> anyhow::Result<()> {
+    if remote.json() { show::json(job) } else { job_record::show(job) }
+}
+
+fn wait(remote: &Remote, id: &str, seconds: u64) -> anyhow::Result<ExitCode> {
+    let seconds = seconds.min(limits::WAIT_MOST.as_secs());
+    let job = remote.wait(&format!("/jobs/{}/wait?timeout={seconds}", part(id)), Duration::from_secs(seconds))?;
+    record(remote, &job)?;
+    let state = job["state"].as_str().unwrap_or_default();
+    Ok(watch::exit_code(state).unwrap_or_else(|| ExitCode::from(watch::NOT_ENDED)))
+}
+
+fn logs(remote: &Remote, id: &str, mut from: u64) -> anyhow::Result<()> {
+    loop {
+        let page = remote.get(&format!("/jobs/{}/logs?from={from}", part(id)))?;
+        let lines = page["lines"].as_array().map_or(&[][..], Vec::as_slice);
+        for line in lines {
+            if remote.json() { show::line(line)? } else { show::print(&watch::log_line(line))? }
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        from = page["next"].as_u64().unwrap_or(from + lines.len() as u64);
+    }
+}

@@ -1,0 +1,10 @@
+//! Commands about jobs: enqueueing, showing, searching, watching, and acting on one or many.
+
+pub mod bulk;
+pub mod enqueue;
+pub mod filters;
+pub mod job;
+pub mod job_flags;
+pub mod job_record;
+pub mod search;
+pub mod watch;

@@ -1,0 +1,146 @@
+//! `windlass search`: finds jobs. On a terminal a table, into a pipe the ids, so that `windlass search … | windlass bulk retry`
+//! does what it says.
+
+use std::io::IsTerminal;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::cli::client::{Address, Remote};
+use crate::cli::jobs::filters::Filters;
+use crate::cli::terminal::show;
+use crate::cli::terminal::show::Column;
+use crate::http::{OrderWord, SortName};
+use crate::limits;
+
+/// Find jobs
+#[derive(Debug, Args)]
+pub struct Search {
+    #[command(flatten)]
+    sorting: Sorting,
+    /// How many jobs at most [default: 50 in a table or as JSON, all of them as ids]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// A table, the API's answer, or one id on each line [default: text on a terminal, ids into a pipe]
+    #[arg(long, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    filters: Filters,
+    #[command(flatten)]
+    address: Address,
+}
+
+/// In which order jobs are listed.
+#[derive(Debug, Args)]
+pub struct Sorting {
+    /// What to sort by; jobs without such a value come last
+    #[arg(long, value_enum, value_name = "FIELD", default_value = "created_at")]
+    sort: SortName,
+    /// Whether the smallest or the largest comes first
+    #[arg(long, value_enum, default_value = "desc")]
+    order: OrderWord,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    Ids,
+}
+
+impl Search {
+    pub fn run(self) -> anyhow::Result<()> {
+        let remote = Remote::from(self.address);
+        let unless_said = if std::io::stdout().is_terminal() { Output::Text } else { Output::Ids };
+        match self.output.unwrap_or(unless_said) {
+            Output::Ids => {
+                let ids = |page: Vec<Value>| {
+                    page.iter().try_for_each(|job| show::print(job["id"].as_str().unwrap_or_default()))
+                };
+                let last = find(&remote, &self.filters, &self.sorting, self.limit.unwrap_or(usize::MAX), ids)?;
+                note_unreadable(&last);
+                Ok(())
+            }
+            Output::Json => show::json(&found(&remote, &self.filters, &self.sorting, self.limit)?),
+            Output::Text => table(&found(&remote, &self.filters, &self.sorting, self.limit)?, &self.sorting),
+        }
+    }
+}
+
+/// All jobs up to the limit, in one answer.
+pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Option<usize>) -> anyhow::Result<Value> {
+    let mut jobs = Vec::new();
+    let mut answer = find(remote, filters, sorting, limit.unwrap_or(limits::PAGE), |page| {
+        jobs.extend(page);
+        Ok(())
+    })?;
+    answer["jobs"] = Value::Array(jobs);
+    Ok(answer)
+}
+
+/// Asks for page after page until there are no more, or enough. Answers with the last page, its jobs taken out.
+fn find(
+    remote: &Remote,
+    filters: &Filters,
+    sorting: &Sorting,
+    limit: usize,
+    mut take: impl FnMut(Vec<Value>) -> anyhow::Result<()>,
+) -> anyhow::Result<Value> {
+    let mut request = filters.to_json();
+    request.insert("sort".to_owned(), json!(sorting.sort));
+    request.insert("order".to_owned(), json!(sorting.order));
+    let mut left = limit;
+    let mut unreadable = Value::Null;
+    loop {
+        // At least one, so that a limit of nothing still answers with the total.
+        request.insert("limit".to_owned(), json!(left.clamp(1, limits::PAGE_MOST)));
+        let mut answer = remote.post("/jobs/search", &Value::Object(request.clone()))?;
+        let mut page = answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        page.truncate(left);
+        left -= page.len();
+        take(page)?;
+        if answer["unreadable"].is_null() && !unreadable.is_null() {
+            answer["unreadable"] = unreadable.clone();
+        }
+        unreadable = answer["unreadable"].clone();
+        match answer["cursor"].as_str().filter(|_| left > 0) {
+            Some(cursor) => request.insert("cursor".to_owned(), json!(cursor)),
+            None => return Ok(answer),
+        };
+    }
+}
+
+/// A table of what was found. What it is sorted by is one of its columns.
+pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
+    let by: Column = match sorting.sort {
+        SortName::StartedAt => ("STARTED", "started_at"),
+        SortName::CompletedAt => ("COMPLETED", "completed_at"),
+        SortName::CreatedAt | SortName::Priority | SortName::Attempt => ("CREATED", "created_at"),
+    };
+    let columns = [
+        ("ID", "id"),
+        ("QUEUE", "queue"),
+        ("STATE", "state"),
+        ("PRIORITY", "priority"),
+        ("ATTEMPT", "attempt"),
+        by,
+        ("ERROR", "last_error"),
+    ];
+    let jobs = found["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+    show::table(jobs, &columns)?;
+    if found["total"].as_u64() > Some(jobs.len() as u64) {
+        show::note(&format!("{} of {}; --limit shows more", jobs.len(), found["total"]));
+    }
+    note_unreadable(found);
+    Ok(())
+}
+
+/// Says which jobs are missing because they cannot be read.
+fn note_unreadable(found: &Value) {
+    let Some(unreadable) = found["unreadable"].as_object() else { return };
+    let ids = unreadable["ids"].as_array().map_or(&[][..], Vec::as_slice);
+    let shown: Vec<&str> = ids.iter().filter_map(Value::as_str).take(5).collect();
+    let more = if unreadable["count"].as_u64() > Some(shown.len() as u64) { ", …" } else { "" };
+    let (count, error) = (&unreadable["count"], unreadable["error"].as_str().unwrap_or_default());
+    show::note(&format!("{count} more cannot be read ({}{more}): {error}", shown.join(", ")));
+}

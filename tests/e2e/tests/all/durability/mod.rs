@@ -1,0 +1,9 @@
+//! The promises under failure: crashes, full disks, damaged files.
+
+mod crash;
+mod crash_progress;
+mod damaged_plugin;
+mod damaged_store;
+mod exhausted_machine;
+mod reclaim;
+mod store_gone;

@@ -1,0 +1,5 @@
+//! Jobs that belong together: dependencies, batches, children, chains and rounds.
+
+mod linked_jobs;
+mod rounds;
+mod waiting_parents;

@@ -1,0 +1,14 @@
+//! The HTTP API: what it accepts, what it refuses, and how it treats its connections.
+
+mod access;
+mod api;
+mod bad_input;
+mod connections;
+mod depth;
+mod door;
+mod hosts;
+mod raw;
+mod slow_clients;
+mod streams;
+mod unknown_fields;
+mod webhooks;

@@ -1,0 +1,11 @@
+//! Handlers in plugins: uploads, versions, permissions, languages, and the plugins in this repository.
+
+mod bundled;
+mod grant_roots;
+mod languages;
+mod permissions;
+mod running;
+mod secrets;
+mod trees;
+mod uploads;
+mod versions;

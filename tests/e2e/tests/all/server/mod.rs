@@ -1,0 +1,6 @@
+//! The server as operators see it: starting, stopping, pausing, and its metrics.
+
+mod counts;
+mod operating;
+mod paused;
+mod start_and_stop;
