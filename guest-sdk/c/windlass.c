@@ -449,14 +449,14 @@ static bool not_recorded(wl_ctx *ctx, windlass_job_records_refusal_t *refusal) {
     }
 }
 
-bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value) {
+bool wl_put_record(wl_ctx *ctx, const char *key, wl_bytes value) {
     windlass_wit_string_t name = string(key);
     windlass_wit_list_u8_t bytes = {(uint8_t *)value.ptr, value.len};
     windlass_job_records_refusal_t refusal;
     return windlass_job_records_put(&name, &bytes, &refusal) || not_recorded(ctx, &refusal);
 }
 
-bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record) {
+bool wl_get_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record) {
     windlass_wit_string_t from = string(queue), name = string(key);
     windlass_job_records_option_entry_t found;
     windlass_job_records_refusal_t refusal;

@@ -238,7 +238,7 @@ bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result);
 bool wl_round(wl_ctx *ctx, uint32_t *round);
 /* Notes a value under a key of the job's own queue, for other jobs to read. It is committed with the next checkpoint or the result, or
  * never. A value has at most 64 KiB; what was under the key before is replaced. On false, return wl_last_error(ctx). */
-bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value);
+bool wl_put_record(wl_ctx *ctx, const char *key, wl_bytes value);
 
 typedef struct wl_recorded {
     bool found;
@@ -248,7 +248,7 @@ typedef struct wl_recorded {
 
 /* What is committed under a key of a queue that the plugin serves, or that a gate ties to the job's own. On false, return
  * wl_last_error(ctx); true also when nothing was found. */
-bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record);
+bool wl_get_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record);
 /* Frees what a wl_recorded holds before the attempt ends: for loops over many. */
 void wl_free_record(wl_recorded *record);
 /* Puts a mark on a record, or takes it off with NULL; committed as a record is. Marked ones can be listed, and their jobs swept. */

@@ -238,7 +238,7 @@ void wl_fake_put_record(wl_fake *fake, const char *queue, const char *key, const
     put_record(fake, (record){.queue = text_of(queue), .key = text_of(key), .value = text_of(value)});
 }
 
-const char *wl_fake_record(const wl_fake *fake, const char *queue, const char *key) {
+const char *wl_fake_get_record(const wl_fake *fake, const char *queue, const char *key) {
     record *found = find(fake, queue, key);
     return found == NULL ? NULL : found->value;
 }
@@ -358,7 +358,7 @@ bool wl_round(wl_ctx *ctx, uint32_t *round) {
     return fake->has_round;
 }
 
-bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value) {
+bool wl_put_record(wl_ctx *ctx, const char *key, wl_bytes value) {
     wl_fake *fake = ctx->server;
     if (key[0] == 0 || strlen(key) > 1024 || value.len > 64 * 1024) {
         return refuse(ctx, wl_fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB"));
@@ -370,7 +370,7 @@ bool wl_record(wl_ctx *ctx, const char *key, wl_bytes value) {
     return true;
 }
 
-bool wl_read_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *out) {
+bool wl_get_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *out) {
     record *found = find(ctx->server, queue, key);
     *out = (wl_recorded){.found = found != NULL};
     if (found != NULL) out->value = wl_text(wl_format("%s", found->value));

@@ -40,7 +40,7 @@ void wl_fake_round(wl_fake *fake, uint32_t round);
 void wl_fake_put_record(wl_fake *fake, const char *queue, const char *key, const char *value);
 /* What is committed there, and its mark: by the handler, or by the test; NULL if there is none. They live as long as the fake, or until
  * they are replaced. */
-const char *wl_fake_record(const wl_fake *fake, const char *queue, const char *key);
+const char *wl_fake_get_record(const wl_fake *fake, const char *queue, const char *key);
 const char *wl_fake_record_mark(const wl_fake *fake, const char *queue, const char *key);
 /* What wl_http gives; without it every request fails. */
 void wl_fake_http(wl_fake *fake, bool (*answer)(const wl_request *request, wl_response *response));

@@ -32,7 +32,7 @@ void wl_free_all(void);
 void wl_release(void *memory);
 uint64_t wl_now_ms(void);
 
-/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_round, wl_record, wl_read_record,
+/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_round, wl_put_record, wl_get_record,
  * wl_mark, wl_config, wl_secret and wl_http are the server's as they stand in windlass.h. */
 bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state);
 bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);

@@ -37,9 +37,9 @@ type Server interface {
 	// Wait takes state when there is any.
 	Wait(onFailure OnFailure, state *Saved) error
 	Round() (uint32, bool)
-	Record(key string, value []byte) error
-	// Recorded gives nil when there is nothing.
-	Recorded(queue, key string) (*Recorded, error)
+	PutRecord(key string, value []byte) error
+	// GetRecord gives nil when there is nothing.
+	GetRecord(queue, key string) (*Recorded, error)
 	// Mark takes the mark off when it is empty.
 	Mark(queue, key, mark string) error
 	Config(name string) (string, bool)

@@ -12,10 +12,10 @@ type Recorded struct {
 // Round is the round that this job is in, and whether its queue runs round by round at all.
 func (c *Context) Round() (uint32, bool) { return c.server.Round() }
 
-// Record notes a value, as JSON, under a key of the job's own queue, for other jobs to read; bytes go as they are. It is
+// PutRecord puts a value, as JSON, under a key of the job's own queue, for other jobs to read; bytes go as they are. It is
 // committed with the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is
 // replaced.
-func (c *Context) Record(key string, value any) error {
+func (c *Context) PutRecord(key string, value any) error {
 	bytes, raw := value.([]byte)
 	if !raw {
 		var err error
@@ -23,13 +23,13 @@ func (c *Context) Record(key string, value any) error {
 			return Fatalf("the record cannot be written as JSON: %w", err)
 		}
 	}
-	return c.server.Record(key, bytes)
+	return c.server.PutRecord(key, bytes)
 }
 
-// Recorded reads what is committed under a key of a queue, as JSON, and says whether there is anything; into may be nil. It must
+// GetRecord reads what is committed under a key of a queue, as JSON, and says whether there is anything; into may be nil. It must
 // be a queue that the plugin serves, or that a gate ties to the job's own.
-func (c *Context) Recorded(queue, key string, into any) (*Recorded, error) {
-	found, err := c.server.Recorded(queue, key)
+func (c *Context) GetRecord(queue, key string, into any) (*Recorded, error) {
+	found, err := c.server.GetRecord(queue, key)
 	if err != nil || found == nil || into == nil {
 		return found, err
 	}

@@ -216,7 +216,7 @@ func (imports) Round() (uint32, bool) {
 	return round.SomeOr(0), round.IsSome()
 }
 
-func (imports) Record(key string, value []byte) error {
+func (imports) PutRecord(key string, value []byte) error {
 	defer witruntime.Release()
 	if put := windlass_job_records.Put(key, value); !put.IsOk() {
 		return notRecorded(put.Err())
@@ -224,7 +224,7 @@ func (imports) Record(key string, value []byte) error {
 	return nil
 }
 
-func (imports) Recorded(queue, key string) (*Recorded, error) {
+func (imports) GetRecord(queue, key string) (*Recorded, error) {
 	defer witruntime.Release()
 	read := windlass_job_records.Get(queue, key)
 	if !read.IsOk() {

@@ -295,11 +295,11 @@ func TestALargeResultIsReadByItself(t *testing.T) {
 
 func TestRecordsCommitWithACheckpointOrTheResultAndOthersReadAndMarkThem(t *testing.T) {
 	compare := func(ctx *windlass.Context, fail bool) (bool, error) {
-		if err := ctx.Record("a/b", ctx.Job.Attempt); err != nil {
+		if err := ctx.PutRecord("a/b", ctx.Job.Attempt); err != nil {
 			return false, err
 		}
 		var theirs int
-		found, err := ctx.Recorded("src", "a/b", &theirs)
+		found, err := ctx.GetRecord("src", "a/b", &theirs)
 		if err != nil {
 			return false, err
 		}

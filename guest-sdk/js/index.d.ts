@@ -138,11 +138,11 @@ export class Context {
   round(): number | null;
   /** Notes a value under a key of the job's own queue, for other jobs to read: as JSON, or as it is when it is bytes. It is committed with
    * the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is replaced. */
-  record(key: string, value: unknown): void;
+  putRecord(key: string, value: unknown): void;
   /** What is committed under a key of a queue, or null. It must be a queue that the plugin serves, or that a gate ties to the job's own. */
-  recorded<T>(queue: string, key: string): Recorded<T> | null;
+  getRecord<T>(queue: string, key: string): Recorded<T> | null;
   /** The same as bytes. */
-  recordedRaw(queue: string, key: string): Recorded<Uint8Array> | null;
+  getRecordRaw(queue: string, key: string): Recorded<Uint8Array> | null;
   /** Puts a mark on a record, or takes it off with null; committed as a record is. Marked ones can be listed, and their jobs swept. */
   mark(queue: string, key: string, mark: string | null): void;
   /** Writes to the job's log. `console` goes there too. */

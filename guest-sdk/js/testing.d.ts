@@ -42,7 +42,7 @@ export class Fake {
   /** What another job has recorded under a key of a queue. */
   putRecord(queue: string, key: string, value: unknown): void;
   /** What is committed under a key of a queue: by the handler, or by the test. */
-  recorded<T>(queue: string, key: string): Recorded<T> | null;
+  getRecord<T>(queue: string, key: string): Recorded<T> | null;
   /** A child has completed with this result. To be said before the attempt that follows a wait. */
   childCompleted(ordinal: number, result: unknown): void;
   /** A child is dead, with this error. */

@@ -65,7 +65,7 @@ export class Fake {
     this.#records.set(place(queue, key), { value: toBytes(value, "record"), mark: null });
   }
 
-  recorded(queue, key) {
+  getRecord(queue, key) {
     const found = this.#records.get(place(queue, key));
     return found === undefined ? null : { value: fromBytes(found.value), mark: found.mark };
   }
@@ -168,14 +168,14 @@ export class Fake {
       childResult: (ordinal) => this.#ended.get(ordinal)?.result ?? null,
       wait: (onFailure, saved) => (this.#wait = { onFailure, saved }),
       round: () => this.#round,
-      record: (key, value) => {
+      putRecord: (key, value) => {
         const size = new TextEncoder().encode(key).length;
         if (size < 1 || size > 1024 || value.length > 64 * 1024) {
           throw new Fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB");
         }
         this.#noted.push({ at: place(this.#job.queue, key), value });
       },
-      recorded: (queue, key) => this.#records.get(place(queue, key)) ?? null,
+      getRecord: (queue, key) => this.#records.get(place(queue, key)) ?? null,
       mark: (queue, key, mark) => this.#noted.push({ at: place(queue, key), mark }),
       config: (name) => this.#config[name] ?? null,
       secret: (name) => {

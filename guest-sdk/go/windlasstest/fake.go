@@ -274,7 +274,7 @@ func (s server) Round() (uint32, bool) {
 	return *s.Fake.Round, true
 }
 
-func (s server) Record(key string, value []byte) error {
+func (s server) PutRecord(key string, value []byte) error {
 	if len(key) < 1 || len(key) > 1024 || len(value) > 64<<10 {
 		return windlass.Fatalf("a key has 1 to 1024 bytes, and a value at most 64 KiB")
 	}
@@ -282,7 +282,7 @@ func (s server) Record(key string, value []byte) error {
 	return nil
 }
 
-func (s server) Recorded(queue, key string) (*windlass.Recorded, error) {
+func (s server) GetRecord(queue, key string) (*windlass.Recorded, error) {
 	if record, found := s.Records[Place{queue, key}]; found {
 		return &record, nil
 	}

@@ -165,11 +165,11 @@ const server = {
     return round() ?? null;
   },
 
-  record(key, value) {
+  putRecord(key, value) {
     noted(() => put(text(key), value));
   },
 
-  recorded(queue, key) {
+  getRecord(queue, key) {
     const found = noted(() => getRecord(text(queue), text(key))) ?? null;
     return found && { value: new Uint8Array(found.value), mark: found.mark ?? null };
   },

@@ -100,12 +100,12 @@ export class Context {
     return this.#server.round();
   }
 
-  record(key, value) {
-    this.#server.record(key, toBytes(value, "record"));
+  putRecord(key, value) {
+    this.#server.putRecord(key, toBytes(value, "record"));
   }
 
-  recorded(queue, key) {
-    const found = this.recordedRaw(queue, key);
+  getRecord(queue, key) {
+    const found = this.getRecordRaw(queue, key);
     if (found === null) return null;
     try {
       return { value: fromBytes(found.value), mark: found.mark };
@@ -114,8 +114,8 @@ export class Context {
     }
   }
 
-  recordedRaw(queue, key) {
-    return this.#server.recorded(queue, key);
+  getRecordRaw(queue, key) {
+    return this.#server.getRecord(queue, key);
   }
 
   mark(queue, key, mark) {

@@ -200,8 +200,8 @@ test("a large result is read by itself", async () => {
 
 test("records commit with a checkpoint or the result, and others read and mark them", async () => {
   const compare = (ctx, fail) => {
-    ctx.record("a/b", [ctx.job.attempt]);
-    const theirs = ctx.recorded("src", "a/b");
+    ctx.putRecord("a/b", [ctx.job.attempt]);
+    const theirs = ctx.getRecord("src", "a/b");
     ctx.mark("src", "a/b", "newer");
     if (theirs === null || fail) throw new Error("crash");
     return theirs.value === 7 && ctx.round() === 3;
@@ -210,8 +210,8 @@ test("records commit with a checkpoint or the result, and others read and mark t
   await assert.rejects(fake.run(compare, false), /crash/);
   fake.putRecord("src", "a/b", 7);
   await assert.rejects(fake.run(compare, true), /crash/);
-  assert.equal(fake.recorded("dst", "a/b"), null);
+  assert.equal(fake.getRecord("dst", "a/b"), null);
   assert.equal(await fake.run(compare, false), true);
-  assert.deepEqual(fake.recorded("dst", "a/b"), { value: [3], mark: null });
-  assert.deepEqual(fake.recorded("src", "a/b"), { value: 7, mark: "newer" });
+  assert.deepEqual(fake.getRecord("dst", "a/b"), { value: [3], mark: null });
+  assert.deepEqual(fake.getRecord("src", "a/b"), { value: 7, mark: "newer" });
 });

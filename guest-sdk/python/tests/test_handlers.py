@@ -175,8 +175,8 @@ class Handlers(unittest.TestCase):
 
     def test_records_commit_with_a_checkpoint_or_the_result_and_others_read_and_mark_them(self):
         def compare(ctx: windlass.Context, fail: bool) -> bool:
-            ctx.record("a/b", [ctx.job.attempt])
-            theirs = ctx.recorded("src", "a/b", int)
+            ctx.put_record("a/b", [ctx.job.attempt])
+            theirs = ctx.get_record("src", "a/b", int)
             ctx.mark("src", "a/b", "newer")
             if theirs is None or fail:
                 raise RuntimeError("crash")
@@ -186,10 +186,10 @@ class Handlers(unittest.TestCase):
         self.assertRaises(RuntimeError, fake.run, compare, False)
         fake.put_record("src", "a/b", 7)
         self.assertRaises(RuntimeError, fake.run, compare, True)
-        self.assertIsNone(fake.recorded("dst", "a/b"))
+        self.assertIsNone(fake.get_record("dst", "a/b"))
         self.assertTrue(fake.run(compare, False))
-        self.assertEqual(fake.recorded("dst", "a/b"), windlass.Recorded([3]))
-        self.assertEqual(fake.recorded("src", "a/b", int), windlass.Recorded(7, "newer"))
+        self.assertEqual(fake.get_record("dst", "a/b"), windlass.Recorded([3]))
+        self.assertEqual(fake.get_record("src", "a/b", int), windlass.Recorded(7, "newer"))
 
     def test_config_secrets_log_and_the_job_itself(self):
         fake = Fake(queue="q", tags={"a": "b"}, scope="user:1", config={"size": "3"}, secrets={"key": "s3"})

@@ -198,13 +198,13 @@ class _Imports:
     def round(self) -> Optional[int]:
         return records.round()
 
-    def record(self, key: str, value: bytes) -> None:
+    def put_record(self, key: str, value: bytes) -> None:
         try:
             records.put(_text(key), value)
         except Err as refused:
             raise _not_recorded(refused.value) from None
 
-    def recorded(self, queue: str, key: str) -> Optional[Recorded]:
+    def get_record(self, queue: str, key: str) -> Optional[Recorded]:
         try:
             found = records.get(_text(queue), _text(key))
         except Err as refused:

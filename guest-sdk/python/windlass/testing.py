@@ -81,7 +81,7 @@ class Fake:
         """What another job has recorded under a key of a queue."""
         self._records[queue, key] = Recorded(_bytes(value, "record"))
 
-    def recorded(self, queue: str, key: str, kind: Any = Any) -> Optional[Recorded]:
+    def get_record(self, queue: str, key: str, kind: Any = Any) -> Optional[Recorded]:
         """What is committed under a key of a queue: by the handler, or by the test."""
         found = self._records.get((queue, key))
         if found is None or kind is bytes:
@@ -207,12 +207,12 @@ class _Link:
     def round(self) -> Optional[int]:
         return self._fake._round
 
-    def record(self, key: str, value: bytes) -> None:
+    def put_record(self, key: str, value: bytes) -> None:
         if not 1 <= len(key.encode()) <= 1024 or len(value) > 64 * 1024:
             raise Fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB")
         self._fake._noted.append((self._fake._job["queue"], key, value, False))
 
-    def recorded(self, queue: str, key: str) -> Optional[Recorded]:
+    def get_record(self, queue: str, key: str) -> Optional[Recorded]:
         found = self._fake._records.get((queue, key))
         return found and Recorded(found.value, found.mark)
 

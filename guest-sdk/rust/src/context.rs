@@ -145,21 +145,21 @@ impl Context {
 
     /// Notes a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the next
     /// checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is replaced.
-    pub fn record(&mut self, key: &str, value: &impl Serialize) -> Result<()> {
+    pub fn put_record(&mut self, key: &str, value: &impl Serialize) -> Result<()> {
         let value = serde_json::to_vec(value)
             .map_err(|error| Error::fatal(format_args!("the record cannot be written as JSON: {error}")))?;
-        self.record_raw(key, value)
+        self.put_record_raw(key, value)
     }
 
     /// Notes bytes that are not JSON.
-    pub fn record_raw(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
-        self.server.record(key, value)
+    pub fn put_record_raw(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+        self.server.put_record(key, value)
     }
 
     /// What is committed under a key of a queue, if anything is. It must be a queue that the plugin serves, or that a gate ties
     /// to the job's own.
-    pub fn recorded<T: DeserializeOwned>(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
-        let Some(Recorded { value, mark }) = self.recorded_raw(queue, key)? else { return Ok(None) };
+    pub fn get_record<T: DeserializeOwned>(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
+        let Some(Recorded { value, mark }) = self.get_record_raw(queue, key)? else { return Ok(None) };
         let value = serde_json::from_slice(&value).map_err(|error| {
             Error::fatal(format_args!("the record `{key}` of `{queue}` is not what was expected: {error}"))
         })?;
@@ -167,8 +167,8 @@ impl Context {
     }
 
     /// The same as bytes.
-    pub fn recorded_raw(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
-        self.server.recorded(queue, key)
+    pub fn get_record_raw(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+        self.server.get_record(queue, key)
     }
 
     /// Puts a mark on a record, or takes it off; committed as a record is. Marked ones can be listed, and their jobs swept.

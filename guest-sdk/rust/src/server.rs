@@ -19,8 +19,8 @@ pub(crate) trait Server {
     fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>>;
     fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()>;
     fn round(&mut self) -> Option<u32>;
-    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()>;
-    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>>;
+    fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()>;
+    fn get_record(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>>;
     fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()>;
     fn config(&mut self, name: &str) -> Option<String>;
     fn secret(&mut self, name: &str) -> Result<String>;

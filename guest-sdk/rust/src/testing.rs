@@ -156,7 +156,7 @@ impl Fake {
     }
 
     /// What is committed under a key of a queue: by the handler, or by the test.
-    pub fn recorded<T: DeserializeOwned>(&self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
+    pub fn get_record<T: DeserializeOwned>(&self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
         let found = self.record.borrow().records.borrow().get(&(queue.to_owned(), key.to_owned())).cloned();
         let Some(Recorded { value, mark }) = found else { return Ok(None) };
         Ok(Some(Recorded { value: serde_json::from_slice(&value)?, mark }))
@@ -398,7 +398,7 @@ impl Server for Link {
         self.0.borrow().round
     }
 
-    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+    fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
         if key.is_empty() || key.len() > 1_024 || value.len() > 64 * 1024 {
             return Err(Error::fatal("a key has 1 to 1024 bytes, and a value at most 64 KiB"));
         }
@@ -406,7 +406,7 @@ impl Server for Link {
         Ok(())
     }
 
-    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+    fn get_record(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
         Ok(self.0.borrow().records.borrow().get(&(queue.to_owned(), key.to_owned())).cloned())
     }
 

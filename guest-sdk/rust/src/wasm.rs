@@ -195,11 +195,11 @@ impl Server for Imports {
         records::round()
     }
 
-    fn record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
+    fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
         records::put(key, &value).map_err(not_recorded)
     }
 
-    fn recorded(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
+    fn get_record(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
         let found = records::get(queue, key).map_err(not_recorded)?;
         Ok(found.map(|entry| Recorded { value: entry.value, mark: entry.mark }))
     }

@@ -169,8 +169,8 @@ fn a_large_result_is_read_by_itself() {
 fn records_commit_with_a_checkpoint_or_the_result_and_others_read_and_mark_them() {
     fn compare(ctx: &mut Context, fail: bool) -> Result<bool> {
         let ours = ctx.job().attempt;
-        ctx.record("a/b", &ours)?;
-        let theirs = ctx.recorded::<u32>("src", "a/b")?.ok_or_else(|| Error::new("nothing there"))?;
+        ctx.put_record("a/b", &ours)?;
+        let theirs = ctx.get_record::<u32>("src", "a/b")?.ok_or_else(|| Error::new("nothing there"))?;
         ctx.mark("src", "a/b", Some("newer"))?;
         if fail { Err(Error::new("crash")) } else { Ok(theirs.value == 7 && ctx.round() == Some(3)) }
     }
@@ -178,10 +178,10 @@ fn records_commit_with_a_checkpoint_or_the_result_and_others_read_and_mark_them(
     assert_eq!(fake.run(compare, &true).expect_err("nothing there").message(), "nothing there");
     fake.put_record("src", "a/b", &7).expect("a number");
     fake.run(compare, &true).expect_err("it crashes");
-    assert_eq!(fake.recorded::<u32>("dst", "a/b"), Ok(None), "what a failed attempt noted never was");
+    assert_eq!(fake.get_record::<u32>("dst", "a/b"), Ok(None), "what a failed attempt noted never was");
     assert_eq!(fake.run(compare, &false), Ok(true));
-    assert_eq!(fake.recorded::<u32>("dst", "a/b").map(|found| found.map(|found| found.value)), Ok(Some(3)));
-    let marked = fake.recorded::<u32>("src", "a/b").expect("a number").expect("a record");
+    assert_eq!(fake.get_record::<u32>("dst", "a/b").map(|found| found.map(|found| found.value)), Ok(Some(3)));
+    let marked = fake.get_record::<u32>("src", "a/b").expect("a number").expect("a record");
     assert_eq!(marked.mark.as_deref(), Some("newer"));
 }
 

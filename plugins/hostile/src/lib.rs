@@ -213,7 +213,7 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::Wait { children, then } => wait(ctx, children, then),
         Attempt::Record { key, queue, then } => record(ctx, &key, &queue, then),
         Attempt::RecordFlood => loop {
-            ctx.record("key", &"value")?;
+            ctx.put_record("key", &"value")?;
         },
         Attempt::Deep { levels, queue } => {
             let nested = format!("{}1{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
@@ -251,8 +251,8 @@ fn wait(ctx: &mut Context, children: u32, then: Then) -> Result<String> {
 }
 
 fn record(ctx: &mut Context, key: &str, queue: &str, then: Then) -> Result<String> {
-    ctx.record(key, &"ours")?;
-    let found = ctx.recorded::<String>(queue, key)?;
+    ctx.put_record(key, &"ours")?;
+    let found = ctx.get_record::<String>(queue, key)?;
     ctx.mark(queue, key, Some("seen"))?;
     let (value, mark) = found.map_or_else(Default::default, |found| (found.value, found.mark.unwrap_or_default()));
     let round = ctx.round().map_or("no round".to_owned(), |round| format!("round {round}"));

@@ -31,7 +31,7 @@ pub fn write<H: Serialize, I: Serialize>(
     let parts = split(items)?;
     for number in (1..parts.len()).chain([0]) {
         let head = (number == 0).then_some((parts.len(), head));
-        ctx.record(&key(run, path, number), &Chunk { head, items: parts[number].iter().collect() })?;
+        ctx.put_record(&key(run, path, number), &Chunk { head, items: parts[number].iter().collect() })?;
         if number > 0 && number % TOGETHER == 0 {
             save(ctx)?;
         }
@@ -61,12 +61,12 @@ pub fn read<H: DeserializeOwned, I: DeserializeOwned>(
     queue: &str,
     (run, path): (&str, &str),
 ) -> Result<Option<(H, Vec<I>)>> {
-    let Some(first) = ctx.recorded::<Chunk<H, I>>(queue, &key(run, path, 0))? else { return Ok(None) };
+    let Some(first) = ctx.get_record::<Chunk<H, I>>(queue, &key(run, path, 0))? else { return Ok(None) };
     let Chunk { head: Some((chunks, head)), mut items } = first.value else {
         return Err(Error::fatal(format_args!("the record of `{path}` has no head")));
     };
     for number in 1..chunks {
-        let next = ctx.recorded::<Chunk<H, I>>(queue, &key(run, path, number))?;
+        let next = ctx.get_record::<Chunk<H, I>>(queue, &key(run, path, number))?;
         let next =
             next.ok_or_else(|| Error::new(format_args!("chunk {number} of the record of `{path}` is not there")))?;
         items.extend(next.value.items);

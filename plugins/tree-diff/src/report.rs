@@ -162,7 +162,7 @@ impl Progress {
             return Ok(());
         }
         let number = self.report.pages + 1;
-        ctx.record(&page_key(&self.report.run, number), &self.page)?;
+        ctx.put_record(&page_key(&self.report.run, number), &self.page)?;
         self.report.pages = number;
         self.page.clear();
         self.page_bytes = 0;

@@ -124,7 +124,7 @@ impl Store {
     /// The list on all pages.
     fn differences(&self, report: &Report) -> Vec<(What, String)> {
         let read = |n| {
-            let page = self.server.recorded::<Vec<(What, String)>>(REPORT, &format!("run/page//{n:06}"));
+            let page = self.server.get_record::<Vec<(What, String)>>(REPORT, &format!("run/page//{n:06}"));
             page.expect("JSON").expect("a page").value
         };
         (1..=report.pages).flat_map(read).collect()
@@ -234,7 +234,7 @@ fn large_folders_are_recorded_in_chunks_and_a_walk_that_is_cut_off_makes_no_doub
     assert!(errors.is_empty(), "{errors:?}");
     check(&store, &report, &pair);
     assert_eq!((report.folders, report.unread), (1_201, 0));
-    let second = store.server.recorded::<Value>(SOURCE, "run/f00000//1").expect("JSON");
+    let second = store.server.get_record::<Value>(SOURCE, "run/f00000//1").expect("JSON");
     assert!(second.is_some(), "more than one chunk");
     assert!(report.pages > 3 && store.saves > 4, "{} pages, {} saves", report.pages, store.saves);
 }

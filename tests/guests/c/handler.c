@@ -123,8 +123,8 @@ static wl_result join(wl_ctx *ctx, wl_bytes payload) {
 static wl_result record(wl_ctx *ctx, wl_bytes payload) {
     const char *queue = text(payload, "queue"), *name = text(payload, "name");
     wl_recorded found;
-    if (!wl_read_record(ctx, queue, name, &found)) return wl_last_error(ctx);
-    if (!wl_record(ctx, name, literal(payload, "text")) || !wl_mark(ctx, queue, name, "seen")) return wl_last_error(ctx);
+    if (!wl_get_record(ctx, queue, name, &found)) return wl_last_error(ctx);
+    if (!wl_put_record(ctx, name, literal(payload, "text")) || !wl_mark(ctx, queue, name, "seen")) return wl_last_error(ctx);
     uint32_t round = 0;
     const char *at = wl_round(ctx, &round) ? wl_format("%u", round) : "null";
     const char *value = found.found ? wl_format("%.*s", (int)found.value.len, (const char *)found.value.ptr) : "null";

@@ -120,11 +120,11 @@ func join(ctx *windlass.Context, in order) (answer, error) {
 
 func record(ctx *windlass.Context, in order) (answer, error) {
 	var text string
-	found, err := ctx.Recorded(in.Queue, in.Name, &text)
+	found, err := ctx.GetRecord(in.Queue, in.Name, &text)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Record(in.Name, in.Text); err != nil {
+	if err := ctx.PutRecord(in.Name, in.Text); err != nil {
 		return nil, err
 	}
 	if err := ctx.Mark(in.Queue, in.Name, "seen"); err != nil {

@@ -59,8 +59,8 @@ const modes = {
   },
 
   record(ctx, { queue = "", name = "", text }) {
-    const found = ctx.recorded(queue, name);
-    ctx.record(name, text);
+    const found = ctx.getRecord(queue, name);
+    ctx.putRecord(name, text);
     ctx.mark(queue, name, "seen");
     return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
   },

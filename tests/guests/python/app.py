@@ -91,8 +91,8 @@ def join(ctx, order):
 
 
 def record(ctx, order):
-    found = ctx.recorded(order.queue, order.name, str)
-    ctx.record(order.name, order.text)
+    found = ctx.get_record(order.queue, order.name, str)
+    ctx.put_record(order.name, order.text)
     ctx.mark(order.queue, order.name, "seen")
     return {"found": found and found.value, "mark": found and found.mark, "round": ctx.round()}
 

@@ -75,8 +75,8 @@ const modes: Record<string, Mode> = {
   },
 
   record(ctx, { queue = "", name = "", text }) {
-    const found = ctx.recorded<string>(queue, name);
-    ctx.record(name, text);
+    const found = ctx.getRecord<string>(queue, name);
+    ctx.putRecord(name, text);
     ctx.mark(queue, name, "seen");
     return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
   },

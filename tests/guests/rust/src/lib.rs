@@ -47,8 +47,8 @@ fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
         }
         "join" => join(ctx, &order),
         "record" => {
-            let found = ctx.recorded::<String>(&order.queue, &order.name)?;
-            ctx.record(&order.name, &order.text)?;
+            let found = ctx.get_record::<String>(&order.queue, &order.name)?;
+            ctx.put_record(&order.name, &order.text)?;
             ctx.mark(&order.queue, &order.name, Some("seen"))?;
             let (value, mark) = found.map_or((None, None), |found| (Some(found.value), found.mark));
             Ok(json!({ "found": value, "mark": mark, "round": ctx.round() }))
