@@ -42,5 +42,6 @@ stage "unit tests (guests, native)" scripts/guests.sh test
 stage "build" cargo build --workspace --all-targets
 stage "plugins" plugins/build.sh
 stage "tests (host, end to end among them)" host_tests
+stage "examples in the documentation of the crates" cargo test --quiet --workspace --doc
 stage "the API against its description" scripts/schemathesis.sh "$ROOT/target/debug/windlass" 4 35
 say "[${SECONDS}s] everything passed"

@@ -173,6 +173,24 @@ pub struct Facts<'a> {
     pub checkpoint: Option<Vec<u8>>,
 }
 
+impl<'a> Facts<'a> {
+    /// What every command needs: the job, if there is one, and its queue. All else is absent.
+    pub fn new(job: Option<Job>, queue: &'a Queue) -> Facts<'a> {
+        Facts {
+            job,
+            queue,
+            lock: None,
+            target_lock: None,
+            plugin: None,
+            children: 0,
+            dependencies: Vec::new(),
+            rounds: None,
+            target_rounds: None,
+            checkpoint: None,
+        }
+    }
+}
+
 /// What a command comes to: all of it is committed, or nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {

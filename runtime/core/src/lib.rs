@@ -1,8 +1,46 @@
-//! The rules: what a job is and how it moves.
+//! The rules: what a job is and how it moves from state to state.
 //!
-//! This crate owns every decision about a job. It does no IO, reads no clock, is not async and has no randomness of its
-//! own: `now` and a seed are handed in, and what comes back is data. The store calls [`decide`] and carries out what it
-//! says, in one atomic batch.
+//! This crate makes every decision about a job. It does no IO, reads no clock, is not async and has no randomness of its
+//! own: the time and a seed are arguments, and the answer is data. That is why a transition can be tested in a line, and
+//! why the store's simulator can replay any history from its seed.
+//!
+//! The centre is [`decide`]. It takes a [`Command`] ("cancel this job"), the [`Facts`] that the store has loaded for it
+//! (the job, its queue, the unique lock it names), the time and a seed. It returns a [`Decision`]: the rows to write, the
+//! effects to carry out once they are durable, and the reply. A [`Refusal`] means that nothing changes.
+//!
+//! ```
+//! use windlass_core::{Change, Command, Facts, NewJob, Queue, Reply, Runner, Settings, State, Time, decide};
+//!
+//! let mail = Queue {
+//!     name: "mail".parse().expect("a valid name"),
+//!     id: 1,
+//!     created_at: Time::ZERO,
+//!     settings: Settings::default(),
+//!     counts: Default::default(),
+//! };
+//!
+//! // A new job is stored, and waits for somebody to run it.
+//! let new = NewJob { queue: Some(mail.name.clone()), ..NewJob::default() };
+//! let stored = decide(Command::Enqueue(Box::new(new)), Facts::new(None, &mail), Time(1_000), 7)?;
+//! assert!(matches!(stored.reply, Reply::Stored { state: State::Pending, .. }));
+//! let job = stored.changes.into_iter().find_map(|change| match change {
+//!     Change::Job(job) => Some(*job),
+//!     _ => None,
+//! });
+//!
+//! // A worker takes it: the decision names the token with which it must report, and when its lease ends.
+//! let runner = Runner::External { worker_id: "w1".into(), hostname: "build-3".into() };
+//! let started = decide(Command::Start { runner }, Facts::new(job.clone(), &mail), Time(2_000), 8)?;
+//! assert!(matches!(started.reply, Reply::Started { lease_expires_at: Some(_), .. }));
+//!
+//! // A job that waits for no approval cannot be approved: the refusal says so, and nothing changes.
+//! assert!(decide(Command::Approve, Facts::new(job, &mail), Time(2_000), 9).is_err());
+//! # Ok::<(), windlass_core::Refusal>(())
+//! ```
+//!
+//! Where to read on: `job` (the states and what is stored), `command` (what can be asked, and the answer), `decide` (one
+//! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
+//! and grants), `limits`, `retry`, `unique` and `schedule` (one rule each).
 
 mod agent;
 mod body;
