@@ -21,7 +21,7 @@ recording: ## make docs/demo.svg again: a terminal recording of a job that survi
 bench: ## measure everything with a release build (QUICK=1: a few minutes)
 	@scripts/bench.sh
 
-soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter)
+soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter), then mutate the rules to see that their tests notice
 	@scripts/soak.sh
 
 test: ## check everything: format, lints, unit tests, plugins, end to end

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tries the API against its description, compares two large trees through a crash, then runs the deterministic simulator of the engine,
 # for as long as one likes: an hour unless SECONDS_TO_RUN says otherwise (and a quarter of that before, for the API).
-# A failing seed prints the one command that replays it.
+# A failing seed prints the one command that replays it. Last, the rules in core are changed one at a time, to see whether
+# their tests notice: scripts/mutants.sh.
 #
 # usage: scripts/soak.sh
 set -euo pipefail
@@ -17,4 +18,5 @@ plugins/build.sh tree-diff >/dev/null
 WINDLASS_TREE_FILES=210000 WINDLASS_BIN="$ROOT/target/debug/windlass" WINDLASS_PLUGINS="$ROOT/target/plugins" \
     cargo test --workspace --all-targets -- a_large_tree_is_compared --nocapture
 say "running the simulator"
-WINDLASS_SOAK_SECONDS=${SECONDS_TO_RUN:-3600} exec cargo test -p windlass-store --test store simulator -- --nocapture
+WINDLASS_SOAK_SECONDS=${SECONDS_TO_RUN:-3600} cargo test -p windlass-store --test store simulator -- --nocapture
+exec scripts/mutants.sh
