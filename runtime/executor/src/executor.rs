@@ -15,9 +15,10 @@ use bytes::Bytes;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::task::JoinHandle;
 use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
+use windlass_core::{Retry, Usage};
 
 use crate::attempt::meter::CpuMeter;
-use crate::attempt::outcome::{Ended, Outcome, Retry, Usage};
+use crate::attempt::outcome::{Ended, Outcome};
 use crate::attempt::run;
 use crate::attempt::run::Floor;
 use crate::attempt::stop::Dead;
@@ -25,7 +26,7 @@ use crate::attempt::{Attempt, CancelReason};
 use crate::compile::Compiler;
 use crate::compile::cache::Cache;
 use crate::error::{Error, Rejected};
-use crate::host::{Along, Host};
+use crate::host::{Host, Uncommitted};
 use crate::limits::{self, YOUNG_EVENTS};
 use crate::outbound::Network;
 use crate::plugin::Plugin;
@@ -228,7 +229,7 @@ fn crashed(reason: &str) -> Ended {
             backtrace: None,
             retry: Retry::Backoff,
         },
-        along: Along::default(),
+        uncommitted: Uncommitted::default(),
         usage: Usage::default(),
     }
 }

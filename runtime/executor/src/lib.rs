@@ -1,8 +1,8 @@
-//! The hands of Windlass: compiles plugins and runs attempts of jobs in them, sandboxed, metered and stoppable.
+//! Compiles plugins and runs attempts of jobs in them, sandboxed, metered and stoppable.
 //!
 //! This crate owns the one wasmtime engine, the threads that guests run on and the cache of compiled code. It knows nothing
-//! of stores, queues or the server's API: what goes in is an [`Attempt`], what comes out is an [`Ended`], and on the way the guest's
-//! words go to a [`Host`]. Whatever a guest does is a value, never an error or a panic of ours.
+//! of stores, queues or the server's API: an [`Attempt`] goes in, an [`Ended`] comes out, and what the guest reports meanwhile is
+//! sent to a [`Host`]. Whatever a guest does is a value, never an error or a panic of this crate.
 //!
 //! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its outcome), `pool` (what
 //! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed).
@@ -22,18 +22,15 @@ mod pool;
 mod sources;
 mod trouble;
 
-pub use attempt::outcome::{Ended, Outcome, Retry, Usage};
-pub use attempt::{Attempt, Cancel, CancelReason, Checkpoint, Reuse, Secret};
+pub use attempt::outcome::{Ended, Outcome};
+pub use attempt::{Attempt, Cancel, CancelReason, Reuse, SavedState, Secret};
 pub use compile::componentize::{NotComponentized, componentize};
 pub use compile::process::compile_apart;
 pub use compile::strip::{Broken, slim};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use folders::{BadRoot, FolderScope, GrantRoots, Unusable};
-pub use host::{
-    Along, Amount, Child, ChildCounts, ChildPage, ChildRead, ChildState, Host, HostError, Level, LogLine, NewMark,
-    NewRecord, Notes, OnChildFailure, PageLimits, Priority, Progress, Record, Stream, Wait,
-};
+pub use host::{Child, ChildPage, ChildRead, Host, HostError, Level, LogLine, PageLimits, Stream, Uncommitted, Wait};
 pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
 pub use permissions::{Folder, Permissions};
 pub use plugin::Plugin;

@@ -13,9 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use windlass_executor::{
-    Along, Attempt, Cancel, Checkpoint, Host, HostError, Limits, LogLine, Permissions, Progress, Usage, async_trait,
-};
+use windlass_core::{Progress, Usage};
+use windlass_executor::{Attempt, Cancel, Host, HostError, Limits, LogLine, SavedState, Uncommitted, async_trait};
 
 use crate::figure::Figure;
 
@@ -51,7 +50,7 @@ impl Host for Deaf {
 
     fn log(&self, _line: LogLine) {}
 
-    async fn checkpoint(&self, _checkpoint: Checkpoint, _along: Along, _used: Usage) -> Result<(), HostError> {
+    async fn checkpoint(&self, _state: SavedState, _uncommitted: Uncommitted, _used: Usage) -> Result<(), HostError> {
         Ok(())
     }
 }
@@ -62,22 +61,8 @@ fn host() -> Arc<dyn Host> {
 
 fn attempt(payload: &Bytes, cancel: watch::Receiver<Option<Cancel>>) -> Attempt {
     Attempt {
-        job_id: "job_01JD0000000000000000000000".to_owned(),
-        queue: "bench".to_owned(),
-        payload: payload.clone(),
-        checkpoint: None,
-        attempt: 1,
         max_attempts: 3,
-        tags: Vec::new(),
-        scope: None,
-        created_at_ms: 0,
-        started_at_ms: 0,
-        children_committed: 0,
-        joined: None,
-        round: None,
         limits: Limits { attempt_timeout: Some(Duration::from_secs(3_600)), ..Limits::default() },
-        permissions: Permissions::default(),
-        reuse: None,
-        cancel,
+        ..Attempt::first("job_01JD0000000000000000000000", "bench", payload.clone(), cancel)
     }
 }

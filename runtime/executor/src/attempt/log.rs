@@ -155,9 +155,10 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::attempt::Checkpoint;
-    use crate::attempt::outcome::Usage;
-    use crate::host::{Along, HostError, Progress};
+    use windlass_core::{Progress, Usage};
+
+    use crate::attempt::SavedState;
+    use crate::host::{HostError, Uncommitted};
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<LogLine>>);
@@ -168,7 +169,12 @@ mod tests {
         fn log(&self, line: LogLine) {
             self.0.lock().expect("no panic").push(line);
         }
-        async fn checkpoint(&self, _checkpoint: Checkpoint, _along: Along, _used: Usage) -> Result<(), HostError> {
+        async fn checkpoint(
+            &self,
+            _state: SavedState,
+            _uncommitted: Uncommitted,
+            _used: Usage,
+        ) -> Result<(), HostError> {
             Ok(())
         }
     }

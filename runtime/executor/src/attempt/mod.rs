@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use windlass_core::flow::Tally;
 
-use crate::host::ChildCounts;
 use crate::limits::Limits;
 use crate::permissions::Permissions;
 
@@ -27,7 +27,7 @@ pub struct Attempt {
     pub queue: String,
     pub payload: Bytes,
     /// The state that an earlier attempt saved last.
-    pub checkpoint: Option<Checkpoint>,
+    pub checkpoint: Option<SavedState>,
     /// Counted from 1.
     pub attempt: u32,
     pub max_attempts: u32,
@@ -39,7 +39,7 @@ pub struct Attempt {
     /// How many children earlier attempts have committed: the ordinal of the next one.
     pub children_committed: u32,
     /// The job waited for its children and this attempt follows: how they ended.
-    pub joined: Option<ChildCounts>,
+    pub joined: Option<Tally>,
     /// Of a queue that runs round by round.
     pub round: Option<u32>,
     pub limits: Limits,
@@ -50,7 +50,37 @@ pub struct Attempt {
     pub cancel: watch::Receiver<Option<Cancel>>,
 }
 
-/// Leave to serve several attempts with one instance. What a guest leaves in its globals is then seen by the next one.
+impl Attempt {
+    /// The first attempt of a job, with the default limits and no permissions. `cancel` stops it.
+    pub fn first(
+        job_id: impl Into<String>,
+        queue: impl Into<String>,
+        payload: impl Into<Bytes>,
+        cancel: watch::Receiver<Option<Cancel>>,
+    ) -> Attempt {
+        Attempt {
+            job_id: job_id.into(),
+            queue: queue.into(),
+            payload: payload.into(),
+            checkpoint: None,
+            attempt: 1,
+            max_attempts: 1,
+            tags: Vec::new(),
+            scope: None,
+            created_at_ms: 0,
+            started_at_ms: 0,
+            children_committed: 0,
+            joined: None,
+            round: None,
+            limits: Limits::default(),
+            permissions: Permissions::default(),
+            reuse: None,
+            cancel,
+        }
+    }
+}
+
+/// Lets one instance serve several attempts. What a guest leaves in its globals is then seen by the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reuse {
     /// How many more attempts an instance may serve after its first.
@@ -59,9 +89,9 @@ pub struct Reuse {
     pub limit_key: String,
 }
 
-/// Saved state: bytes to us, and the version number the guest gave them.
+/// State that a guest has saved: bytes to this crate, and the version number the guest gave them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct SavedState {
     pub schema: u32,
     pub bytes: Bytes,
 }

@@ -1,19 +1,18 @@
 //! What comes out of one attempt. Whatever a guest does is a value here, never an error of the host.
 
-use std::time::Duration;
-
 use bytes::Bytes;
+use windlass_core::{Retry, Usage};
 
 use crate::attempt::CancelReason;
-use crate::host::{Along, Wait};
+use crate::host::{Uncommitted, Wait};
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub outcome: Outcome,
-    /// The children spawned and the records noted since the last checkpoint, to be committed with the result or the wait. Empty
-    /// after any other end: what an attempt did not commit never was.
-    pub along: Along,
+    /// The children spawned and the records written since the last checkpoint, to be committed with the result or the wait.
+    /// Empty after any other outcome: then they are dropped.
+    pub uncommitted: Uncommitted,
     pub usage: Usage,
 }
 
@@ -33,30 +32,4 @@ pub enum Outcome {
     Interrupted { reason: String },
     /// The host said at a checkpoint that the attempt is over; see `HostError::Ended`. Nothing is left to record.
     Superseded,
-}
-
-/// Whether, and when, to try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// As the job's policy says.
-    Backoff,
-    /// After this time, while the job has attempts left.
-    After(Duration),
-    /// Never: the job is dead.
-    Never,
-}
-
-/// What an attempt used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Processor time, host calls included.
-    pub cpu: Duration,
-    /// From the moment it got its place in the pool.
-    pub wall: Duration,
-    /// The most memory it held at once, tables included.
-    pub peak_memory: u64,
-    /// Calls of the `windlass:job` imports.
-    pub host_calls: u64,
-    /// Bytes written to the log.
-    pub log_bytes: u64,
 }

@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use wasmtime::{Engine, Store, UpdateDeadline};
+use windlass_core::{Retry, Usage};
 
 use crate::attempt::meter::{CpuMeter, Life};
-use crate::attempt::outcome::{Ended, Outcome, Retry, Usage};
+use crate::attempt::outcome::{Ended, Outcome};
 use crate::attempt::state::{CpuTimeUsedUp, Parts, State};
 use crate::attempt::stop::{Dead, Stop};
 use crate::attempt::trap;
 use crate::attempt::{Attempt, CancelReason};
 use crate::bindings::exports::windlass::job::run as wit;
 use crate::bindings::windlass::job::types;
-use crate::host::{Along, Host};
+use crate::host::{Host, Uncommitted};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, Limits, TIMEOUT_GRACE, cut};
 use crate::outbound::Network;
 use crate::permissions::NoFolder;
@@ -41,7 +42,7 @@ pub(crate) struct Floor {
 
 type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
 
-/// Runs one attempt to its end. `cpu` counts what it uses, for whoever decides where it is polled.
+/// Runs one attempt to its end. `cpu` counts the processor time it uses, for the thread pool that polls it.
 pub(crate) async fn run(
     floor: Floor,
     plugin: Plugin,
@@ -51,6 +52,7 @@ pub(crate) async fn run(
 ) -> Ended {
     let memory = attempt.limits.memory_bytes;
     let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
+    let times = attempt.reuse.as_ref().map_or(0, |reuse| reuse.times);
     let waiting = Life::begin(Instant::now());
     let entered = tokio::select! {
         entered = enter(&floor, &plugin, key.as_ref()) => entered,
@@ -59,71 +61,100 @@ pub(crate) async fn run(
     let Some(entered) = entered else {
         return never_started(Dead::Cancelled(CancelReason::Shutdown));
     };
-
-    let began = Instant::now();
-    let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
-    let stop = Stop::new(attempt.cancel.clone(), time_up).excused_by(Arc::clone(&host));
-    let life = Arc::new(Life::begin(began));
-    let job = job(&attempt);
-    let stall_timeout = attempt.limits.stall_timeout;
-    let parts = Parts {
-        host,
-        limits: attempt.limits,
-        stop: stop.clone(),
-        life: Arc::clone(&life),
-        cpu: Arc::clone(&cpu),
-        permissions: attempt.permissions,
-        children_committed: attempt.children_committed,
-        joined: attempt.joined,
-        round: attempt.round,
-        sources: plugin.sources(),
-        network: floor.network.clone(),
-    };
-    let mut live = match live(&floor.engine, entered, parts) {
-        Ok(live) => live,
+    let mut running = match Running::begin(&floor, plugin, entered, attempt, host, cpu) {
+        Ok(running) => running,
         Err(missing) => return impossible(&missing),
     };
+    let returned = running.drive(&floor.beat).await;
+    let (ended, reusable) = running.conclude(returned);
+    if let Some(key) = key
+        && reusable
+        && running.live.served <= times
+        && !floor.gate.anyone_waits()
+    {
+        floor.kept.keep(key, running.live);
+    }
+    ended
+}
 
-    let ended = {
-        let mut guest = pin!(call(&plugin, &mut live, &job));
+/// A guest that has its instance and runs, or has just returned.
+struct Running {
+    plugin: Plugin,
+    job: types::Job,
+    live: Live,
+    stop: Stop,
+    life: Arc<Life>,
+    cpu: Arc<CpuMeter>,
+    stall_timeout: Option<Duration>,
+}
+
+impl Running {
+    fn begin(
+        floor: &Floor,
+        plugin: Plugin,
+        entered: Entered,
+        attempt: Attempt,
+        host: Arc<dyn Host>,
+        cpu: Arc<CpuMeter>,
+    ) -> Result<Running, NoFolder> {
+        let began = Instant::now();
+        let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
+        let stop = Stop::new(attempt.cancel.clone(), time_up).excused_by(Arc::clone(&host));
+        let life = Arc::new(Life::begin(began));
+        let job = job(&attempt);
+        let stall_timeout = attempt.limits.stall_timeout;
+        let parts = Parts {
+            host,
+            limits: attempt.limits,
+            stop: stop.clone(),
+            life: Arc::clone(&life),
+            cpu: Arc::clone(&cpu),
+            permissions: attempt.permissions,
+            children_committed: attempt.children_committed,
+            joined: attempt.joined,
+            round: attempt.round,
+            sources: plugin.sources(),
+            network: floor.network.clone(),
+        };
+        let live = live(&floor.engine, entered, parts)?;
+        Ok(Running { plugin, job, live, stop, life, cpu, stall_timeout })
+    }
+
+    /// Polls the guest until it returns, or until it is stopped: then its future is dropped, wherever it is.
+    async fn drive(&mut self, beat: &Beat) -> Result<Returned, Dead> {
+        let mut guest = pin!(call(&self.plugin, &mut self.live, &self.job));
         let guest = poll_fn(|context| {
-            let _on_cpu = floor.beat.enter();
-            cpu.charge(|| guest.as_mut().poll(context))
+            let _on_cpu = beat.enter();
+            self.cpu.charge(|| guest.as_mut().poll(context))
         });
         tokio::select! {
             biased;
             returned = guest => Ok(returned),
-            dead = stop.clone().watch(&life, stall_timeout) => Err(dead),
+            dead = self.stop.clone().watch(&self.life, self.stall_timeout) => Err(dead),
         }
-    };
-
-    let state = live.store.data_mut();
-    state.logbook.finish();
-    let returned = matches!(ended, Ok(Ok(_)));
-    let outcome = match ended {
-        Ok(returned) => returned_outcome(returned, &stop, state),
-        Err(dead) => stopped_dead(dead, &state.limits),
-    };
-    let along = match outcome {
-        Outcome::Completed { .. } | Outcome::Waiting(_) => {
-            Along { children: state.children.take(), notes: std::mem::take(&mut state.notes) }
-        }
-        Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Interrupted { .. } | Outcome::Superseded => {
-            Along::default()
-        }
-    };
-    let usage = state.used(cpu.used());
-    // Kept only after an orderly return that met no limit, and only while nobody waits for its place.
-    let orderly = returned && !state.memory.refused() && stop.request(Instant::now()).is_none();
-    let times = attempt.reuse.map_or(0, |reuse| reuse.times);
-    if let Some(key) = key
-        && orderly
-        && live.served <= times
-        && !floor.gate.anyone_waits()
-    {
-        floor.kept.keep(key, live);
     }
-    Ended { outcome, along, usage }
+
+    /// How the attempt ended, and whether its instance may serve another one: only after an orderly return that met no limit.
+    fn conclude(&mut self, returned: Result<Returned, Dead>) -> (Ended, bool) {
+        let state = self.live.store.data_mut();
+        state.logbook.finish();
+        let orderly = matches!(returned, Ok(Ok(_)));
+        let outcome = match returned {
+            Ok(returned) => returned_outcome(returned, &self.stop, state),
+            Err(dead) => stopped_dead(dead, &state.limits),
+        };
+        let uncommitted = match outcome {
+            Outcome::Completed { .. } | Outcome::Waiting(_) => {
+                Uncommitted { children: state.children.take(), notes: std::mem::take(&mut state.notes) }
+            }
+            Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Interrupted { .. } | Outcome::Superseded => {
+                Uncommitted::default()
+            }
+        };
+        let usage = state.used(self.cpu.used());
+        let reusable = orderly && !state.memory.refused() && self.stop.request(Instant::now()).is_none();
+        (Ended { outcome, uncommitted, usage }, reusable)
+    }
 }
 
 /// What an attempt begins with.
@@ -276,7 +307,7 @@ fn impossible(missing: &NoFolder) -> Ended {
         true => Outcome::Interrupted { reason: missing.to_string() },
         false => Outcome::Failed { error: missing.to_string(), backtrace: None, retry: Retry::Backoff },
     };
-    Ended { outcome, along: Along::default(), usage: Usage::default() }
+    Ended { outcome, uncommitted: Uncommitted::default(), usage: Usage::default() }
 }
 
 /// Stopped while it waited for its place: no guest has run.
@@ -287,7 +318,7 @@ pub(crate) fn never_started(dead: Dead) -> Ended {
     };
     Ended {
         outcome: Outcome::Stopped { reason, error: format!("not started, because {reason}"), cooperative: true },
-        along: Along::default(),
+        uncommitted: Uncommitted::default(),
         usage: Usage::default(),
     }
 }

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+use windlass_core::flow::Tally;
+use windlass_core::{Notes, Usage};
 
 use crate::attempt::checkpoint_rate::Pace;
 use crate::attempt::log::Logbook;
 use crate::attempt::meter::{CpuMeter, Life, MemoryMeter};
-use crate::attempt::outcome::Usage;
 use crate::attempt::stop::Stop;
 use crate::bindings::windlass::job::types;
-use crate::host::{ChildCounts, Children, Host, Notes, Wait};
+use crate::host::{Children, Host, Wait};
 use crate::limits::{Limits, RESOURCES};
 use crate::outbound::{Network, Outbound};
 use crate::permissions::{NoFolder, Permissions};
@@ -25,7 +26,7 @@ pub(crate) struct State {
     pub(crate) stop: Stop,
     pub(crate) logbook: Arc<Logbook>,
     pub(crate) children: Children,
-    pub(crate) joined: Option<ChildCounts>,
+    pub(crate) joined: Option<Tally>,
     pub(crate) round: Option<u32>,
     pub(crate) notes: Notes,
     /// What the guest wants instead of an end, should it return ok.
@@ -53,7 +54,7 @@ pub(crate) struct Parts {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
-    pub(crate) joined: Option<ChildCounts>,
+    pub(crate) joined: Option<Tally>,
     pub(crate) round: Option<u32>,
     pub(crate) sources: Option<Arc<str>>,
     pub(crate) network: Network,
@@ -127,8 +128,8 @@ impl State {
     /// What the attempt has used so far, given its processor time.
     pub(crate) fn used(&self, cpu: Duration) -> Usage {
         Usage {
-            cpu,
-            wall: self.life.elapsed(),
+            cpu_ms: millis(cpu),
+            wall_ms: millis(self.life.elapsed()),
             peak_memory: self.memory.peak() as u64,
             host_calls: self.host_calls,
             log_bytes: self.logbook.written(),
@@ -143,6 +144,10 @@ impl State {
     pub(crate) fn alive(&self) {
         self.life.sign();
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl WasiView for State {

@@ -141,16 +141,16 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Host for Slow {
-        fn progress(&self, _: crate::host::Progress) {}
+        fn progress(&self, _: windlass_core::Progress) {}
         fn log(&self, _: crate::host::LogLine) {}
         fn waited(&self) -> Duration {
             self.0
         }
         async fn checkpoint(
             &self,
-            _: crate::attempt::Checkpoint,
-            _: crate::host::Along,
-            _: crate::attempt::outcome::Usage,
+            _: crate::attempt::SavedState,
+            _: crate::host::Uncommitted,
+            _: windlass_core::Usage,
         ) -> Result<(), crate::host::HostError> {
             Ok(())
         }

@@ -3,7 +3,9 @@
 use wasmtime::{Error, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::attempt::outcome::{Outcome, Retry};
+use windlass_core::Retry;
+
+use crate::attempt::outcome::Outcome;
 use crate::attempt::state::{CpuTimeUsedUp, Interrupted, State, Superseded};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, cut};
 

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use windlass_core::Notes;
 
-use crate::attempt::Checkpoint;
+use crate::attempt::SavedState;
 use crate::attempt::state::{Interrupted, State, Superseded};
 use crate::bindings::windlass::job::checkpoint as wit;
-use crate::host::{Along, Notes};
+use crate::host::Uncommitted;
 
 /// Why the host did not store or read something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,15 +44,15 @@ impl wit::Host for State {
         if state.len() > limit {
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
-        let checkpoint = Checkpoint { schema, bytes: Bytes::from(state) };
+        let saved = SavedState { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
         self.life.pause();
-        let wait = self.pace.take(checkpoint.bytes.len() + self.notes.bytes(), Instant::now());
+        let wait = self.pace.take(saved.bytes.len() + self.notes.weight(), Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        let along = Along { children: self.children.uncommitted(), notes: self.notes.clone() };
-        let stored = self.host.checkpoint(checkpoint, along, used).await;
+        let uncommitted = Uncommitted { children: self.children.uncommitted(), notes: self.notes.clone() };
+        let stored = self.host.checkpoint(saved, uncommitted, used).await;
         self.alive();
         match stored {
             Ok(()) => {

@@ -1,42 +1,26 @@
 //! `children`: waiting for the jobs that this one has started, and reading what came of them, page by page.
 
 use bytes::Bytes;
+use windlass_core::flow::OnFailure;
+use windlass_core::{JobId, QueueName, State as JobState};
 
-use crate::attempt::Checkpoint;
+use crate::attempt::SavedState;
 use crate::attempt::state::{Interrupted, State, Superseded};
 use crate::bindings::windlass::job::{children as wit, types};
 use crate::host::HostError;
 use crate::limits::{CHILDREN_PAGE, CHILDREN_PAGE_BYTES};
 
-/// How many children a job has had, and how they ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChildCounts {
-    pub total: u64,
-    pub completed: u64,
-    pub dead: u64,
-    pub cancelled: u64,
-}
-
 /// One child, as its parent reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildRead {
     pub ordinal: u32,
-    pub id: String,
-    pub queue: String,
-    pub state: ChildState,
+    pub id: JobId,
+    pub queue: QueueName,
+    pub state: JobState,
     /// Absent when there is none, or when it is too large for a page.
     pub result: Option<Bytes>,
     pub result_bytes: u64,
     pub error: Option<String>,
-}
-
-/// Where a child stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildState {
-    Open,
-    Completed,
-    Dead,
-    Cancelled,
 }
 
 /// What a page of children may hold.
@@ -57,17 +41,9 @@ pub struct ChildPage {
 /// A wait that the guest has asked for. It takes effect when the guest returns ok.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    pub on_failure: OnChildFailure,
+    pub on_failure: OnFailure,
     /// Replaces the saved state, if there is one.
-    pub checkpoint: Option<Checkpoint>,
-}
-
-/// What becomes of a job that waits when one of its children dies or is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnChildFailure {
-    Fail,
-    Cancel,
-    Continue,
+    pub state: Option<SavedState>,
 }
 
 impl wit::Host for State {
@@ -115,13 +91,18 @@ impl wit::Host for State {
         if state.as_ref().is_some_and(|saved| saved.state.len() > limit) {
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
-        let checkpoint = state.map(|saved| Checkpoint { schema: saved.schema, bytes: Bytes::from(saved.state) });
-        self.wait = Some(Wait { on_failure: on_failure.into(), checkpoint });
+        let state = state.map(|saved| SavedState { schema: saved.schema, bytes: Bytes::from(saved.state) });
+        let on_failure = match on_failure {
+            wit::OnFailure::Fail => OnFailure::Fail,
+            wit::OnFailure::Cancel => OnFailure::Cancel,
+            wit::OnFailure::Continue => OnFailure::Continue,
+        };
+        self.wait = Some(Wait { on_failure, state });
         Ok(Ok(()))
     }
 }
 
-/// What the host said, as the guest hears it.
+/// The host's answer in the types of the interface.
 fn answered<T>(answer: Result<T, HostError>) -> wasmtime::Result<Result<T, wit::Refusal>> {
     match answer {
         Ok(value) => Ok(Ok(value)),
@@ -136,27 +117,22 @@ impl From<ChildRead> for wit::Child {
     fn from(child: ChildRead) -> Self {
         wit::Child {
             ordinal: child.ordinal,
-            id: child.id,
-            queue: child.queue,
+            id: child.id.to_string(),
+            queue: child.queue.to_string(),
             state: match child.state {
-                ChildState::Open => wit::ChildState::Open,
-                ChildState::Completed => wit::ChildState::Completed,
-                ChildState::Dead => wit::ChildState::Dead,
-                ChildState::Cancelled => wit::ChildState::Cancelled,
+                JobState::Completed => wit::ChildState::Completed,
+                JobState::Dead => wit::ChildState::Dead,
+                JobState::Cancelled => wit::ChildState::Cancelled,
+                JobState::Scheduled
+                | JobState::Pending
+                | JobState::Active
+                | JobState::Retrying
+                | JobState::Held
+                | JobState::Blocked => wit::ChildState::Open,
             },
             output: child.result.map(|bytes| bytes.to_vec()),
             output_bytes: child.result_bytes,
             error: child.error,
-        }
-    }
-}
-
-impl From<wit::OnFailure> for OnChildFailure {
-    fn from(on_failure: wit::OnFailure) -> Self {
-        match on_failure {
-            wit::OnFailure::Fail => OnChildFailure::Fail,
-            wit::OnFailure::Cancel => OnChildFailure::Cancel,
-            wit::OnFailure::Continue => OnChildFailure::Continue,
         }
     }
 }

@@ -18,26 +18,25 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use windlass_core::{Notes, Progress, Record, Usage};
 
-use crate::attempt::Checkpoint;
-use crate::attempt::outcome::Usage;
+use crate::attempt::SavedState;
 
 pub use checkpoint::HostError;
-pub use children::{ChildCounts, ChildPage, ChildRead, ChildState, OnChildFailure, PageLimits, Wait};
+pub use children::{ChildPage, ChildRead, PageLimits, Wait};
 pub use log::{Level, LogLine, Stream};
-pub use progress::{Amount, Progress};
-pub use records::{NewMark, NewRecord, Notes, Record};
+pub use spawn::Child;
 pub(crate) use spawn::Children;
-pub use spawn::{Child, Priority};
 
-/// What an attempt has asked for since its last checkpoint: committed with the next one, with its result or its wait, or never.
+/// What an attempt has asked for since its last checkpoint. It is committed with the next checkpoint, the result or the wait, or
+/// not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Along {
+pub struct Uncommitted {
     pub children: Vec<Child>,
     pub notes: Notes,
 }
 
-/// Where an attempt's words go.
+/// What an attempt reports to and reads from: the server implements it on top of its store.
 #[async_trait]
 pub trait Host: Send + Sync {
     /// An event for the job's watchers. Called from a guest's thread and possibly a million times a second: must not block.
@@ -51,10 +50,10 @@ pub trait Host: Send + Sync {
         Duration::ZERO
     }
 
-    /// Stores state and what goes with it in one step, and returns when it is durable. The future may be dropped while it
-    /// waits, when the attempt is stopped: what was handed over may then be committed or not. `used` is what the attempt has
-    /// used so far, for the record if it ends here.
-    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, used: Usage) -> Result<(), HostError>;
+    /// Stores the state, the children and the notes in one commit, and returns when it is durable. The future may be dropped
+    /// while it waits, because the attempt is stopped: the commit may then have happened or not. `used` is what the attempt has
+    /// used so far, recorded if it ends here.
+    async fn checkpoint(&self, state: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError>;
 
     /// The job's children from this number on, within the limits of a page. A host without a store knows of none.
     async fn children(&self, _start: u32, _limits: PageLimits) -> Result<ChildPage, HostError> {

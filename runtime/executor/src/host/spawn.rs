@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use windlass_core::Priority;
 
 use crate::attempt::state::State;
 use crate::bindings::windlass::job::spawn as wit;
@@ -23,14 +24,6 @@ pub struct Child {
     pub unique_period: Option<Duration>,
     pub tags: Vec<(String, String)>,
     pub scope: Option<String>,
-}
-
-/// Which jobs go first in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    Critical,
-    High,
-    Normal,
 }
 
 /// The children of one attempt that are not committed yet.
@@ -82,7 +75,7 @@ impl Children {
             ordinal,
             queue: child.queue,
             payload: Bytes::from(child.payload),
-            priority: child.priority.map(Priority::from),
+            priority: child.priority.map(priority),
             delay: child.delay_ms.map(Duration::from_millis),
             max_attempts: child.max_attempts,
             unique_key: child.unique_key,
@@ -101,13 +94,11 @@ fn size(child: &wit::Child) -> usize {
     child.queue.len() + child.payload.len() + text(&child.unique_key) + text(&child.scope) + tags + 256
 }
 
-impl From<wit::Priority> for Priority {
-    fn from(priority: wit::Priority) -> Self {
-        match priority {
-            wit::Priority::Critical => Priority::Critical,
-            wit::Priority::High => Priority::High,
-            wit::Priority::Normal => Priority::Normal,
-        }
+fn priority(priority: wit::Priority) -> Priority {
+    match priority {
+        wit::Priority::Critical => Priority::Critical,
+        wit::Priority::High => Priority::High,
+        wit::Priority::Normal => Priority::Normal,
     }
 }
 

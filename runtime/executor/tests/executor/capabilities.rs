@@ -184,12 +184,12 @@ async fn jobs_are_spawned_into_the_plugins_own_queues_only_unless_more_is_grante
     let nothing = Permissions { queues: vec!["tests".to_owned()], grant_command, ..Permissions::default() };
     let ended = tried(order.clone(), &nothing).await;
     assert_says(error(&ended), "windlass plugin grant mailer --spawn more");
-    assert!(ended.along.children.is_empty());
+    assert!(ended.uncommitted.children.is_empty());
     let own = Permissions { queues: vec!["tests".to_owned(), "more".to_owned()], ..nothing.clone() };
     let granted = Permissions { spawn: vec!["mo*".parse().expect("a pattern")], ..nothing };
     for allowed in [own, granted] {
         let ended = tried(order.clone(), &allowed).await;
         assert!(matches!(ended.outcome, Outcome::Waiting(_)), "{:?}", ended.outcome);
-        assert_eq!(ended.along.children.len(), 2);
+        assert_eq!(ended.uncommitted.children.len(), 2);
     }
 }

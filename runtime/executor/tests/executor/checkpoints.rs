@@ -17,7 +17,7 @@ async fn a_trap_while_a_refusal_is_handed_over_leaves_nothing_behind() {
     let ended = running.ended().await;
     assert_says(error(&ended), "it reached code that must not be reached");
     assert_eq!(host.saves(), 0);
-    assert!(ended.along.children.is_empty());
+    assert!(ended.uncommitted.children.is_empty());
 }
 
 #[tokio::test]
@@ -28,9 +28,9 @@ async fn a_trap_right_after_a_checkpoint_keeps_it_and_its_children() {
     neighbour_is_well().await;
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Failed { .. }));
-    assert!(ended.along.children.is_empty(), "they went with the checkpoint");
+    assert!(ended.uncommitted.children.is_empty(), "they went with the checkpoint");
     let saved = host.checkpoints.lock().expect("no panic");
-    assert_eq!(saved.iter().map(|(_, along)| along.children.len()).collect::<Vec<_>>(), [1]);
+    assert_eq!(saved.iter().map(|(_, uncommitted)| uncommitted.children.len()).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_executor::{ChildCounts, ChildRead, ChildState, HostError, OnChildFailure, Outcome, Wait};
+use windlass_core::flow::{OnFailure, Tally};
+use windlass_core::{JobId, State, Time};
+use windlass_executor::{ChildRead, HostError, Outcome, Wait};
 
 use crate::support::{Recorder, assert_says, error, start, start_with, trespasser};
 
@@ -14,9 +16,9 @@ fn waits(children: u32, then: &str) -> String {
 fn child(ordinal: u32, result: &str) -> ChildRead {
     ChildRead {
         ordinal,
-        id: format!("job_{ordinal}"),
-        queue: "more".to_owned(),
-        state: ChildState::Completed,
+        id: JobId::new(Time::default(), u128::from(ordinal)),
+        queue: "more".parse().expect("a name"),
+        state: State::Completed,
         result: Some(Bytes::from(result.to_owned())),
         result_bytes: result.len() as u64,
         error: None,
@@ -24,14 +26,14 @@ fn child(ordinal: u32, result: &str) -> ChildRead {
 }
 
 #[tokio::test]
-async fn a_wait_takes_children_and_state_along_and_ignores_the_output() {
+async fn a_wait_commits_children_and_state_and_ignores_the_result() {
     let guest = trespasser().await;
     for then in ["wait", "complete"] {
         let ended = start(&guest, &waits(3, then), |attempt| attempt.children_committed = 4).ended().await;
-        let Outcome::Waiting(Wait { on_failure, checkpoint }) = ended.outcome else { panic!("{:?}", ended.outcome) };
-        assert_eq!(on_failure, OnChildFailure::Continue);
-        assert_eq!(checkpoint.map(|saved| (saved.schema, saved.bytes)), Some((1, Bytes::from_static(b"\"begun\""))));
-        assert_eq!(ended.along.children.iter().map(|child| child.ordinal).collect::<Vec<_>>(), [4, 5, 6]);
+        let Outcome::Waiting(Wait { on_failure, state }) = ended.outcome else { panic!("{:?}", ended.outcome) };
+        assert_eq!(on_failure, OnFailure::Continue);
+        assert_eq!(state.map(|saved| (saved.schema, saved.bytes)), Some((1, Bytes::from_static(b"\"begun\""))));
+        assert_eq!(ended.uncommitted.children.iter().map(|child| child.ordinal).collect::<Vec<_>>(), [4, 5, 6]);
     }
 }
 
@@ -39,7 +41,7 @@ async fn a_wait_takes_children_and_state_along_and_ignores_the_output() {
 async fn a_job_without_children_may_wait_as_well() {
     let ended = start(&trespasser().await, &waits(0, "wait"), |_| {}).ended().await;
     assert!(matches!(ended.outcome, Outcome::Waiting(_)), "{:?}", ended.outcome);
-    assert!(ended.along.children.is_empty());
+    assert!(ended.uncommitted.children.is_empty());
 }
 
 #[tokio::test]
@@ -49,7 +51,7 @@ async fn a_failure_or_a_trap_after_a_wait_counts_and_nothing_waits() {
         let ended = start(&guest, &waits(2, then), |_| {}).ended().await;
         assert!(matches!(ended.outcome, Outcome::Failed { .. }), "{:?}", ended.outcome);
         assert_says(error(&ended), words);
-        assert!(ended.along.children.is_empty(), "what was not committed never was");
+        assert!(ended.uncommitted.children.is_empty(), "what was not committed never was");
     }
 }
 
@@ -67,8 +69,8 @@ async fn a_joined_attempt_reads_its_children_page_by_page() {
     // Too large for its page, so it is read by itself.
     host.family.lock().expect("no panic")[120] = ChildRead { result: None, result_bytes: 3, ..child(120, "") };
     host.family.lock().expect("no panic")[200] =
-        ChildRead { state: ChildState::Dead, result: None, error: Some("boom".to_owned()), ..child(200, "") };
-    let counts = ChildCounts { total: 250, completed: 249, dead: 1, cancelled: 0 };
+        ChildRead { state: State::Dead, result: None, error: Some("boom".to_owned()), ..child(200, "") };
+    let counts = Tally { total: 250, completed: 249, dead: 1, ..Tally::default() };
     let running = start_with(&trespasser().await, &waits(9, "wait"), Arc::clone(&host), |attempt| {
         attempt.joined = Some(counts);
         attempt.children_committed = 250;
@@ -77,14 +79,14 @@ async fn a_joined_attempt_reads_its_children_page_by_page() {
     // 248 times 7, once 777, and one that is dead.
     let result = Bytes::from_static(b"\"250 joined, 2513 in all, boom\"");
     assert_eq!(ended.outcome, Outcome::Completed { result });
-    assert!(ended.along.children.is_empty());
+    assert!(ended.uncommitted.children.is_empty());
     let pages = host.pages.lock().expect("no panic").clone();
     assert_eq!(pages, [100; 3], "at most so many at once, whatever the guest asks for");
 }
 
 #[tokio::test]
 async fn children_that_cannot_be_read_are_the_guests_error_and_an_attempt_that_is_over_ends() {
-    let joined = Some(ChildCounts::default());
+    let joined = Some(Tally::default());
     let read = async |why: HostError| {
         let host = Arc::new(Recorder::default());
         *host.unreadable.lock().expect("no panic") = Some(why);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use windlass_executor::{Amount, HostError, Outcome, Retry, Stream};
+use windlass_core::{Progress, Retry};
+use windlass_executor::{HostError, Outcome, Stream};
 
 use crate::support::{Recorder, assert_says, built, compiled, error, start, start_with};
 
@@ -31,12 +32,12 @@ async fn a_handler_runs_and_its_progress_checkpoints_and_usage_are_seen() {
     let progress = host.progress.lock().expect("no panic").clone();
     assert_eq!(progress.len(), 4);
     assert_eq!(progress[3].phase.as_deref(), Some("hash"));
-    let amount = Amount::Count { current: 1 << 20, total: Some(1 << 20), unit: Some("bytes".to_owned()), weight: None };
-    assert_eq!(progress[3].amount, Some(amount));
+    let Progress { current, total, unit, weight, percent, .. } = &progress[3];
+    assert_eq!((*current, *total, unit.as_deref()), (Some(1 << 20), Some(1 << 20), Some("bytes")));
+    assert_eq!((*weight, *percent), (None, None));
     assert_eq!(host.saves(), 4);
 
-    assert!(ended.usage.cpu.as_nanos() > 0);
-    assert!(ended.usage.wall >= ended.usage.cpu / 2, "{:?}", ended.usage);
+    assert!(ended.usage.wall_ms >= ended.usage.cpu_ms / 2, "{:?}", ended.usage);
     assert!(ended.usage.peak_memory > 1 << 20);
     assert!(ended.usage.host_calls >= 12);
 }

@@ -222,7 +222,7 @@ async fn a_guest_that_waits_for_an_answer_is_stopped_by_force_and_its_connection
         running.stop(CancelReason::User, Duration::from_millis(20));
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, cooperative: false, .. }));
-        assert!(ended.usage.wall > ended.usage.cpu, "waiting is not computing: {:?}", ended.usage);
+        assert!(ended.usage.wall_ms > ended.usage.cpu_ms, "waiting is not computing: {:?}", ended.usage);
         origin.until_left().await;
     }
     let timed = |attempt: &mut Attempt| {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_executor::{Child, Outcome, Retry};
+use windlass_core::Retry;
+use windlass_executor::{Child, Outcome};
 
 use crate::support::{assert_says, compiled, error, hostile, neighbour_is_well, start};
 
@@ -57,7 +58,7 @@ async fn processor_time_has_an_end() {
     neighbour_is_well().await;
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler used up its processor time of 30ms");
-    assert!(ended.usage.cpu >= Duration::from_millis(30));
+    assert!(ended.usage.cpu_ms >= 30);
 }
 
 #[tokio::test]
@@ -120,5 +121,5 @@ async fn children_go_with_the_checkpoint_or_the_result_and_are_limited() {
     let saved = host.checkpoints.lock().expect("no panic")[0].1.children.clone();
     assert_eq!(ordinals(&saved), [5, 6]);
     assert_eq!((saved[0].queue.as_str(), &saved[0].payload[..]), ("more", &b"more"[..]));
-    assert_eq!(ordinals(&ended.along.children), (7..17).collect::<Vec<_>>());
+    assert_eq!(ordinals(&ended.uncommitted.children), (7..17).collect::<Vec<_>>());
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_executor::{Outcome, Record};
+use windlass_core::{JobId, Notes, Record, Time};
+use windlass_executor::Outcome;
 
 use crate::support::{Recorder, assert_says, error, start, start_with, trespasser};
 
@@ -14,7 +15,14 @@ fn records(queue: &str, then: &str) -> String {
 
 fn host_with(queue: &str) -> Arc<Recorder> {
     let host = Arc::new(Recorder::default());
-    let record = Record { value: Bytes::from_static(b"\"theirs\""), mark: Some("old".to_owned()) };
+    let record = Record {
+        queue: queue.parse().expect("a name"),
+        key: "a/b".to_owned(),
+        value: b"\"theirs\"".to_vec(),
+        mark: Some("old".to_owned()),
+        job: JobId::new(Time::default(), 7),
+        updated_at: Time::default(),
+    };
     host.records.lock().expect("no panic").insert((queue.to_owned(), "a/b".to_owned()), record);
     host
 }
@@ -29,9 +37,9 @@ async fn what_is_noted_goes_with_the_result_and_what_others_noted_is_read() {
     let ended = running.ended().await;
     let result = Bytes::from_static(b"\"round 7: theirs, old\"");
     assert_eq!(ended.outcome, Outcome::Completed { result });
-    let notes = ended.along.notes;
+    let notes = ended.uncommitted.notes;
     assert_eq!(notes.records.iter().map(|record| record.key.as_str()).collect::<Vec<_>>(), ["a/b"]);
-    assert_eq!(notes.records[0].value, Bytes::from_static(b"\"ours\""));
+    assert_eq!(notes.records[0].value, b"\"ours\"");
     let marks: Vec<_> = notes.marks.iter().map(|mark| (mark.queue.as_str(), mark.mark.as_deref())).collect();
     assert_eq!(marks, [("other", Some("seen"))]);
 }
@@ -44,7 +52,7 @@ async fn notes_go_with_a_checkpoint_and_not_twice() {
     });
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Completed { .. }), "{:?}", ended.outcome);
-    assert!(ended.along.notes.is_empty(), "they went with the checkpoint");
+    assert!(ended.uncommitted.notes == Notes::default(), "they went with the checkpoint");
     let saved = host.checkpoints.lock().expect("no panic");
     assert_eq!((saved[0].1.notes.records.len(), saved[0].1.notes.marks.len()), (1, 1));
 }
@@ -56,7 +64,7 @@ async fn an_attempt_that_fails_has_noted_nothing() {
     });
     let ended = running.ended().await;
     assert_says(error(&ended), "failed after all");
-    assert!(ended.along.notes.is_empty());
+    assert!(ended.uncommitted.notes == Notes::default());
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn a_handler_that_listens_stops_by_itself_and_keeps_its_work() {
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: found, cooperative: true, .. } if found == reason));
         assert_says(error(&ended), "stopped on request");
-        assert!(ended.along.children.is_empty());
+        assert!(ended.uncommitted.children.is_empty());
     }
 }
 

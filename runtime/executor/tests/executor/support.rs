@@ -9,9 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
+use windlass_core::{Progress, Record, Usage};
 use windlass_executor::{
-    Along, Attempt, Cancel, CancelReason, Checkpoint, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError,
-    Limits, LogLine, Outcome, PageLimits, Permissions, Plugin, Progress, Record, Usage, async_trait,
+    Attempt, Cancel, CancelReason, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError, LogLine, Outcome,
+    PageLimits, Permissions, Plugin, SavedState, Uncommitted, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -67,7 +68,7 @@ pub async fn trespasser() -> Plugin {
 pub struct Recorder {
     pub progress: Mutex<Vec<Progress>>,
     pub log: Mutex<Vec<LogLine>>,
-    pub checkpoints: Mutex<Vec<(Checkpoint, Along)>>,
+    pub checkpoints: Mutex<Vec<(SavedState, Uncommitted)>>,
     /// What is committed under keys of queues.
     pub records: Mutex<BTreeMap<(String, String), Record>>,
     pub tied: Mutex<Vec<String>>,
@@ -119,13 +120,18 @@ impl Host for Recorder {
         self.heard.notify_one();
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, _used: Usage) -> Result<(), HostError> {
+    async fn checkpoint(
+        &self,
+        checkpoint: SavedState,
+        uncommitted: Uncommitted,
+        _used: Usage,
+    ) -> Result<(), HostError> {
         // A real store waits for its disk here.
         let disk = *self.disk.lock().expect("no panic");
         tokio::time::sleep(disk).await;
         let answer = self.answers.lock().expect("no panic").pop().unwrap_or(Ok(()));
         if answer.is_ok() {
-            self.checkpoints.lock().expect("no panic").push((checkpoint, along));
+            self.checkpoints.lock().expect("no panic").push((checkpoint, uncommitted));
         }
         self.heard.notify_one();
         answer
@@ -178,24 +184,11 @@ impl Running {
 pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
     let (sender, cancel) = watch::channel(None);
     let attempt = Attempt {
-        job_id: "job_1".to_owned(),
-        queue: "tests".to_owned(),
-        payload: Bytes::from(payload.to_owned()),
-        checkpoint: None,
-        attempt: 1,
         max_attempts: 3,
         tags: vec![("kind".to_owned(), "test".to_owned())],
-        scope: None,
-        created_at_ms: 0,
-        started_at_ms: 0,
-        children_committed: 0,
-        joined: None,
-        round: None,
-        limits: Limits::default(),
-        // What a guest may spawn is tried in `capabilities`; all others may go where they like.
+        // `capabilities` tests what a guest may spawn; in all other tests it may spawn into any queue.
         permissions: Permissions { spawn: vec!["*".parse().expect("a pattern")], ..Permissions::default() },
-        reuse: None,
-        cancel,
+        ..Attempt::first("job_1", "tests", payload.to_owned(), cancel)
     };
     (attempt, sender)
 }

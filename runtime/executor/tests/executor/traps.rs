@@ -1,6 +1,7 @@
 //! Guests that die: each leaves a plain sentence, and where it happened.
 
-use windlass_executor::{Outcome, Retry};
+use windlass_core::Retry;
+use windlass_executor::Outcome;
 
 use crate::support::{compiled, error, hostile, neighbour_is_well, start};
 

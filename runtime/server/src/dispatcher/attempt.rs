@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
-use windlass_core::flow::{OnFailure, Tally};
-use windlass_core::{BodyKind, Command, Failure, Holder, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage};
+use windlass_core::flow::Tally;
+use windlass_core::{
+    BodyKind, Checkpoint, Command, Failure, Holder, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage,
+};
 use windlass_executor::{
-    self as executor, Along, Attempt, CancelReason, Checkpoint, ChildCounts, Ended, HostError, Limits, OnChildFailure,
-    Outcome, Reuse, Wait,
+    self as executor, Attempt, CancelReason, Ended, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted, Wait,
 };
 use windlass_store::{Assignment, Clock, Error};
 
@@ -17,7 +18,7 @@ use crate::attempt_setup::{AttemptSetup, shortest};
 use crate::dispatcher::Floor;
 use crate::dispatcher::patience::insist;
 use crate::dispatcher::redact::Redactor;
-use crate::dispatcher::reporter::{Reporter, usage};
+use crate::dispatcher::reporter::Reporter;
 use crate::dispatcher::running::Entry;
 use crate::limits;
 
@@ -121,7 +122,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
         job_id: job.id.to_string(),
         queue: job.queue.to_string(),
         payload,
-        checkpoint: checkpoint.map(|bytes| Checkpoint { schema: job.checkpoint_schema, bytes }),
+        checkpoint: checkpoint.map(|bytes| SavedState { schema: job.checkpoint_schema, bytes }),
         attempt: job.attempt,
         max_attempts: job.policy.max_retries,
         tags: job.tags.clone(),
@@ -144,23 +145,22 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
 }
 
 /// How the children ended, when the attempt follows a wait for them.
-async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<ChildCounts>, NotStarted> {
+async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<Tally>, NotStarted> {
     if !job.links.as_ref().is_some_and(|links| links.joined) {
         return Ok(None);
     }
     let family = reporter.patiently(|| floor.store.family(job.id)).await;
     let family = family.map_err(|error| NotStarted::unread("the numbers of the job's children", error))?;
-    let Tally { total, completed, dead, cancelled, .. } = family.unwrap_or_default().tally;
-    Ok(Some(ChildCounts { total, completed, dead, cancelled }))
+    Ok(Some(family.unwrap_or_default().tally))
 }
 
 /// The command that tells the store how the attempt ended, and the children that go with it.
 async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ended) -> (Option<Command>, Vec<NewJob>) {
-    let usage = usage(&ended.usage);
+    let usage = ended.usage;
     let command = match ended.outcome {
         Outcome::Completed { result } => {
             let stored = async {
-                let (children, notes) = reporter.along(ended.along).await?;
+                let (children, notes) = reporter.last(ended.uncommitted).await?;
                 Ok::<_, Error>((keep(floor, reporter.clean_result(result)).await?, children, notes))
             };
             return match stored.await {
@@ -171,14 +171,14 @@ async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ende
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(floor, reporter, holder, wait, ended.along, usage).await {
+            return match waiting(floor, reporter, holder, wait, ended.uncommitted, usage).await {
                 Ok((command, children)) => (Some(command), children),
                 Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Failed { error, backtrace, retry } => {
             let (error, backtrace) = reporter.clean(error, backtrace);
-            fail(holder, error, backtrace, convert(retry), usage)
+            fail(holder, error, backtrace, retry, usage)
         }
         Outcome::Stopped { reason, error, cooperative } => {
             let (error, _) = reporter.clean(error, None);
@@ -207,23 +207,19 @@ async fn waiting(
     reporter: &Reporter,
     holder: Holder,
     wait: Wait,
-    along: Along,
+    uncommitted: Uncommitted,
     usage: Usage,
 ) -> Result<(Command, Vec<NewJob>), Error> {
-    let (children, notes) = reporter.along(along).await?;
-    let checkpoint = match wait.checkpoint {
-        Some(Checkpoint { schema, bytes }) => {
+    let (children, notes) = reporter.last(uncommitted).await?;
+    let checkpoint = match wait.state {
+        Some(SavedState { schema, bytes }) => {
             let state = insist(async || reporter.close(bytes.clone())).await?;
             let body = insist(|| floor.store.keep(state.clone())).await?;
-            Some(windlass_core::Checkpoint { body, schema, usage })
+            Some(Checkpoint { body, schema, usage })
         }
         None => None,
     };
-    let on_child_failure = match wait.on_failure {
-        OnChildFailure::Fail => OnFailure::Fail,
-        OnChildFailure::Cancel => OnFailure::Cancel,
-        OnChildFailure::Continue => OnFailure::Continue,
-    };
+    let on_child_failure = wait.on_failure;
     Ok((Command::Wait { holder, on_child_failure, checkpoint, usage, notes }, children))
 }
 
@@ -279,12 +275,4 @@ fn not_taken(error: &Error) -> String {
 
 fn fail(holder: Holder, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {
     Some(Command::Fail { holder, failure: Failure { error, backtrace, retry }, usage })
-}
-
-fn convert(retry: executor::Retry) -> Retry {
-    match retry {
-        executor::Retry::Backoff => Retry::Backoff,
-        executor::Retry::After(delay) => Retry::After(delay),
-        executor::Retry::Never => Retry::Never,
-    }
 }

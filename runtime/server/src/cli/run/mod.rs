@@ -18,10 +18,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass_core::quantity::Span;
-use windlass_core::{JobId, QueueName};
+use windlass_core::{JobId, QueueName, Usage};
 use windlass_executor::{
-    Along, Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, FolderScope, Host, Outcome,
-    Usage,
+    Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, FolderScope, Host, Outcome, Uncommitted,
 };
 use windlass_store::Clock;
 
@@ -116,7 +115,10 @@ impl Run {
         let redactor = Redactor::of(&setup.permissions);
         let clock = SystemClock::start();
         let now = clock.now();
-        let terminal = Arc::new(Terminal::new(json, queue.to_string(), redactor, state));
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
+        let job = JobId::new(now, u128::from_le_bytes(random));
+        let terminal = Arc::new(Terminal::new(json, job, queue.clone(), redactor, state));
         let executor = executor()?;
         let plugin = executor.compile(component).await.with_context(|| format!("{}", self.component.display()))?;
         if let Some(saved) = terminal.saved() {
@@ -124,26 +126,16 @@ impl Run {
             terminal.say(&format!("going on from a checkpoint of {bytes} bytes, schema {schema}"));
         }
         let (stop, cancel) = watch::channel(None);
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
         let attempt = Attempt {
-            job_id: JobId::new(now, u128::from_le_bytes(random)).to_string(),
-            queue: queue.to_string(),
-            payload,
             checkpoint: terminal.saved(),
             attempt: terminal.attempt(),
             max_attempts: terminal.attempt(),
-            tags: Vec::new(),
-            scope: None,
             created_at_ms: now.millis(),
             started_at_ms: now.millis(),
             children_committed: terminal.children_committed(),
-            joined: None,
-            round: None,
             limits: setup.limits,
             permissions: setup.permissions,
-            reuse: None,
-            cancel,
+            ..Attempt::first(job.to_string(), queue.to_string(), payload, cancel)
         };
         let report = Arc::clone(&terminal);
         let asked = signalled();
@@ -168,7 +160,7 @@ impl Run {
 
     /// What came of it, and the status to end with.
     fn report(&self, terminal: &Terminal, ended: Ended) -> anyhow::Result<ExitCode> {
-        let Ended { outcome, along: Along { children, notes }, usage } = ended;
+        let Ended { outcome, uncommitted: Uncommitted { children, notes }, usage } = ended;
         let fresh = children.len();
         let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
         terminal.note(notes);
@@ -180,7 +172,7 @@ impl Run {
                 "completed"
             }
             Outcome::Waiting(wait) => {
-                terminal.waits(wait.checkpoint, fresh)?;
+                terminal.waits(wait.state, fresh)?;
                 report["waits_for"] = json!({"count": children.len()});
                 "blocked"
             }
@@ -258,8 +250,8 @@ fn shown(bytes: Bytes, terminal: &Terminal) -> Value {
 
 fn shown_usage(usage: &Usage) -> Value {
     json!({
-        "cpu_ms": usage.cpu.as_millis() as u64,
-        "wall_ms": usage.wall.as_millis() as u64,
+        "cpu_ms": usage.cpu_ms,
+        "wall_ms": usage.wall_ms,
         "peak_memory": usage.peak_memory,
         "host_calls": usage.host_calls,
         "log_bytes": usage.log_bytes,

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use windlass_executor::Checkpoint;
+use windlass_executor::SavedState;
 
 pub struct StateFile {
     path: PathBuf,
@@ -57,12 +57,12 @@ impl StateFile {
 }
 
 impl Kept {
-    pub fn checkpoint(&self) -> Option<Checkpoint> {
+    pub fn checkpoint(&self) -> Option<SavedState> {
         let bytes = STANDARD.decode(self.state.as_ref()?).ok()?;
-        Some(Checkpoint { schema: self.schema, bytes: Bytes::from(bytes) })
+        Some(SavedState { schema: self.schema, bytes: Bytes::from(bytes) })
     }
 
-    pub fn save(&mut self, checkpoint: &Checkpoint, children: u32) {
+    pub fn save(&mut self, checkpoint: &SavedState, children: u32) {
         self.schema = checkpoint.schema;
         self.state = Some(STANDARD.encode(&checkpoint.bytes));
         self.children += children;

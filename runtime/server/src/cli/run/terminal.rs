@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use windlass_executor::{
-    Along, Amount, Checkpoint, Child, Host, HostError, LogLine, NewMark, NewRecord, Notes, Progress, Record, Stream,
-    Usage, async_trait,
-};
+use windlass_core::{JobId, Name, NewMark, NewRecord, Notes, Progress, QueueName, Record, Time, Usage};
+use windlass_executor::{Child, Host, HostError, LogLine, SavedState, Stream, Uncommitted, async_trait};
 
 use crate::cli::jobs::watch::{Screen, log_line};
 use crate::cli::run::shown;
@@ -16,8 +14,9 @@ use crate::dispatcher::Redactor;
 
 pub struct Terminal {
     json: bool,
+    job: JobId,
     /// The job's own, which its records are under.
-    queue: String,
+    queue: QueueName,
     redactor: Redactor,
     screen: Mutex<Screen>,
     saves: Mutex<Saves>,
@@ -27,20 +26,20 @@ struct Saves {
     file: Option<StateFile>,
     kept: Kept,
     /// What was recorded in this run, by queue and key.
-    records: BTreeMap<(String, String), Record>,
+    records: BTreeMap<(QueueName, String), Record>,
     /// Children that went with a checkpoint.
     children: Vec<Child>,
 }
 
 impl Terminal {
-    pub fn new(json: bool, queue: String, redactor: Redactor, file: Option<StateFile>) -> Terminal {
+    pub fn new(json: bool, job: JobId, queue: QueueName, redactor: Redactor, file: Option<StateFile>) -> Terminal {
         let mut kept = file.as_ref().map_or_else(Kept::default, |file| file.kept.clone());
         kept.attempts += 1;
         let saves = Mutex::new(Saves { file, kept, children: Vec::new(), records: BTreeMap::new() });
-        Terminal { json, queue, redactor, screen: Mutex::new(Screen::new(json)), saves }
+        Terminal { json, job, queue, redactor, screen: Mutex::new(Screen::new(json)), saves }
     }
 
-    pub fn saved(&self) -> Option<Checkpoint> {
+    pub fn saved(&self) -> Option<SavedState> {
         self.saves().kept.checkpoint()
     }
 
@@ -61,7 +60,9 @@ impl Terminal {
     pub fn note(&self, notes: Notes) {
         let records = &mut self.saves().records;
         for NewRecord { key, value } in notes.records {
-            records.insert((self.queue.clone(), key), Record { value, mark: None });
+            let (queue, job, updated_at) = (self.queue.clone(), self.job, Time::default());
+            let record = Record { queue: queue.clone(), key: key.clone(), value, mark: None, job, updated_at };
+            records.insert((queue, key), record);
         }
         for NewMark { queue, key, mark } in notes.marks {
             if let Some(record) = records.get_mut(&(queue, key)) {
@@ -73,7 +74,7 @@ impl Terminal {
     /// All that was recorded, for whoever reads the end of the run.
     pub fn records(&self) -> Value {
         let saves = self.saves();
-        let shown = |((_, key), record): (&(String, String), &Record)| json!({"key": key, "value": shown(record.value.clone(), self), "mark": record.mark});
+        let shown = |((_, key), record): (&(QueueName, String), &Record)| json!({"key": key, "value": shown(record.value.clone().into(), self), "mark": record.mark});
         saves.records.iter().map(shown).collect()
     }
 
@@ -83,7 +84,7 @@ impl Terminal {
     }
 
     /// The job waits for its children: the next run goes on from here.
-    pub fn waits(&self, checkpoint: Option<Checkpoint>, children: usize) -> std::io::Result<()> {
+    pub fn waits(&self, checkpoint: Option<SavedState>, children: usize) -> std::io::Result<()> {
         let mut saves = self.saves();
         let children = u32::try_from(children).unwrap_or(u32::MAX);
         match &checkpoint {
@@ -126,13 +127,12 @@ impl Host for Terminal {
         }
         let clean = |text: Option<String>| text.map(|text| self.clean(text));
         let mut data = json!({"phase": clean(progress.phase), "message": clean(progress.message)});
-        match progress.amount {
-            Some(Amount::Percent(percent)) => data["percent"] = json!(percent),
-            Some(Amount::Count { current, total, .. }) => {
-                data["current"] = json!(current);
-                data["total"] = json!(total);
-            }
-            None => {}
+        if let Some(percent) = progress.percent {
+            data["percent"] = json!(percent);
+        }
+        if let Some(current) = progress.current {
+            data["current"] = json!(current);
+            data["total"] = json!(progress.total);
         }
         self.screen().progress(&data);
     }
@@ -147,20 +147,26 @@ impl Host for Terminal {
         self.screen().say(log_line(&json!({"level": level, "text": text})));
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint, along: Along, _used: Usage) -> Result<(), HostError> {
-        let Along { children, notes } = along;
+    async fn checkpoint(
+        &self,
+        checkpoint: SavedState,
+        uncommitted: Uncommitted,
+        _used: Usage,
+    ) -> Result<(), HostError> {
+        let Uncommitted { children, notes } = uncommitted;
         self.keep(&checkpoint, children)?;
         self.note(notes);
         Ok(())
     }
 
     async fn record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
-        Ok(self.saves().records.get(&(queue.to_owned(), key.to_owned())).cloned())
+        let Ok(queue) = Name::parse("queue", queue) else { return Ok(None) };
+        Ok(self.saves().records.get(&(queue, key.to_owned())).cloned())
     }
 }
 
 impl Terminal {
-    fn keep(&self, checkpoint: &Checkpoint, children: Vec<Child>) -> Result<(), HostError> {
+    fn keep(&self, checkpoint: &SavedState, children: Vec<Child>) -> Result<(), HostError> {
         let mut saves = self.saves();
         let before = saves.kept.clone();
         saves.kept.save(checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));

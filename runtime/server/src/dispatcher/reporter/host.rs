@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{BodyKind, Checkpoint, Command, Holder, Job, Name, NewJob, Refusal, Reply};
-use windlass_executor::{self as executor, Along, ChildPage, Host, HostError, PageLimits, Record, Stream, async_trait};
-use windlass_store::{Clock, Error, LogLine, QueueView};
+use windlass_core::{Checkpoint, Command, Holder, Job, NewJob, Progress, Record, Refusal, Reply, Usage};
+use windlass_executor::{
+    self as executor, ChildPage, Host, HostError, PageLimits, SavedState, Stream, Uncommitted, async_trait,
+};
+use windlass_store::{Clock, Error, LogLine};
 
-use crate::dispatcher::patience::{Patience, host_error};
+use crate::dispatcher::patience::Patience;
 use crate::dispatcher::reporter::Reporter;
-use crate::dispatcher::reporter::convert;
-use crate::dispatcher::reporter::convert::{child_read, usage};
-use crate::limits;
 
 impl Reporter {
     fn patience(&self) -> Patience<'_> {
@@ -33,12 +32,8 @@ impl Reporter {
     }
 
     /// The job as it stands: how many children it has changes with every checkpoint.
-    async fn parent(&self) -> Result<Job, HostError> {
+    pub(super) async fn parent(&self) -> Result<Job, HostError> {
         self.patiently(|| self.store.job(self.job)).await?.ok_or(HostError::Ended)
-    }
-
-    async fn result_of(&self, child: &Job) -> Result<Option<Bytes>, HostError> {
-        self.patiently(|| self.store.body(child, BodyKind::Result)).await
     }
 
     /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed in the middle may
@@ -67,8 +62,7 @@ impl Reporter {
 
 #[async_trait]
 impl Host for Reporter {
-    fn progress(&self, progress: executor::Progress) {
-        let mut progress = convert::progress(progress);
+    fn progress(&self, mut progress: Progress) {
         if let Some(redactor) = self.redactor.get() {
             progress.phase = redactor.clean_some(progress.phase);
             progress.message = redactor.clean_some(progress.message);
@@ -100,68 +94,33 @@ impl Host for Reporter {
         self.waited.total()
     }
 
-    async fn checkpoint(
-        &self,
-        checkpoint: executor::Checkpoint,
-        along: Along,
-        used: executor::Usage,
-    ) -> Result<(), HostError> {
-        let state = self.patiently(async || self.close(checkpoint.bytes.clone())).await?;
+    async fn checkpoint(&self, saved: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError> {
+        let state = self.patiently(async || self.close(saved.bytes.clone())).await?;
         let body = self.patiently(|| self.store.keep(state.clone())).await?;
-        let first = along.children.first().map_or(0, |child| child.ordinal);
-        let children = self.patiently(|| self.new_jobs(along.children.clone())).await?;
-        let notes = self.notes(along.notes).map_err(|refusal| host_error(refusal.into()))?;
-        // The report that waits rides along: one commit less.
+        let first = uncommitted.children.first().map_or(0, |child| child.ordinal);
+        let children = self.patiently(|| self.new_jobs(uncommitted.children.clone())).await?;
+        let notes = self.notes(uncommitted.notes);
+        // A progress report that is still waiting is stored in the same commit.
         let progress = self.lock().progress.take();
-        let checkpoint = Checkpoint { body, schema: checkpoint.schema, usage: usage(&used) };
+        let checkpoint = Checkpoint { body, schema: saved.schema, usage: used };
         let holder = Holder::Token(self.token);
-        let beat = Command::Heartbeat { holder, progress, checkpoint: Some(checkpoint), spent: None, notes };
-        self.commit(beat, children, first).await
+        let heartbeat = Command::Heartbeat { holder, progress, checkpoint: Some(checkpoint), spent: None, notes };
+        self.commit(heartbeat, children, first).await
     }
 
     async fn children(&self, start: u32, page: PageLimits) -> Result<ChildPage, HostError> {
-        let parent = self.parent().await?;
-        let (found, mut next) =
-            self.patiently(|| self.store.children(&parent, u64::from(start), page.children)).await?;
-        let mut children = Vec::with_capacity(found.len());
-        let mut bytes = 0;
-        let room = page.bytes as u64;
-        for (number, child) in found {
-            let size = child.result.len();
-            let fits = size <= limits::EVENT_RESULT;
-            if fits && size > 0 && !children.is_empty() && bytes + size > room {
-                next = Some(number);
-                break;
-            }
-            let result = if fits { self.result_of(&child).await? } else { None };
-            bytes += if fits { size } else { 0 };
-            children.push(child_read(number, child, result));
-        }
-        Ok(ChildPage { children, next: next.and_then(|number| u32::try_from(number).ok()) })
+        self.read_children(start, page).await
     }
 
     async fn child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
-        let parent = self.parent().await?;
-        let (found, _) = self.patiently(|| self.store.children(&parent, u64::from(ordinal), 1)).await?;
-        match found.first() {
-            Some((number, child)) if *number == u64::from(ordinal) => self.result_of(child).await,
-            Some(_) | None => Err(HostError::no_child(ordinal)),
-        }
+        self.read_child_result(ordinal).await
     }
 
     async fn record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
-        let queue = Name::parse("queue", queue).map_err(|refusal| HostError::Invalid(refusal.to_string()))?;
-        let found = self.patiently(|| self.store.record(queue.clone(), key.to_owned())).await?;
-        Ok(found.map(|record| Record { value: Bytes::from(record.value), mark: record.mark }))
+        self.read_record(queue, key).await
     }
 
     async fn tied_queues(&self) -> Result<Vec<String>, HostError> {
-        let own = self.parent().await?.queue;
-        let queues = self.patiently(|| self.store.queues()).await?;
-        let tied = |view: &QueueView| {
-            let gate = view.queue.settings.gate.as_ref()?;
-            gate.other_side(&view.queue.name, &own).map(ToString::to_string)
-        };
-        Ok(queues.iter().filter_map(tied).collect())
+        self.gated_queues().await
     }
 }

@@ -1,10 +1,12 @@
 //! What a running guest says, carried to the store: progress and log a few times a second, checkpoints at once.
 //!
 //! A guest that reports a million times a second costs twenty commands: only the latest report waits here, and it is sent
-//! before the attempt ends. Reading order: this file, `host` (what a guest asks of the store), `convert` (their types and ours).
+//! before the attempt ends. Reading order: this file (progress and log), `host` (what a guest may ask, and checkpoints), `children`,
+//! `records`.
 
-mod convert;
+mod children;
 mod host;
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -15,8 +17,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{Command, Holder, Job, JobId, Name, NewJob, NewMark, NewRecord, Notes, Progress, Refusal, Token};
-use windlass_executor::{self as executor, Along, Child};
+use windlass_core::{Command, Holder, Job, JobId, NewJob, Notes, Progress, Token};
+use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 
 use crate::clock::SystemClock;
@@ -24,7 +26,6 @@ use crate::dispatcher::patience::{Waited, insist, pause_after};
 use crate::dispatcher::redact::Redactor;
 use crate::limits;
 use crate::secrets::Secrets;
-pub(super) use convert::usage;
 
 pub(super) struct Reporter {
     job: JobId,
@@ -166,47 +167,9 @@ impl Reporter {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records and marks as the store takes them, without secrets; none when there is nothing.
-    fn notes(&self, noted: executor::Notes) -> Result<Option<Box<Notes>>, Refusal> {
-        let record = |record: executor::NewRecord| NewRecord {
-            key: record.key,
-            value: self.clean_result(record.value).to_vec(),
-        };
-        let mark = |mark: executor::NewMark| {
-            Ok(NewMark { queue: Name::parse("queue", &mark.queue)?, key: mark.key, mark: mark.mark })
-        };
-        let marks = noted.marks.into_iter().map(mark).collect::<Result<_, Refusal>>()?;
-        Ok(Notes::new(noted.records.into_iter().map(record).collect(), marks))
-    }
-
-    /// What goes with a result or a wait, as the store takes it.
-    pub(super) async fn along(&self, along: Along) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
-        let children = insist(|| self.new_jobs(along.children.clone())).await?;
-        Ok((children, self.notes(along.notes)?))
-    }
-
-    /// Children as the store takes them. Their ids come from the parent and the ordinal, so that a repeated attempt makes no
-    /// doubles.
-    pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
-        let mut jobs = Vec::with_capacity(children.len());
-        for child in children {
-            self.refuse_secrets(&child)?;
-            let payload = self.store.keep(child.payload.clone()).await?;
-            jobs.push(NewJob { payload: Some(payload), ..convert::new_job(self.job, child)? });
-        }
-        Ok(jobs)
-    }
-
-    /// A child is run with the payload it was given, so nothing is blotted out there: a secret is refused.
-    fn refuse_secrets(&self, child: &Child) -> Result<(), Refusal> {
-        let Some(redactor) = self.redactor.get() else { return Ok(()) };
-        let texts = child.tags.iter().flat_map(|(name, value)| [name, value]);
-        let mut texts = texts.chain(&child.scope).chain(&child.unique_key);
-        if redactor.is_in(&child.payload) || texts.any(|text| redactor.is_in(text.as_bytes())) {
-            let why = "a child's payload, tags, scope and unique key are shown, and this one has a secret in it; let the \
-                       plugin that runs the child read the secret itself";
-            return Err(Refusal::invalid("payload", why));
-        }
-        Ok(())
+    /// The children and notes that are committed with a result or a wait, as the store takes them.
+    pub(super) async fn last(&self, uncommitted: Uncommitted) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
+        let children = insist(|| self.new_jobs(uncommitted.children.clone())).await?;
+        Ok((children, self.notes(uncommitted.notes)))
     }
 }

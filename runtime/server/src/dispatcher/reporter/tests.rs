@@ -1,7 +1,7 @@
 use tokio::time::timeout;
 use windlass_core::flow::Gate;
-use windlass_core::{EventKind, Usage};
-use windlass_executor::{Amount, ChildPage, ChildState, Host, HostError, Level, PageLimits, Record};
+use windlass_core::{EventKind, Name, NewMark, NewRecord, State, Usage};
+use windlass_executor::{Child, ChildPage, Host, HostError, PageLimits, SavedState};
 use windlass_store::{Assignment, By, Claim, Durability, Options};
 
 use crate::dispatcher::reporter::*;
@@ -35,9 +35,8 @@ async fn reporter_behind(dir: &tempfile::TempDir, gates: &[(&str, &str)]) -> Rep
     Reporter::new(store, clock, secrets, &job, token)
 }
 
-fn count(current: u64) -> executor::Progress {
-    let amount = Some(Amount::Count { current, total: None, unit: None, weight: None });
-    executor::Progress { phase: None, message: None, level: Level::Info, detail: None, amount }
+fn count(current: u64) -> Progress {
+    Progress { current: Some(current), ..Progress::default() }
 }
 
 fn child(ordinal: u32, queue: &str) -> Child {
@@ -55,34 +54,37 @@ fn child(ordinal: u32, queue: &str) -> Child {
     }
 }
 
-async fn save(reporter: &Reporter, state: executor::Checkpoint, along: Along) -> Result<(), HostError> {
-    reporter.checkpoint(state, along, executor::Usage::default()).await
+async fn save(reporter: &Reporter, state: SavedState, uncommitted: Uncommitted) -> Result<(), HostError> {
+    reporter.checkpoint(state, uncommitted, Usage::default()).await
 }
 
-fn with(children: Vec<Child>) -> Along {
-    Along { children, ..Along::default() }
+fn with(children: Vec<Child>) -> Uncommitted {
+    Uncommitted { children, ..Uncommitted::default() }
 }
 
 #[tokio::test]
 async fn records_are_seen_once_a_checkpoint_has_committed_them_and_can_be_marked() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
-    let state = || executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
-    let record = executor::NewRecord { key: "a/b".to_owned(), value: Bytes::from_static(b"[1]") };
-    let mark = |mark: Option<&str>| executor::NewMark {
-        queue: "q".to_owned(),
+    let state = || SavedState { schema: 1, bytes: Bytes::from_static(b"1") };
+    let record = NewRecord { key: "a/b".to_owned(), value: b"[1]".to_vec() };
+    let mark = |mark: &str| NewMark {
+        queue: "q".parse().expect("a name"),
         key: "a/b".to_owned(),
-        mark: mark.map(str::to_owned),
+        mark: Some(mark.to_owned()),
     };
-    let noted = |notes| Along { notes, ..Along::default() };
-    let notes = executor::Notes { records: vec![record], marks: Vec::new() };
-    assert_eq!(reporter.record("q", "a/b").await, Ok(None));
+    let read = async || {
+        let record = reporter.record("q", "a/b").await.expect("a read");
+        record.map(|record| (record.value, record.mark))
+    };
+    let noted = |notes| Uncommitted { notes, ..Uncommitted::default() };
+    let notes = Notes { records: vec![record], marks: Vec::new() };
+    assert_eq!(read().await, None);
     save(&reporter, state(), noted(notes)).await.expect("stored");
-    let value = Bytes::from_static(b"[1]");
-    assert_eq!(reporter.record("q", "a/b").await, Ok(Some(Record { value: value.clone(), mark: None })));
-    let notes = executor::Notes { records: Vec::new(), marks: vec![mark(Some("newer"))] };
+    assert_eq!(read().await, Some((b"[1]".to_vec(), None)));
+    let notes = Notes { records: Vec::new(), marks: vec![mark("newer")] };
     save(&reporter, state(), noted(notes)).await.expect("stored");
-    assert_eq!(reporter.record("q", "a/b").await, Ok(Some(Record { value, mark: Some("newer".to_owned()) })));
+    assert_eq!(read().await, Some((b"[1]".to_vec(), Some("newer".to_owned()))));
     assert!(matches!(reporter.record("no queue!", "a").await, Err(HostError::Invalid(_))));
 }
 
@@ -127,7 +129,7 @@ async fn a_flood_of_reports_costs_few_commands_and_its_last_word_arrives() {
 async fn children_are_stored_with_the_checkpoint_and_not_twice() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
-    let state = executor::Checkpoint { schema: 3, bytes: Bytes::from_static(b"[1]") };
+    let state = SavedState { schema: 3, bytes: Bytes::from_static(b"[1]") };
     for _ in 0..2 {
         save(&reporter, state.clone(), with(vec![child(0, "kids")])).await.expect("it is stored");
     }
@@ -158,7 +160,7 @@ async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_
     const LARGE: usize = 70_000;
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
-    let state = executor::Checkpoint { schema: 1, bytes: Bytes::from_static(b"1") };
+    let state = SavedState { schema: 1, bytes: Bytes::from_static(b"1") };
     let children = (0..5).map(|n| child(n, "kids")).collect();
     save(&reporter, state, with(children)).await.expect("it is stored");
     for bytes in [10, 60_000, LARGE, 60_000] {
@@ -175,7 +177,7 @@ async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_
     assert_eq!((large.result.as_ref(), large.result_bytes), (None, LARGE as u64));
     let page = pages(3, 100, 1_000).await.expect("a page");
     assert_eq!((ordinals(&page), page.next), (vec![3, 4], None), "the first of a page is given whatever it has");
-    assert_eq!(page.children[1].state, ChildState::Open);
+    assert_eq!(page.children[1].state, State::Pending);
     assert_eq!(reporter.child_result(2).await.expect("a result").map(|bytes| bytes.len()), Some(LARGE));
     let missing = reporter.child_result(9).await.expect_err("there is no such child");
     assert!(matches!(&missing, HostError::Invalid(why) if why.contains("child number 9")), "{missing:?}");
@@ -185,7 +187,7 @@ async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_
 async fn a_child_that_cannot_be_stored_is_told_to_the_guest() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
-    let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
+    let state = SavedState { schema: 0, bytes: Bytes::new() };
     let refused = save(&reporter, state, with(vec![child(0, "no such queue!")])).await;
     assert!(matches!(&refused, Err(HostError::Unavailable(why)) if why.contains("queue")), "{refused:?}");
     let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
@@ -199,8 +201,8 @@ async fn a_checkpoint_of_an_attempt_that_is_over_ends_the_guest() {
     let holder = Holder::Token(reporter.token);
     let back = Command::HandBack { holder, reason: "test".to_owned(), usage: Usage::default() };
     reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
-    let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
-    assert_eq!(save(&reporter, state, Along::default()).await, Err(HostError::Ended));
+    let state = SavedState { schema: 0, bytes: Bytes::new() };
+    assert_eq!(save(&reporter, state, Uncommitted::default()).await, Err(HostError::Ended));
 }
 
 #[tokio::test]
@@ -208,7 +210,7 @@ async fn a_store_that_cannot_answer_ends_the_attempt_and_is_not_the_guests_failu
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
     reporter.store.close().await;
-    let state = executor::Checkpoint { schema: 0, bytes: Bytes::new() };
+    let state = SavedState { schema: 0, bytes: Bytes::new() };
     let interrupted = |error: HostError| assert!(matches!(error, HostError::Interrupted(_)), "{error:?}");
-    interrupted(save(&reporter, state, Along::default()).await.expect_err("nothing is stored"));
+    interrupted(save(&reporter, state, Uncommitted::default()).await.expect_err("nothing is stored"));
 }
