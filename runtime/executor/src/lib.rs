@@ -4,6 +4,56 @@
 //! of stores, queues or the server's API: an [`Attempt`] goes in, an [`Ended`] comes out, and what the guest reports meanwhile is
 //! sent to a [`Host`]. Whatever a guest does is a value, never an error or a panic of this crate.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use tokio::sync::watch;
+//! use windlass_core::{Progress, Usage};
+//! use windlass_executor::{
+//!     Attempt, Config, Executor, Host, HostError, LogLine, Outcome, SavedState, Uncommitted, async_trait,
+//! };
+//!
+//! /// Prints what a guest reports, and stores nothing.
+//! struct Printer;
+//!
+//! #[async_trait]
+//! impl Host for Printer {
+//!     fn progress(&self, progress: Progress) {
+//!         println!("{:?}", progress.message);
+//!     }
+//!
+//!     fn log(&self, line: LogLine) {
+//!         println!("{}", line.message);
+//!     }
+//!
+//!     async fn checkpoint(&self, _: SavedState, _: Uncommitted, _: Usage) -> Result<(), HostError> {
+//!         Err(HostError::Unavailable("there is no store".to_owned()))
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A handler that returns `"hi"`: usually the file that `windlass plugin build` writes.
+//! let module = wat::parse_str(r#"(module
+//!     (memory (export "memory") 1)
+//!     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 4096))
+//!     (data (i32.const 8) "\00\00\00\00\00\00\00\00\40\00\00\00\04\00\00\00")
+//!     (data (i32.const 64) "\"hi\"")
+//!     (func (export "windlass:job/run@0.1.0#run") (param i32) (result i32) (i32.const 8)))"#)?;
+//! let component = windlass_executor::componentize(module)?;
+//!
+//! let executor = Executor::new(Config::default())?;
+//! let plugin = executor.compile(component.into()).await?;
+//!
+//! // Nobody will cancel this attempt, so the sender is dropped.
+//! let (_, cancel) = watch::channel(None);
+//! let attempt = Attempt::first("job_1", "greetings", "{}", cancel);
+//! let ended = executor.run(&plugin, attempt, Arc::new(Printer)).await;
+//! assert_eq!(ended.outcome, Outcome::Completed { result: r#""hi""#.into() });
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its outcome), `pool` (what
 //! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed).
 
