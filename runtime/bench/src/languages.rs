@@ -1,4 +1,4 @@
-//! `windlass-bench languages`: what a job costs in each language, beside bare wasmtime in the same run.
+//! `windlass-bench languages`: what a job costs in each language, compared with bare wasmtime in the same run.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ pub struct Languages {
     /// The components to measure; `make plugins` builds target/plugins/test-LANG.wasm
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A payload with which each returns at once
+    /// A payload with which each returns immediately
     #[arg(long, default_value = r#"{"mode":"noop"}"#)]
     payload: String,
     /// Take seconds for each language instead of half a minute

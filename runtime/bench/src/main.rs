@@ -1,8 +1,8 @@
-//! `windlass-bench`: measures a part of Windlass against what the machine could do at best, in the same run.
+//! `windlass-bench`: measures a part of Windlass against the best that the machine could do, in the same run.
 //!
-//! This machine may be busy, so a figure counts only as a ratio to its limit; no test asserts on what is found.
+//! The machine may be busy, so a figure is meaningful only as a ratio to its limit; no test depends on the results.
 //! Reading order: `figure` (one result), `engine` (the store alone), `sandbox` (the executor alone), `guest` and `http`
-//! (a server in a process of its own), `languages`.
+//! (a server in a separate process), `languages`.
 
 mod engine;
 mod figure;
@@ -25,13 +25,13 @@ use serde_json::{Value, json};
 use crate::figure::{Figure, Goal};
 use crate::setting::Setting;
 
-/// The server's allocator, so that what is measured inside this process is what the server does.
+/// The server's allocator, so that measurements inside this process match the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure Windlass on this machine, each figure beside the limit it should keep
+/// Measure Windlass on this machine, each figure next to its limit
 ///
-/// `http` and `guest` start the `windlass` that lies beside this program, or the one that WINDLASS_BIN names.
+/// `http` and `guest` start the `windlass` in the same folder as this program, or the one that WINDLASS_BIN names.
 #[derive(Debug, Parser)]
 #[command(name = "windlass-bench", version, arg_required_else_help = true)]
 struct Bench {
@@ -43,21 +43,21 @@ struct Bench {
 enum What {
     /// The engine: whole job lifecycles, a backlog of ten million jobs, a single enqueue, an idle server
     Engine(Options),
-    /// The sandbox: no-op jobs, durable jobs, sleeping jobs, neighbours of hostile handlers, a new version under load
+    /// The sandbox: no-op jobs, durable jobs, sleeping jobs, jobs next to hostile handlers, a new version under load
     Guest(GuestOptions),
     /// Flows: a batch with a callback, and a parent that waits for its children, against the same jobs without them
     Flow(Options),
-    /// The server over HTTP: single requests, batches, workers, time to the first instruction, a thousand watchers
+    /// The server over HTTP: single and bulk requests, workers, time to the first instruction, a thousand watchers
     Http(HttpOptions),
-    /// Started by `http`: answers every body with itself
+    /// Started by `http`: returns every body unchanged
     #[command(hide = true)]
     Echo,
     /// Started by `http`: sends what its standard input says
     #[command(hide = true)]
     Load,
-    /// Languages: a job that returns at once, written in each language, beside bare wasmtime
+    /// Languages: a job that returns immediately, written in each language, compared with bare wasmtime
     Languages(languages::Languages),
-    /// Started by `engine` on a folder of its own, to be killed in the middle
+    /// Started by `engine` on its own folder, to be killed while it works
     #[command(hide = true)]
     Victim { dir: PathBuf, jobs: u64 },
 }
@@ -88,7 +88,7 @@ struct GuestOptions {
 struct HttpOptions {
     #[command(flatten)]
     options: Options,
-    /// A component that tells when it began, from `make plugins`
+    /// A component that returns the time at which it started, from `make plugins`
     #[arg(long, value_name = "FILE", default_value = "target/plugins/hostile.wasm")]
     guest: PathBuf,
 }

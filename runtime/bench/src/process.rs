@@ -1,4 +1,4 @@
-//! Processes that are measured, or that measure: each listens on a port of its own and is killed when it is dropped.
+//! Processes that are measured: each listens on its own port and is killed when it is dropped.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl Process {
         Process::start(command)
     }
 
-    /// Waits until it says where it listens.
+    /// Waits until it prints the address that it listens on.
     fn start(mut command: Command) -> anyhow::Result<Process> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -35,7 +35,7 @@ impl Process {
         let found = |line: String| line.split_once("listening on ").map(|(_, url)| url.trim().to_owned());
         let Some(url) = lines.by_ref().map_while(Result::ok).find_map(found) else {
             let _ = child.kill();
-            bail!("{command:?} did not start");
+            bail!("{command:?} did not start; run it by hand to see why");
         };
         // Its further output is read, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
@@ -50,7 +50,7 @@ impl Drop for Process {
     }
 }
 
-/// The program to measure: `WINDLASS_BIN`, or the `windlass` that was built beside this program.
+/// The program to measure: `WINDLASS_BIN`, or the `windlass` in the same folder as this program.
 fn windlass() -> anyhow::Result<PathBuf> {
     let path = match std::env::var_os("WINDLASS_BIN") {
         Some(path) => PathBuf::from(path),
@@ -58,7 +58,7 @@ fn windlass() -> anyhow::Result<PathBuf> {
     };
     if !path.is_file() {
         bail!(
-            "{} is not there; build it with `cargo build --release -p windlass`, or name another in WINDLASS_BIN",
+            "{} does not exist; build it with `cargo build --release -p windlass`, or name another in WINDLASS_BIN",
             path.display()
         );
     }

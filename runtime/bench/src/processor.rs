@@ -12,7 +12,7 @@ pub fn process_time() -> Duration {
 
 /// Gives the calling thread the priority of the executor's guest threads, so that other load on the machine affects both alike.
 pub fn lower_priority() {
-    // Where it fails, the thread runs at the usual priority, as a guest thread would.
+    // If it fails, the thread runs at the normal priority, as a guest thread would.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);
 }

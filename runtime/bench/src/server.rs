@@ -1,4 +1,4 @@
-//! A server to be measured, on a data folder of its own, and a client of it.
+//! A server to be measured, with its own data folder, and a client for it.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Client {
         let path = format!("{}/api/v1/plugins/{name}?queues={name}", self.url);
         let mut answer = self.agent.put(path).send(component)?;
         if !answer.status().is_success() {
-            bail!("the plugin was not taken: {}", answer.body_mut().read_to_string()?);
+            bail!("the plugin was not accepted: {}", answer.body_mut().read_to_string()?);
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Client {
         answer["job_id"].as_str().map(str::to_owned).with_context(|| format!("no job in {answer}"))
     }
 
-    /// The state in which a job has ended.
+    /// Waits for a job to end, and returns its state.
     pub fn wait(&self, id: &str) -> anyhow::Result<String> {
         let job = self.get(&format!("/jobs/{id}/wait?timeout=60"))?;
         Ok(job["state"].as_str().unwrap_or_default().to_owned())
@@ -59,14 +59,14 @@ impl Client {
 
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let mut answer = self.agent.post(format!("{}/api/v1{path}", self.url)).send_json(body)?;
-        let told: Value = answer.body_mut().with_config().limit(64 << 20).read_json()?;
-        if answer.status().is_success() { Ok(told) } else { bail!("{path}: {told}") }
+        let body: Value = answer.body_mut().with_config().limit(64 << 20).read_json()?;
+        if answer.status().is_success() { Ok(body) } else { bail!("{path}: {body}") }
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
         let mut answer = self.agent.get(format!("{}/api/v1{path}", self.url)).call()?;
-        let told: Value = answer.body_mut().read_json()?;
-        if answer.status().is_success() { Ok(told) } else { bail!("{path}: {told}") }
+        let body: Value = answer.body_mut().read_json()?;
+        if answer.status().is_success() { Ok(body) } else { bail!("{path}: {body}") }
     }
 
     /// How many jobs of a queue have completed.

@@ -11,7 +11,7 @@ use windlass_store::{Clock, Durability, Options, Store};
 pub struct Setting {
     /// A version of each figure that takes seconds.
     pub quick: bool,
-    /// Where the data folders of the run are created, and removed again.
+    /// Where the data folders of the run are created and removed.
     pub dir: PathBuf,
 }
 
@@ -38,12 +38,12 @@ impl Drop for Folder {
     }
 }
 
-/// Tells what is going on, beside the figures on standard output.
+/// Reports progress on standard error; the figures are written to standard output.
 pub fn say(line: &str) {
     eprintln!("{line}");
 }
 
-/// The system's time at the start, continued by the monotonic clock: it never goes back.
+/// The system's time at the start, continued by the monotonic clock, so that it never goes back.
 struct SteadyClock {
     wall: Time,
     at: Instant,

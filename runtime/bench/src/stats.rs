@@ -1,4 +1,4 @@
-//! The middle and the tail of samples.
+//! Median and percentiles of samples.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ten million waiting jobs: claiming as fast as from ten thousand, in bounded memory, and at once after a start.
+//! Ten million waiting jobs: claiming as fast as from ten thousand, in bounded memory, and without delay after a start.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::figure::{Figure, Goal};
 use crate::setting::{Setting, open, say};
 
 const FEW: u64 = 10_000;
-/// Jobs a claim takes, and claims on their way at once.
+/// Jobs per claim, and concurrent claims.
 const COUNT: usize = 32;
 const AT_ONCE: usize = 32;
 
@@ -24,7 +24,7 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
         let folder = setting.folder("few")?;
         let store = open(&folder.0)?;
         fill(&store, FEW * 10)?;
-        // Down to the few, so that both measurements claim from a warm engine.
+        // Down to `FEW`, so that both measurements claim from a warm engine.
         claim_some(&store, FEW * 9)?;
         let rate = claim_some(&store, FEW - COUNT as u64 * AT_ONCE as u64)?;
         runtime()?.block_on(store.close());
@@ -64,16 +64,16 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
 }
 
 fn fill(store: &Store, jobs: u64) -> anyhow::Result<()> {
-    const BATCH: u64 = 1_000;
+    const JOBS_PER_REQUEST: u64 = 1_000;
     let began = Instant::now();
     runtime()?.block_on(async {
         let mut sent = 0;
         while sent < jobs {
-            let batches = (0..4).map(|_| store.enqueue((0..BATCH).map(|_| job()).collect()));
-            for done in futures_in_order(batches).await {
+            let requests = (0..4).map(|_| store.enqueue((0..JOBS_PER_REQUEST).map(|_| job()).collect()));
+            for done in futures_in_order(requests).await {
                 done?;
             }
-            sent += 4 * BATCH;
+            sent += 4 * JOBS_PER_REQUEST;
             if sent % 1_000_000 == 0 {
                 say(&format!("{sent} jobs waiting after {:.0} s", began.elapsed().as_secs_f64()));
             }
@@ -82,7 +82,7 @@ fn fill(store: &Store, jobs: u64) -> anyhow::Result<()> {
     })
 }
 
-/// Runs them at once, and gives their answers in order.
+/// Runs the futures concurrently, and returns their results in order.
 async fn futures_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut pinned: Vec<_> = futures.map(Box::pin).collect();
     let mut answers: Vec<Option<F::Output>> = pinned.iter().map(|_| None).collect();
@@ -102,7 +102,7 @@ async fn futures_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F:
     answers.into_iter().flatten().collect()
 }
 
-/// Claims at least so many jobs; answers how many a second.
+/// Claims at least this many jobs; returns the rate per second.
 fn claim_some(store: &Store, jobs: u64) -> anyhow::Result<f64> {
     let began = Instant::now();
     let mut got = 0;
@@ -138,14 +138,14 @@ fn kill_while_claiming(dir: &Path, jobs: u64) -> anyhow::Result<()> {
         Process::new(program).arg("victim").arg(dir).arg(jobs.to_string()).stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().context("the victim has no output")?;
     let mut lines = BufReader::new(out).lines();
-    let claimed = lines.next().context("the victim died by itself")??;
+    let claimed = lines.next().context("the victim ended by itself")??;
     child.kill()?;
     child.wait()?;
     say(&format!("killed -9 after {claimed} claims, under load"));
     Ok(())
 }
 
-/// The victim: claims `jobs`, says so, and goes on claiming and enqueueing until it is killed.
+/// The victim: claims `jobs`, reports it, and continues to claim and enqueue until it is killed.
 pub fn run_victim(dir: &Path, jobs: u64) -> anyhow::Result<()> {
     let store = open(dir)?;
     claim_some(&store, jobs)?;

@@ -15,7 +15,7 @@ pub struct Shape {
     pub bytes_per_write: usize,
 }
 
-/// The spaces a lifecycle writes to, each about as often as the others.
+/// The spaces that a lifecycle writes to, each about equally often.
 const SPACES: [Space; 5] = [Space::Jobs, Space::Bodies, Space::Ready, Space::States, Space::Events];
 
 pub struct Bare {
@@ -33,7 +33,7 @@ impl Bare {
         let mut batch = WriteBatch::default();
         for index in 0..shape.writes {
             self.next += 1;
-            // Half in order and half spread, as the engine's own keys are.
+            // Partly sequential and partly random, like the engine's own keys.
             let mut key = self.next.to_be_bytes().to_vec();
             key.extend(mix(self.next).to_be_bytes());
             let value = vec![b'x'; shape.bytes_per_write.saturating_sub(key.len())];

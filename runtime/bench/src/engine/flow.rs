@@ -11,21 +11,21 @@ use crate::figure::{Figure, Goal};
 use crate::setting::{Setting, open, say};
 use windlass_store::{Claim, Store};
 
-/// Jobs handed in, claimed and completed at once.
+/// Jobs enqueued, claimed and completed at once.
 const AT_ONCE: usize = 500;
 
 pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let jobs = if setting.quick { 10_000 } else { 100_000 };
-    let rounds = if setting.quick { 2 } else { 3 };
+    let repeats = if setting.quick { 2 } else { 3 };
     let runtime = runtime()?;
     let (mut plain, mut batch, mut tree) = (f64::MAX, f64::MAX, f64::MAX);
-    // They take turns, so that what else the machine does meets all alike; the best of each counts.
-    for round in 1..=rounds {
+    // In turn, so that other load on the machine affects all alike; the best of each counts.
+    for repeat in 1..=repeats {
         plain = plain.min(runtime.block_on(run(setting, jobs, Kind::Plain))?);
         batch = batch.min(runtime.block_on(run(setting, jobs, Kind::Batch))?);
         tree = tree.min(runtime.block_on(run(setting, jobs, Kind::Tree))?);
         say(&format!(
-            "flows {round}/{rounds}: {jobs} jobs alone {plain:.2} s, in a batch {batch:.2} s, under a parent that waits {tree:.2} s"
+            "flows {repeat}/{repeats}: {jobs} jobs alone {plain:.2} s, in a batch {batch:.2} s, under a parent that waits {tree:.2} s"
         ));
     }
     let figure = |name, value: f64| Figure {
@@ -46,7 +46,7 @@ enum Kind {
     Tree,
 }
 
-/// The seconds it takes to store and complete so many jobs, and what the flow brings besides.
+/// The seconds it takes to store and complete this many jobs, including what the flow adds.
 async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> {
     let folder = setting.folder("flow")?;
     let store = open(&folder.0)?;
@@ -68,7 +68,7 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
             store.seal(made.id.clone()).await?;
             work(&store, jobs).await?;
             if store.claim(Claim { queues: vec!["done".parse()?], ..claim(1) }).await?.is_empty() {
-                bail!("the batch has called nobody back");
+                bail!("the batch's callback was not enqueued");
             }
         }
         Kind::Tree => {
@@ -83,8 +83,9 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
                     id: Some(JobId::child(id, (page * AT_ONCE + index) as u32)),
                     ..job()
                 };
-                let beat = Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None };
-                store.ask(id, beat, (0..AT_ONCE).map(child).collect()).await?;
+                let heartbeat =
+                    Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None };
+                store.ask(id, heartbeat, (0..AT_ONCE).map(child).collect()).await?;
             }
             let (checkpoint, usage) = (None, Usage::default());
             let wait = Command::Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None };

@@ -23,7 +23,7 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
         runtime.block_on(store.enqueue(jobs.collect()))?;
         left -= left.min(1_000);
     }
-    // fjall may still be writing out what it was given.
+    // fjall may still be flushing.
     std::thread::sleep(Duration::from_secs(if setting.quick { 3 } else { 30 }));
     let before = cpu_time()?;
     std::thread::sleep(Duration::from_secs(span));

@@ -21,19 +21,19 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Engine and limit take turns, so that what else the machine does meets both alike.
+/// Engine and limit are measured in turn, so that other load on the machine affects both alike.
 fn sustained(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
-    let (rounds, span) = if setting.quick { (2, Duration::from_secs(4)) } else { (10, Duration::from_secs(30)) };
+    let (repeats, span) = if setting.quick { (2, Duration::from_secs(4)) } else { (10, Duration::from_secs(30)) };
     let engine_dir = setting.folder("lifecycle")?;
     let bare_dir = setting.folder("bare")?;
     let store = open(&engine_dir.0)?;
     let mut bare = Bare::open(&bare_dir.0)?;
     let (mut ours, mut best) = (Vec::new(), Vec::new());
-    for round in 1..=rounds {
+    for repeat in 1..=repeats {
         let (rate, per_group, shape) = drive(&store, span)?;
         let groups = bare.rate(shape, span)?;
         say(&format!(
-            "lifecycle {round}/{rounds}: {rate:.0}/s, {per_group:.0} per commit of {} writes; bare fjall could do {:.0}/s",
+            "lifecycle {repeat}/{repeats}: {rate:.0}/s, {per_group:.0} per commit of {} writes; bare fjall could do {:.0}/s",
             shape.writes,
             groups * per_group
         ));
@@ -64,7 +64,7 @@ fn sustained(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// Lets the callers run for a span; answers jobs per second, jobs per commit, and what a commit looked like.
+/// Lets the callers run for a span; returns jobs per second, jobs per commit, and the shape of a commit.
 fn drive(store: &Store, span: Duration) -> anyhow::Result<(f64, f64, Shape)> {
     let tally = store.commits();
     let read = || [&tally.count, &tally.writes, &tally.bytes].map(|counter| counter.load(Ordering::Relaxed));
@@ -104,13 +104,13 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
     Ok(())
 }
 
-/// Commits that took longer than 100 ms, of all.
+/// The number of commits that took longer than 100 ms, and of all commits.
 fn slow_commits(store: &Store) -> (u64, u64) {
     let tally = store.commits();
     (tally.slow.load(Ordering::Relaxed), tally.count.load(Ordering::Relaxed).max(1))
 }
 
-/// One enqueue on an idle engine, against the bare commit of the same writes.
+/// One enqueue on an idle engine, against a bare commit of the same writes.
 fn alone(setting: &Setting) -> anyhow::Result<Figure> {
     let times = if setting.quick { 300 } else { 2_000 };
     let engine_dir = setting.folder("alone")?;

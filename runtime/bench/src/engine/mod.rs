@@ -1,5 +1,5 @@
-//! Measures the engine against what the disk could do at best, in the same run: this machine may be busy, so a figure
-//! counts only as a ratio. Called by `windlass-bench engine`; no test asserts on what it finds.
+//! Measures the engine against the best that the disk could do, in the same run: the machine may be busy, so a figure
+//! is meaningful only as a ratio. Called by `windlass-bench engine`; no test depends on the results.
 
 mod backlog;
 mod bare;

@@ -1,5 +1,5 @@
-//! What others notice of hostile guests: the server's answers beside guests that compute on every core, and the jobs of a good
-//! neighbour beside each kind of hostile guest.
+//! How hostile guests affect others: the server's response times while guests compute on every core, and the jobs of a well-behaved
+//! neighbour next to each kind of hostile guest.
 
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::server::{Client, Server};
 use crate::setting::{Setting, say};
 use crate::stats::percentile;
 
-/// Hostile guests, each for so many milliseconds: as a name, a unit and a payload.
+/// Hostile guests that run for this many milliseconds: the figure's name and the payload.
 fn kinds(ms: u64) -> [(&'static str, Value); 6] {
     [
         ("neighbour_of_computing", json!({"try": "compute", "ms": ms})),
@@ -33,21 +33,21 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A server with a good plugin and a hostile one. It is stopped with all that runs in it: to cancel guests that do not listen would
-/// take five seconds for each kind.
+/// A server with a well-behaved plugin and a hostile one. It is killed with all running jobs, because cancelling guests that ignore
+/// the request would take five seconds for each kind.
 fn server(setting: &Setting, guest: &[u8]) -> anyhow::Result<Server> {
     let server = Server::start(setting, "beside")?;
     server.client.upload("noop", guest)?;
-    // Other bytes, so that it is another plugin to the executor, too.
+    // Other bytes, so that the executor, too, sees another plugin.
     server.client.upload("hostile", &crate::guest::swap::other_bytes(guest, "hostile"))?;
     Ok(server)
 }
 
-/// The server's own answers beside guests that compute on every core.
+/// The server's response times while guests compute on every core.
 fn answers(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
     let server = server(setting, guest)?;
     let client = &server.client;
-    // The 99th of a hundred is told by few samples, so there are many: each takes less than a millisecond.
+    // The 99th percentile rests on few samples, so many are taken; each takes less than a millisecond.
     let samples = if setting.quick { 1_000 } else { 5_000 };
     timed(samples / 4, || client.healthz())?;
     timed(samples / 4, || client.enqueue("nobody", &Value::Null).map(drop))?;
@@ -69,7 +69,7 @@ fn answers(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// A good neighbour's job beside one kind of hostile guest, against the same alone a moment before.
+/// A well-behaved neighbour's job next to one kind of hostile guest, against the same job alone just before.
 fn neighbour(setting: &Setting, guest: &[u8], name: &'static str, hostile: &Value) -> anyhow::Result<Figure> {
     let samples = if setting.quick { 300 } else { 2_000 };
     let server = server(setting, guest)?;
@@ -89,7 +89,7 @@ fn neighbour(setting: &Setting, guest: &[u8], name: &'static str, hostile: &Valu
     Ok(Figure { name, value, unit: "ms", limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(2.0) })
 }
 
-/// One job of the neighbour, from before it is sent to its end.
+/// One job of the neighbour, from before the request to its end.
 fn completed(client: &Client, payload: &Value) -> anyhow::Result<()> {
     let id = client.enqueue("noop", payload)?;
     let state = client.wait(&id)?;
@@ -106,7 +106,7 @@ fn timed(count: usize, mut act: impl FnMut() -> anyhow::Result<()>) -> anyhow::R
     Ok(spans)
 }
 
-/// Begins hostile jobs, and waits until all have started.
+/// Enqueues hostile jobs, and waits until all have started.
 fn burn(client: &Client, payload: &Value, count: usize) -> anyhow::Result<()> {
     let jobs: Vec<String> = (0..count).map(|_| client.enqueue("hostile", payload)).collect::<Result<_, _>>()?;
     let until = Instant::now() + Duration::from_secs(60);

@@ -1,7 +1,7 @@
-//! `windlass-bench guest`: what the sandbox costs, and what guests do to everybody else.
+//! `windlass-bench guest`: what the sandbox costs, and how guests affect other work.
 //!
-//! The server is a process of its own, on a folder of its own; the load comes from here. Each figure is held against a limit
-//! measured in the same run. Reading order: `durable` (jobs end to end), `beside` (others beside hostile guests), `swap` (a new
+//! The server is a separate process with its own data folder; the load comes from this one. Each figure is compared with a limit
+//! measured in the same run. Reading order: `durable` (jobs end to end), `beside` (other work next to hostile guests), `swap` (a new
 //! version under load).
 
 mod beside;
@@ -20,7 +20,7 @@ use crate::setting::Setting;
 /// A job that does nothing.
 const NOTHING: &str = r#"{"try": "nothing"}"#;
 
-/// `guest` is the plugin `hostile`, from `make plugins`: its payload says what it does.
+/// `guest` is the plugin `hostile`, from `make plugins`: the payload selects what it does.
 pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
     let guest = std::fs::read(guest).with_context(|| {
         format!("cannot read {}; `make plugins` builds it, or name it with --guest", guest.display())

@@ -1,4 +1,4 @@
-//! A new version under load: no job fails, and none waits long for it.
+//! A new version under load: no job fails, and none is delayed for long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Figure> {
             thread::sleep(span);
             let before = take(&taken);
             let began = Instant::now();
-            // The whole of it: the upload, the compiling and the change, and what comes right after.
+            // Includes the upload, the compilation, the swap, and the time right after it.
             let mut version = 0;
             while began.elapsed() < span {
                 version += 1;
@@ -57,7 +57,7 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Figure> {
     Ok(Figure { name, value, unit, limit: Some(limit), ratio: value / limit, goal })
 }
 
-/// One job after the other.
+/// Runs one job after another.
 fn call(client: Client, stop: &AtomicBool, failed: &AtomicBool, taken: &Mutex<Vec<Duration>>) {
     let payload: Value = serde_json::from_str(NOTHING).unwrap_or_default();
     while !stop.load(Ordering::Relaxed) {
@@ -72,7 +72,7 @@ fn call(client: Client, stop: &AtomicBool, failed: &AtomicBool, taken: &Mutex<Ve
                 failed.store(true, Ordering::Relaxed);
             }
             Err(error) => {
-                say(&format!("a job was not taken: {error:#}"));
+                say(&format!("a job was not accepted: {error:#}"));
                 failed.store(true, Ordering::Relaxed);
             }
         }
@@ -83,9 +83,9 @@ fn take(taken: &Mutex<Vec<Duration>>) -> Vec<Duration> {
     std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The same component with a note in it: another version, with the same code.
+/// The same component with an additional custom section: another version with the same code.
 pub fn other_bytes(component: &[u8], note: &str) -> Vec<u8> {
-    // A custom section: its id, its length, and a name with its own length; all of them short.
+    // The section's id and length, and its name with its own length. All are short enough for one byte.
     let mut bytes = component.to_vec();
     let note = &note.as_bytes()[..note.len().min(100)];
     bytes.extend([0, note.len() as u8 + 1, note.len() as u8]);

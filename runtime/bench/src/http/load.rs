@@ -1,6 +1,6 @@
-//! The load, from a process of its own: connections that ask as fast as they are answered.
+//! The load, from a separate process: each connection sends its next request as soon as the last one is answered.
 //!
-//! It speaks HTTP/1.1 by hand and on one thread, so that it costs the machine little and the same on both sides.
+//! It writes HTTP/1.1 by hand on one thread, so that it uses little of the machine, and equally much on both sides.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -28,11 +28,11 @@ pub struct Shape {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum What {
-    /// The same request again and again.
+    /// The same request repeatedly.
     Post { path: String, body: String },
     /// Fetch a job, ack it.
     Work { queue: String },
-    /// Watch a stream of events; one of a job, which is kept busy.
+    /// Watch a stream of events; with `job`, that of a job, which reports progress meanwhile.
     Watch { path: String, job: Option<String> },
 }
 
@@ -60,7 +60,7 @@ fn start(shape: &Shape) -> anyhow::Result<Child> {
     Ok(child)
 }
 
-/// Runs a load in a second process; answers with requests a second.
+/// Runs a load in a second process; returns requests per second.
 pub fn spawn(shape: &Shape) -> anyhow::Result<f64> {
     let output = start(shape)?.wait_with_output()?;
     if !output.status.success() {
@@ -72,19 +72,19 @@ pub fn spawn(shape: &Shape) -> anyhow::Result<f64> {
 /// Watchers in a second process, until they are stopped.
 pub struct Watching {
     child: Child,
-    /// The server that tells how many there are.
+    /// The server whose metrics report how many there are.
     url: Option<String>,
 }
 
 impl Watching {
-    /// Watchers of the peer, who get as many events.
+    /// Watchers of the peer, which get as many events.
     pub fn of_peer(url: &str, count: usize) -> anyhow::Result<Watching> {
         let what = What::Watch { path: "/events".to_owned(), job: None };
         let child = start(&Shape { address: address(url), connections: count, seconds: 600.0, what })?;
         Ok(Watching { child, url: None })
     }
 
-    /// Watchers of a job. Returns when all of them are there.
+    /// Watchers of a job. Returns when all are connected.
     pub fn of_job(url: &str, job: &str, count: usize) -> anyhow::Result<Watching> {
         let what = What::Watch { path: format!("/api/v1/jobs/{job}/events"), job: Some(job.to_owned()) };
         let child = start(&Shape { address: address(url), connections: count, seconds: 600.0, what })?;
@@ -92,7 +92,7 @@ impl Watching {
         let began = Instant::now();
         while watching.count()? < count as f64 {
             if began.elapsed() > Duration::from_secs(60) {
-                bail!("{count} watchers did not get in within a minute");
+                bail!("{count} watchers did not connect within a minute");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -107,27 +107,27 @@ impl Watching {
         Ok(line.unwrap_or("0").parse()?)
     }
 
-    /// Answers with how many events they got in all.
+    /// Returns how many events they received in total.
     pub fn stop(mut self) -> anyhow::Result<u64> {
-        // It tells its count when its input ends, which was long ago: a signal is the other way.
+        // Its input has already ended, so a signal makes it print its count.
         let asked = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status()?;
         if !asked.success() {
             bail!("the watchers could not be stopped");
         }
-        let mut told = String::new();
+        let mut count = String::new();
         if let Some(mut output) = self.child.stdout.take() {
-            output.read_to_string(&mut told)?;
+            output.read_to_string(&mut count)?;
         }
         self.child.wait()?;
         let began = Instant::now();
         while self.count()? > 0.0 && began.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(told.trim().parse().unwrap_or(0))
+        Ok(count.trim().parse().unwrap_or(0))
     }
 }
 
-/// The second process: reads its shape, sends, and prints how it went.
+/// The second process: reads its shape, sends, and prints the result.
 pub fn run() -> anyhow::Result<()> {
     let shape: Shape = serde_json::from_reader(std::io::stdin())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -163,7 +163,7 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
                     while Instant::now() < until {
                         let answer = connection.ask(&fetch).await?;
                         count += 1;
-                        // The first field of the answer, without reading all of it.
+                        // The first field of the response, without parsing all of it.
                         let Some(id) = answer.split("\"job_id\":\"").nth(1).and_then(|rest| rest.split('"').next())
                         else {
                             continue;
@@ -185,7 +185,7 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
     Ok(count as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Watches until it is told to stop; a job says ten times a second how far it is.
+/// Watches until a signal arrives; with a job, sends its progress ten times a second.
 async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u64> {
     let got = std::rc::Rc::new(std::cell::Cell::new(0u64));
     let local = tokio::task::LocalSet::new();
@@ -203,14 +203,14 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
     }
     let busy = async {
         let Some(job) = job else { return std::future::pending().await };
-        let beat = json!({"jobs": {job: {"progress": {"current": 1, "total": 2, "message": "busy"}}}}).to_string();
-        let beat = post("/api/v1/heartbeat", &beat);
+        let body = json!({"jobs": {job: {"progress": {"current": 1, "total": 2, "message": "busy"}}}}).to_string();
+        let heartbeat = post("/api/v1/heartbeat", &body);
         let mut connection = Connection::open(&shape.address).await?;
         loop {
-            connection.ask(&beat).await?;
+            connection.ask(&heartbeat).await?;
             sleep(EVENT_EVERY).await;
         }
-        #[expect(unreachable_code, reason = "it tells the type of the loop above")]
+        #[expect(unreachable_code, reason = "it gives the block its type")]
         anyhow::Ok(())
     };
     let mut stop = signal(SignalKind::terminate())?;
@@ -231,7 +231,7 @@ fn post(path: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// One connection that is kept.
+/// One persistent connection.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -244,7 +244,7 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(64 * 1024) })
     }
 
-    /// Sends, reads the whole answer and gives its body. Anything but a 2xx ends the measurement.
+    /// Sends, reads the whole response and returns its body. Any status but 2xx ends the measurement.
     async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&str> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -265,7 +265,7 @@ impl Connection {
     }
 }
 
-/// Where the body begins and how long it is, once the head is there.
+/// Where the body begins and how long it is, once the head is complete.
 fn head(buffer: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
     let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&buffer[..end])?;
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_when_its_head_is_whole() {
+    fn a_response_is_read_once_its_head_is_complete() {
         assert!(matches!(head(b"HTTP/1.1 200 OK\r\nconte"), Ok(None)));
         let whole = b"HTTP/1.1 201 Created\r\nContent-Length: 7\r\n\r\n{}";
         assert!(matches!(head(whole), Ok(Some((43, 7)))), "{:?}", head(whole));

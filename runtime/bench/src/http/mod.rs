@@ -1,7 +1,7 @@
 //! `windlass-bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
 //!
-//! The server, the echo and the load are processes of their own. By turns, so that what else the
-//! machine does meets both. Reading order: `load` (the second process), `peer` (the echo), `search`.
+//! The server, the echo and the load are separate processes. They are measured in turn, so that other load on the machine affects
+//! both alike. Reading order: `load` (the second process), `peer` (the echo), `search`.
 
 pub mod load;
 pub mod peer;
@@ -22,40 +22,40 @@ use crate::setting::{Setting, open, say};
 use crate::stats::median;
 
 const CONNECTIONS: usize = 64;
-const BATCH: usize = 1_000;
+const JOBS_PER_REQUEST: usize = 1_000;
 const WATCHERS: usize = 1_000;
 
-/// `guest` is a plugin that tells when it began.
+/// `guest` is a plugin that returns the time at which it started.
 pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
     let span = if setting.quick { 1.5 } else { 8.0 };
-    // What takes several loads a round takes fewer rounds when it must be quick.
-    let (rounds, long_rounds) = if setting.quick { (2, 1) } else { (4, 4) };
-    let mut figures = throughput(setting, span, rounds)?;
-    figures.push(batches(setting, span)?);
+    // Measurements with several loads are repeated less often in a quick run.
+    let (repeats, long_repeats) = if setting.quick { (2, 1) } else { (4, 4) };
+    let mut figures = throughput(setting, span, repeats)?;
+    figures.push(bulk(setting, span)?);
     match first_instruction(setting, guest)? {
         Some(figure) => figures.push(figure),
-        None => say(&format!("{} is not there; `make plugins` builds it", guest.display())),
+        None => say(&format!("{} does not exist; `make plugins` builds it", guest.display())),
     }
-    figures.push(watchers(setting, span, long_rounds)?);
-    figures.extend(search::measure(setting, span, long_rounds)?);
+    figures.push(watchers(setting, span, long_repeats)?);
+    figures.extend(search::measure(setting, span, long_repeats)?);
     Ok(figures)
 }
 
-/// One job per request, and fetch and ack by many workers: requests a second, against the echo's.
-fn throughput(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
+/// One job per request, and fetch and ack by many workers: requests per second, against the echo's.
+fn throughput(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Vec<Figure>> {
     let echo = Process::echo()?;
     let folder = setting.folder("http-enqueue")?;
     let server = Process::serve(&folder.0)?;
     let body = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}}).to_string();
     let (mut alone, mut stored, mut worked) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..=rounds {
+    for repeat in 0..=repeats {
         let bare = load::spawn(&Shape::post(&echo.url, "/echo", &body, CONNECTIONS, span))?;
         let enqueued = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue", &body, CONNECTIONS, span))?;
-        // What was just stored is fetched and acked: more than can be done in the span.
+        // Fetches and acks what was just stored, which is more than can be done in the span.
         let fetched = load::spawn(&Shape::work(&server.url, "bench", CONNECTIONS, span))?;
         say(&format!("echo {bare:.0}/s, enqueue {enqueued:.0}/s, fetch and ack {fetched:.0}/s"));
-        // The first round warms up.
-        if round > 0 {
+        // The first repetition warms up.
+        if repeat > 0 {
             alone.push(bare);
             stored.push(enqueued);
             worked.push(fetched);
@@ -73,15 +73,16 @@ fn throughput(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec
     Ok(vec![figure("http_enqueue", median(stored), 0.35), figure("http_fetch_ack", median(worked), 0.3)])
 }
 
-/// Jobs a second in batches of a thousand, against the engine without HTTP.
-fn batches(setting: &Setting, span: f64) -> anyhow::Result<Figure> {
+/// Jobs per second with a thousand in each request, against the engine without HTTP.
+fn bulk(setting: &Setting, span: f64) -> anyhow::Result<Figure> {
     let folder = setting.folder("http-engine")?;
     let limit = engine_rate(&folder.0, span)?;
     drop(folder);
     let folder = setting.folder("http-batch")?;
     let server = Process::serve(&folder.0)?;
-    let value = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue/batch", &batch_body(), 4, span))? * BATCH as f64;
-    say(&format!("batches of {BATCH}: {value:.0} jobs/s over HTTP, {limit:.0} jobs/s in the engine"));
+    let value = load::spawn(&Shape::post(&server.url, "/api/v1/enqueue/batch", &bulk_body(), 4, span))?
+        * JOBS_PER_REQUEST as f64;
+    say(&format!("{JOBS_PER_REQUEST} jobs per request: {value:.0} jobs/s over HTTP, {limit:.0} jobs/s in the engine"));
     Ok(Figure {
         name: "http_batch",
         value,
@@ -92,12 +93,12 @@ fn batches(setting: &Setting, span: f64) -> anyhow::Result<Figure> {
     })
 }
 
-fn batch_body() -> String {
+fn bulk_body() -> String {
     let job = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}});
-    json!({"jobs": vec![job; BATCH]}).to_string()
+    json!({"jobs": vec![job; JOBS_PER_REQUEST]}).to_string()
 }
 
-/// The engine's own: the same batches, from as many callers.
+/// The engine's rate with the same number of jobs per request, from as many callers.
 fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
     let store = open(dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -115,8 +116,8 @@ fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
                         payload: Some(Body::Inline(payload.clone())),
                         ..NewJob::default()
                     };
-                    store.enqueue((0..BATCH).map(|_| job()).collect()).await?;
-                    done += BATCH;
+                    store.enqueue((0..JOBS_PER_REQUEST).map(|_| job()).collect()).await?;
+                    done += JOBS_PER_REQUEST;
                 }
                 Ok::<usize, windlass_store::Error>(done)
             });
@@ -132,7 +133,7 @@ fn engine_rate(dir: &Path, span: f64) -> anyhow::Result<f64> {
     Ok(rate)
 }
 
-/// An idle server gets one job: from before the request to the guest's first instruction.
+/// One job on an idle server: from before the request to the guest's first instruction.
 fn first_instruction(setting: &Setting, guest: &Path) -> anyhow::Result<Option<Figure>> {
     let Ok(guest) = std::fs::read(guest) else { return Ok(None) };
     let folder = setting.folder("http-first")?;
@@ -142,8 +143,8 @@ fn first_instruction(setting: &Setting, guest: &Path) -> anyhow::Result<Option<F
     let count = if setting.quick { 100 } else { 1_000 };
     let mut spans = Vec::new();
     let mut syncs = Vec::new();
-    for round in 0..count + 10 {
-        // By turns with the disk alone, so that both meet the same disk.
+    for repeat in 0..count + 10 {
+        // In turn with the disk alone, so that both see the disk in the same condition.
         let sync = fsync(&folder.0)?;
         std::thread::sleep(Duration::from_millis(2));
         let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
@@ -156,8 +157,8 @@ fn first_instruction(setting: &Setting, guest: &Path) -> anyhow::Result<Option<F
             Some(text) => text.parse().or_else(|_| decode(text))?,
             None => job["result"].as_u64().map(u128::from).with_context(|| format!("no time in {job}"))?,
         };
-        // The first few find cold caches.
-        if round >= 10 {
+        // The first few run with cold caches.
+        if repeat >= 10 {
             spans.push((began.saturating_sub(before.as_nanos())) as f64 / 1e6);
             syncs.push(sync.as_secs_f64() * 1e3);
         }
@@ -175,14 +176,14 @@ fn first_instruction(setting: &Setting, guest: &Path) -> anyhow::Result<Option<F
     }))
 }
 
-/// A result that is not JSON is shown in base64.
+/// A result that is not JSON is returned in base64.
 fn decode(text: &str) -> anyhow::Result<u128> {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD.decode(text)?;
     Ok(String::from_utf8(bytes)?.trim_matches('"').parse()?)
 }
 
-/// One append and its sync, as a commit's journal does it.
+/// One append and its sync, as for a commit.
 fn fsync(dir: &Path) -> anyhow::Result<Duration> {
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("probe"))?;
@@ -192,9 +193,9 @@ fn fsync(dir: &Path) -> anyhow::Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// A thousand watchers on one busy job: what the engine does meanwhile, in batches. Against the same while another process sends as
-/// many events to as many readers: that takes some of the machine whoever does it, and is not the engine's doing.
-fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figure> {
+/// A thousand watchers of one busy job: the rate of bulk enqueueing meanwhile. It is compared with the rate while another process
+/// sends as many events to as many readers, because sending them takes some of the machine in any case.
+fn watchers(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Figure> {
     let peer = Process::echo()?;
     let folder = setting.folder("http-watchers")?;
     let server = Process::serve(&folder.0)?;
@@ -206,11 +207,10 @@ fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figur
         .read_json()?;
     let id = answer["job_id"].as_str().unwrap_or_default().to_owned();
     agent.post(format!("{}/api/v1/fetch", server.url)).send_json(json!({"queues": ["busy"], "worker_id": "bench"}))?;
-    let batch = batch_body();
-    let shape = Shape::post(&server.url, "/api/v1/enqueue/batch", &batch, 4, span);
-    let rate = || anyhow::Ok(load::spawn(&shape)? * BATCH as f64);
+    let shape = Shape::post(&server.url, "/api/v1/enqueue/batch", &bulk_body(), 4, span);
+    let rate = || anyhow::Ok(load::spawn(&shape)? * JOBS_PER_REQUEST as f64);
     let (mut elsewhere, mut watched) = (Vec::new(), Vec::new());
-    for round in 0..=rounds {
+    for repeat in 0..=repeats {
         let alone = rate()?;
         let watching = load::Watching::of_peer(&peer.url, WATCHERS)?;
         let without = rate()?;
@@ -222,7 +222,7 @@ fn watchers(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Figur
             "{alone:.0} jobs/s alone, {without:.0} jobs/s with {WATCHERS} watchers of a bare server, {with:.0} jobs/s with {WATCHERS} \
              of a job, {events} events sent"
         ));
-        if round > 0 {
+        if repeat > 0 {
             elsewhere.push(without);
             watched.push(with);
         }

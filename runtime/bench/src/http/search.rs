@@ -1,4 +1,4 @@
-//! Searches among very many jobs: how long they take, and what enqueueing loses meanwhile.
+//! Searches among very many jobs: how long they take, and how much they slow down enqueueing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::http::load;
 use crate::http::load::Shape;
-use crate::http::{BATCH, batch_body};
+use crate::http::{JOBS_PER_REQUEST, bulk_body};
 use crate::process::Process;
 use crate::setting::{Setting, say};
 use crate::stats::median;
 
-/// The goals are for so many; with fewer, what reads every job is counted up.
+/// The goals are for this many jobs; with fewer, the times of searches that read every job are scaled up.
 const MILLION: usize = 1_000_000;
 
-pub fn measure(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Vec<Figure>> {
+pub fn measure(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Vec<Figure>> {
     let jobs = if setting.quick { MILLION / 10 } else { MILLION };
     let folder = setting.folder("http-search")?;
     let server = Process::serve(&folder.0)?;
@@ -34,7 +34,7 @@ pub fn measure(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Ve
     say(&format!(
         "{jobs} jobs: by an index {indexed:.1} ms; of a million: a text {text:.2} s, jq {jq:.2} s, sorted by priority {priority:.2} s"
     ));
-    let (alone, beside) = enqueueing(&server.url, span, rounds)?;
+    let (alone, beside) = enqueueing(&server.url, span, repeats)?;
     let figure =
         |name, value, unit, most| Figure { name, value, unit, limit: None, ratio: value, goal: Goal::AtMost(most) };
     Ok(vec![
@@ -55,24 +55,24 @@ pub fn measure(setting: &Setting, span: f64, rounds: usize) -> anyhow::Result<Ve
 /// The slowest of some searches that an index answers, in milliseconds.
 fn indexed(url: &str, times: usize) -> anyhow::Result<f64> {
     let kinds: [fn(usize) -> Value; 4] = [
-        |round| json!({"tags": {"shard": (round * 7).to_string()}}),
+        |repeat| json!({"tags": {"shard": (repeat * 7).to_string()}}),
         |_| json!({"queue": "search", "state": ["pending"]}),
-        |round| json!({"scope": format!("user:{}", round * 11)}),
+        |repeat| json!({"scope": format!("user:{}", repeat * 11)}),
         |_| json!({"state": ["pending", "dead"], "order": "asc"}),
     ];
     let mut slowest: f64 = 0.0;
     for kind in kinds {
-        let times: anyhow::Result<Vec<f64>> = (0..times).map(|round| search(url, &kind(round))).collect();
+        let times: anyhow::Result<Vec<f64>> = (0..times).map(|repeat| search(url, &kind(repeat))).collect();
         slowest = slowest.max(median(times?) * 1e3);
     }
     Ok(slowest)
 }
 
-/// Jobs of which each can be told from the others.
+/// Enqueues jobs with distinct payloads.
 fn fill(url: &str, jobs: usize) -> anyhow::Result<()> {
     let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
     let padding = "x".repeat(140);
-    for first in (0..jobs).step_by(BATCH) {
+    for first in (0..jobs).step_by(JOBS_PER_REQUEST) {
         let job = |n: usize| {
             json!({
                 "queue": "search",
@@ -81,13 +81,13 @@ fn fill(url: &str, jobs: usize) -> anyhow::Result<()> {
                 "scope": format!("user:{}", n % 5_000),
             })
         };
-        let batch: Vec<Value> = (first..first + BATCH).map(job).collect();
+        let batch: Vec<Value> = (first..first + JOBS_PER_REQUEST).map(job).collect();
         agent.post(format!("{url}/api/v1/enqueue/batch")).send_json(json!({ "jobs": batch }))?;
     }
     Ok(())
 }
 
-/// Seconds until the answer was read.
+/// Seconds until the response was read.
 fn search(url: &str, request: &Value) -> anyhow::Result<f64> {
     let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
     let began = Instant::now();
@@ -98,14 +98,14 @@ fn search(url: &str, request: &Value) -> anyhow::Result<f64> {
     Ok(took)
 }
 
-/// Jobs a second in batches, without and with somebody who searches all payloads again and again.
-fn enqueueing(url: &str, span: f64, rounds: usize) -> anyhow::Result<(f64, f64)> {
-    let shape = Shape::post(url, "/api/v1/enqueue/batch", &batch_body(), 4, span);
-    let rate = || anyhow::Ok(load::spawn(&shape)? * BATCH as f64);
+/// Jobs per second of bulk enqueueing, without and with a client that searches all payloads repeatedly.
+fn enqueueing(url: &str, span: f64, repeats: usize) -> anyhow::Result<(f64, f64)> {
+    let shape = Shape::post(url, "/api/v1/enqueue/batch", &bulk_body(), 4, span);
+    let rate = || anyhow::Ok(load::spawn(&shape)? * JOBS_PER_REQUEST as f64);
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
-    for round in 0..=rounds {
-        // By turns who is first: the store grows, and that should meet both.
-        let (without, with) = if round % 2 == 0 {
+    for repeat in 0..=repeats {
+        // Which one is first alternates: the store grows, and that should affect both alike.
+        let (without, with) = if repeat % 2 == 0 {
             let without = rate()?;
             (without, while_searching(url, rate)?)
         } else {
@@ -113,7 +113,7 @@ fn enqueueing(url: &str, span: f64, rounds: usize) -> anyhow::Result<(f64, f64)>
             (rate()?, with)
         };
         say(&format!("{without:.0} jobs/s alone, {with:.0} jobs/s beside searches"));
-        if round > 0 {
+        if repeat > 0 {
             alone.push(without);
             beside.push(with);
         }

@@ -14,8 +14,8 @@ use windlass_executor::{Cancel, CancelReason, Config, Executor};
 
 const ASLEEP: usize = 1_000;
 
-/// `plugins/hostile/sleep-forever.wat`, assembled: it touches two pages of its memory, so what is measured is ours. A test sees
-/// to it that the two agree.
+/// `plugins/hostile/sleep-forever.wat`, assembled. It touches only two pages of its memory, so the rest of what is measured is the
+/// executor's. A test checks that the two files agree.
 const SLEEPER: &[u8] = include_bytes!("sleeper.wasm");
 
 pub async fn measure() -> anyhow::Result<Option<Figure>> {
@@ -30,7 +30,7 @@ pub async fn measure() -> anyhow::Result<Option<Figure>> {
             running.spawn(async move { executor.run(&plugin, attempt, host()).await });
         }
     };
-    // The first ones pay for what all share.
+    // The first ones allocate what all share.
     start(&mut running, 20);
     let Some(before) = settled().await? else { return Ok(None) };
     start(&mut running, ASLEEP);
@@ -48,7 +48,7 @@ pub async fn measure() -> anyhow::Result<Option<Figure>> {
     Ok(Some(Figure { name, value: each, unit, limit: None, ratio: each, goal }))
 }
 
-/// The resident memory once it has stopped growing; none where the system does not tell.
+/// The resident memory once it has stopped growing; `None` on systems without `/proc`.
 async fn settled() -> anyhow::Result<Option<u64>> {
     let mut last = 0;
     for _ in 0..100 {

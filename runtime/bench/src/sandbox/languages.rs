@@ -1,4 +1,4 @@
-//! What each language costs: the same no-op in every one, cold, warm and on a reused instance, beside bare wasmtime.
+//! What each language costs: the same no-op in each, cold, warm and on a reused instance, compared with bare wasmtime.
 
 use std::time::{Duration, Instant};
 
@@ -18,36 +18,36 @@ pub struct Guest {
     pub component: Bytes,
 }
 
-/// What was found. Microseconds are those of the processor, of the whole process, for one job.
+/// The results. Microseconds are processor time of the whole process for one job.
 #[derive(Clone, Debug)]
 pub struct Language {
     pub name: String,
     pub component_bytes: usize,
-    /// From the bytes to code that can run: done once, at upload.
+    /// From the bytes to runnable code: done once, at upload.
     pub compile_ms: f64,
-    /// The first job after that, by the clock on the wall.
+    /// The first job after that, in wall time.
     pub cold_ms: f64,
-    /// A job in a fresh instance, as is usual.
+    /// A job in a new instance, which is the default.
     pub warm_us: f64,
     /// A job in an instance that has served others.
     pub reused_us: f64,
-    /// A job in a fresh instance of bare wasmtime.
+    /// A job in a new instance of bare wasmtime.
     pub bare_us: f64,
     /// The most memory that one instance held.
     pub memory_bytes: u64,
 }
 
 impl Language {
-    /// What a fresh instance costs through the executor, against bare wasmtime.
+    /// What a job in a new instance costs through the executor, divided by the cost with bare wasmtime.
     pub fn ratio(&self) -> f64 {
         self.warm_us / self.bare_us
     }
 }
 
-/// How much dearer than bare wasmtime a warm start may be.
+/// How much more than bare wasmtime a warm start may cost.
 pub const MOST_RATIO: f64 = 1.5;
 
-/// Measures one after the other. `payload` makes each of them return at once.
+/// Measures one after another. `payload` makes each of them return immediately.
 pub fn languages(guests: Vec<Guest>, payload: &Bytes, quick: bool) -> anyhow::Result<Vec<Language>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let span = Duration::from_millis(if quick { 500 } else { 3_000 });
@@ -79,16 +79,16 @@ async fn one(guest: Guest, payload: &Bytes, span: Duration) -> anyhow::Result<La
         bail!("the no-op job did not complete: {:?}", first.outcome);
     }
 
-    // By turns, so that what else the machine does meets all three; the first round warms up.
+    // In turn, so that other load on the machine affects all three alike; the first repetition warms up.
     let (mut warm, mut reused, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let again = Reuse { times: u32::MAX, limit_key: String::new() };
-    for round in 0..4 {
+    for repeat in 0..4 {
         let fresh = executed(&executor, &plugin, payload, None, span).await?;
-        let kept = executed(&executor, &plugin, payload, Some(again.clone()), span).await?;
+        let reusing = executed(&executor, &plugin, payload, Some(again.clone()), span).await?;
         let without = bare.cost(threads, span)?;
-        if round > 0 {
+        if repeat > 0 {
             warm.push(fresh);
-            reused.push(kept);
+            reused.push(reusing);
             alone.push(without);
         }
     }

@@ -1,5 +1,5 @@
-//! Measures the executor against bare wasmtime in the same run: this machine may be busy, so a figure counts only as a ratio.
-//! Called by `windlass-bench guest`; no test asserts on what it finds.
+//! Measures the executor against bare wasmtime in the same run: the machine may be busy, so a figure is meaningful only as a ratio.
+//! Called by `windlass-bench guest`; no test depends on the results.
 
 mod asleep;
 mod languages;
@@ -18,34 +18,34 @@ use windlass_executor::{Attempt, Cancel, Host, HostError, Limits, LogLine, Saved
 
 use crate::figure::Figure;
 
-/// What to measure with.
+/// What is measured.
 pub struct Setting {
-    /// A handler in Rust, and a payload with which it returns at once.
+    /// A handler in Rust, and a payload with which it returns immediately.
     pub noop: Bytes,
     pub noop_payload: Bytes,
     /// A version of each figure that takes seconds.
     pub quick: bool,
 }
 
-/// No-op jobs a second that bare wasmtime could do, on every core.
+/// No-op jobs per second with bare wasmtime, on every core.
 pub fn bare_rate(setting: &Setting) -> anyhow::Result<f64> {
     noop::bare_rate(setting)
 }
 
 pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    // The sleepers first: what earlier attempts have left in the heap would be theirs, and they would seem to cost nothing.
+    // The sleepers come first: they would reuse heap memory that earlier attempts freed, and seem to cost nothing.
     let asleep = runtime.block_on(asleep::measure())?;
     let mut figures = vec![runtime.block_on(noop::measure(setting))?];
     figures.extend(asleep);
     Ok(figures)
 }
 
-/// A host that hears everything and remembers nothing.
-struct Deaf;
+/// A host that discards everything.
+struct DiscardingHost;
 
 #[async_trait]
-impl Host for Deaf {
+impl Host for DiscardingHost {
     fn progress(&self, _progress: Progress) {}
 
     fn log(&self, _line: LogLine) {}
@@ -56,7 +56,7 @@ impl Host for Deaf {
 }
 
 fn host() -> Arc<dyn Host> {
-    Arc::new(Deaf)
+    Arc::new(DiscardingHost)
 }
 
 fn attempt(payload: &Bytes, cancel: watch::Receiver<Option<Cancel>>) -> Attempt {

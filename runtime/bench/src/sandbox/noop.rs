@@ -1,10 +1,10 @@
-//! A no-op job: through the executor, and as bare wasmtime would run it.
+//! A no-op job: through the executor, and with bare wasmtime.
 //!
 //! Both sides use the same engine settings, the same component, a pre-linked instance and all guest threads. The bare side has no
-//! limits, no epoch, no log and nobody to stop it.
+//! limits, no epoch, no log and no cancellation.
 //!
-//! What counts is the processor time of the whole process for each job. Jobs per second would measure the machine's scheduler:
-//! beside other work, threads that sleep and wake, as the executor's do, are served before those that only compute.
+//! What is measured is the processor time of the whole process for each job. Jobs per second would measure the machine's scheduler:
+//! under other load, threads that sleep and wake, as the executor's do, are scheduled before those that only compute.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -28,7 +28,7 @@ use crate::stats::median;
 use windlass_executor::bare::{HandlerPre, Job, PACKAGE, engine};
 use windlass_executor::{Attempt, Config, Executor, Outcome, Plugin, Reuse};
 
-/// Attempts under way at once: enough to keep every thread busy.
+/// Concurrent attempts: enough to keep every thread busy.
 const AT_ONCE: usize = 32;
 
 pub async fn measure(setting: &Setting) -> anyhow::Result<Figure> {
@@ -38,12 +38,12 @@ pub async fn measure(setting: &Setting) -> anyhow::Result<Figure> {
     let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
     let executor = Executor::new(config)?;
     let plugin = executor.compile(setting.noop.clone()).await?;
-    // By turns, so that what else the machine does meets both; the first round warms up.
+    // In turn, so that other load on the machine affects both alike; the first repetition warms up.
     let (mut through, mut alone) = (Vec::new(), Vec::new());
-    for round in 0..4 {
+    for repeat in 0..4 {
         let executed = executed(&executor, &plugin, &setting.noop_payload, None, span / 4).await?;
         let bare = bare.cost(threads, span / 4)?;
-        if round > 0 {
+        if repeat > 0 {
             through.push(executed);
             alone.push(bare);
         }
@@ -54,19 +54,19 @@ pub async fn measure(setting: &Setting) -> anyhow::Result<Figure> {
     Ok(Figure { name: "noop_job", value, unit, limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(1.5) })
 }
 
-/// The same without the executor, by the clock on the wall.
+/// Jobs per second without the executor, in wall time.
 pub fn bare_rate(setting: &Setting) -> anyhow::Result<f64> {
     let config = Config::default();
     let bare = Bare::new(&config, &setting.noop, &setting.noop_payload)?;
     let span = Duration::from_millis(if setting.quick { 1_000 } else { 4_000 });
-    // The first time warms up.
+    // The first run warms up.
     bare.run(config.guest_threads, span / 4)?;
     let began = Instant::now();
     let done = bare.run(config.guest_threads, span)?;
     Ok(done as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Microseconds for each job, of the processor time that all threads have used since `began`.
+/// Microseconds of processor time per job that all threads have used since `began`.
 fn each(began: Duration, done: u64) -> f64 {
     process_time().saturating_sub(began).as_secs_f64() * 1e6 / done.max(1) as f64
 }
@@ -85,7 +85,7 @@ pub(super) async fn executed(
     for _ in 0..AT_ONCE {
         let (executor, plugin) = (executor.clone(), plugin.clone());
         let attempt = Attempt { reuse: reuse.clone(), ..attempt(payload, cancel.clone()) };
-        // As the server's slots: one attempt after the other, on the guests' threads.
+        // Like the server's slots: one attempt after another, on the guests' threads.
         let slot = async move {
             let mut done = 0u64;
             while began.elapsed() < span {
@@ -107,12 +107,12 @@ pub(super) async fn executed(
     Ok(each(cpu, done))
 }
 
-/// wasmtime's errors are no errors of the standard library.
+/// wasmtime's errors do not implement the standard library's error trait.
 fn plain(error: wasmtime::Error) -> anyhow::Error {
     anyhow::Error::from_boxed(error.into())
 }
 
-/// The least that a store must hold.
+/// The minimum that a store must hold.
 struct Wasi(WasiCtx, ResourceTable);
 
 impl WasiView for Wasi {
@@ -127,8 +127,8 @@ impl WasiHttpView for Wasi {
     }
 }
 
-/// Our own imports, which a no-op lists and never calls.
-fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> anyhow::Result<()> {
+/// Links the imports of Windlass, which a no-op declares and never calls, to functions that fail.
+fn link_failing(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component) -> anyhow::Result<()> {
     for (name, item) in component.component_type().imports(engine) {
         if let ComponentItem::ComponentInstance(interface) = item.ty
             && name.starts_with(PACKAGE)
@@ -136,7 +136,9 @@ fn refuse_ours(engine: &Engine, linker: &mut Linker<Wasi>, component: &Component
             let mut instance = linker.instance(name).map_err(plain)?;
             for (function, item) in interface.exports(engine) {
                 if let ComponentItem::ComponentFunc(_) = item.ty {
-                    instance.func_new(function, |_, _, _, _| Err(wasmtime::Error::msg("not here"))).map_err(plain)?;
+                    instance
+                        .func_new(function, |_, _, _, _| Err(wasmtime::Error::msg("not available")))
+                        .map_err(plain)?;
                 }
             }
         }
@@ -157,7 +159,7 @@ impl Bare {
         let mut linker: Linker<Wasi> = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(plain)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker).map_err(plain)?;
-        refuse_ours(&engine, &mut linker, &component)?;
+        link_failing(&engine, &mut linker, &component)?;
         let job = Job {
             id: "job_01JD0000000000000000000000".to_owned(),
             queue: "bench".to_owned(),
@@ -179,26 +181,26 @@ impl Bare {
         Ok(each(cpu, done))
     }
 
-    /// How many jobs that many threads do in a span.
+    /// How many jobs this many threads complete in a span.
     fn run(&self, threads: usize, span: Duration) -> anyhow::Result<u64> {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work(&stop, &done))).collect();
             thread::sleep(span);
             stop.store(true, Ordering::Relaxed);
-            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a bare worker panicked"))?)
+            running.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a bare thread panicked"))?)
         })?;
         Ok(done.load(Ordering::Relaxed))
     }
 
     fn work(&self, stop: &AtomicBool, done: &AtomicU64) -> anyhow::Result<()> {
-        // As the executor's threads: whatever else the machine does meets both.
+        // Like the executor's threads, so that other load on the machine affects both alike.
         lower_priority();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(async {
             while !stop.load(Ordering::Relaxed) {
                 let mut store = Store::new(&self.engine, Wasi(WasiCtx::builder().build(), ResourceTable::new()));
-                // The engine's code asks for a deadline; nobody ticks here.
+                // The compiled code needs an epoch deadline, although nothing increments the epoch here.
                 store.set_epoch_deadline(u64::MAX / 2);
                 let handler = self.pre.instantiate_async(&mut store).await.map_err(plain)?;
                 let answer = handler.windlass_job_run().call_run(&mut store, &self.job).await.map_err(plain)?;
