@@ -1,28 +1,32 @@
-//! What can go wrong in the executor itself, and why an upload is turned away. What a guest does wrong at run time is an
+//! What can go wrong in the executor itself, and why an upload is rejected. What a guest does wrong at run time is an
 //! `Outcome`.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::trouble::is_shortage;
+use crate::shortage::is_shortage;
 
 /// The executor cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the WebAssembly engine cannot start: {0}")]
+    #[error(
+        "the WebAssembly engine cannot start: {0}. Check that this machine lets the server reserve address space (`ulimit -v`)"
+    )]
     Engine(String),
-    #[error("cannot start a thread of the executor: {0}")]
+    #[error("the executor cannot start a thread: {0}. Raise the limit on processes and threads (`ulimit -u`)")]
     Thread(#[source] std::io::Error),
-    #[error("cannot use {path} for compiled plugins: {source}")]
+    #[error("cannot use {path} for compiled plugins: {source}. Make it a folder that the server may write to")]
     Cache { path: PathBuf, source: std::io::Error },
-    #[error("the key file {path} is not usable: {reason}")]
+    #[error("the key file {path} cannot be used: {reason}")]
     Key { path: PathBuf, reason: String },
-    #[error("a certificate that guests should trust is not usable: {0}. Give it in DER form, as an authority's own")]
+    #[error(
+        "a certificate that guests should trust cannot be used: {0}. Pass the authority's own certificate, in DER form"
+    )]
     Trust(String),
 }
 
-/// Why a component was turned away. The text says what is wrong and what would be right; the code never changes.
+/// Why a component was rejected. The text says what is wrong and what to do instead; the code never changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     #[error(
@@ -45,9 +49,9 @@ pub enum Rejected {
     )]
     MissingExport { wanted: String, found: String },
     #[error(
-        "the component is built for {found}, and this server speaks {spoken}. Rebuild it with an SDK for that version"
+        "the component is built for {found}, and this server supports {supported}. Rebuild it with an SDK for that version"
     )]
-    WrongVersion { found: String, spoken: String },
+    WrongVersion { found: String, supported: String },
     #[error(
         "the component exports `{export}` with the wrong type: {reason}. Rebuild it from the WIT files of this version"
     )]
@@ -60,7 +64,10 @@ pub enum Rejected {
     ForeignImport { imports: Vec<String> },
     #[error("an import of the component does not fit: {reason}. Rebuild it from the WIT files of this version")]
     ImportMismatch { reason: String },
-    #[error("the component needs {needed} memories or table groups at once, and the pool has {available}")]
+    #[error(
+        "the component needs {needed} memories or table groups at once, and the pool has {available}. Build it with fewer \
+         core modules"
+    )]
     TooManyParts { needed: u32, available: u32 },
     #[error(
         "function {function} of the component has {size} bytes of code, and the limit is {limit}. Split it, or build with \
@@ -73,30 +80,31 @@ pub enum Rejected {
         "compiling the component took more than {limit} bytes of memory. Build it smaller, or raise the server's limit"
     )]
     TooMuchMemory { limit: u64 },
-    #[error("the compiler is busy with other components; try again in a while")]
+    #[error("the compiler is busy with other components; try again later")]
     Busy,
-    /// The machine has run out of something, and the component is not to blame.
+    /// The machine has run out of something; the component is not at fault.
     #[error(
-        "this server cannot compile components now: {reason}. Nothing was done; give it more room or resources, and try again"
+        "this server cannot compile components now: {reason}. Nothing was done; free disk space, memory or file descriptors \
+         and try again"
     )]
     Unavailable { reason: String },
-    #[error("compiling the component failed inside the server: {reason}")]
+    #[error("compiling the component failed inside the server: {reason}. Try again, and report it if it fails again")]
     Internal { reason: String },
 }
 
 impl Rejected {
-    /// Something of ours failed: because the machine has run out of it, or for a reason that is worth a look.
+    /// A failure of the server itself: a shortage on this machine, or an internal error that should be looked into.
     pub(crate) fn ours(what: &str, error: &io::Error) -> Rejected {
         let reason = format!("{what}: {error}");
         if is_shortage(error) { Rejected::Unavailable { reason } } else { Rejected::Internal { reason } }
     }
 
-    /// Whether the same component may be accepted a little later, because the refusal is not about it.
-    pub fn may_pass(&self) -> bool {
+    /// Whether the same component may be accepted later, because it was not rejected for its own sake.
+    pub fn is_temporary(&self) -> bool {
         matches!(self, Rejected::Busy | Rejected::Unavailable { .. })
     }
 
-    /// A stable name for programs, as the HTTP API gives it.
+    /// A stable name for programs, as the HTTP API returns it.
     pub fn code(&self) -> &'static str {
         match self {
             Rejected::NotWasm { .. } => "NOT_WASM",

@@ -1,4 +1,4 @@
-//! The executor's handle: owns the engine, the guests' threads, the compiler and the ticker, and starts and ends them.
+//! The executor's handle: owns the engine, the guests' threads, the compiler and the ticker, and starts and stops them.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -20,51 +20,51 @@ use windlass_core::{Retry, Usage};
 use crate::attempt::meter::CpuMeter;
 use crate::attempt::outcome::{Ended, Outcome};
 use crate::attempt::run;
-use crate::attempt::run::Floor;
-use crate::attempt::stop::Dead;
+use crate::attempt::run::Pool;
+use crate::attempt::stop::ForcedStop;
 use crate::attempt::{Attempt, CancelReason};
 use crate::compile::Compiler;
 use crate::compile::cache::Cache;
 use crate::error::{Error, Rejected};
 use crate::host::{Host, Uncommitted};
-use crate::limits::{self, YOUNG_EVENTS};
+use crate::limits::{self, SHORT_EVENT_INTERVAL};
 use crate::outbound::Network;
 use crate::plugin::Plugin;
-use crate::pool::admission::Gate;
-use crate::pool::demotion::{Grown, Young};
+use crate::pool::admission::Admission;
+use crate::pool::demotion::{Demotable, Demotion};
 use crate::pool::epoch::Ticker;
-use crate::pool::instances::Kept;
-use crate::pool::threads::{leave_to_all_others, lower_priority};
+use crate::pool::instances::IdleInstances;
+use crate::pool::threads::{lower_priority, run_only_when_idle};
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Threads that guests run on. They have the lowest priority, so one per core is right.
+    /// Threads that guests run on. They have the lowest priority, so one per core does not slow the rest of the server.
     pub guest_threads: usize,
-    /// Threads that compile, at the lowest priority too.
+    /// Threads that compile, also at the lowest priority.
     pub compile_threads: usize,
-    /// How many instances fit at once. A component with several memories takes several places.
+    /// How many instances the pool can hold. A component with several memories takes several places.
     pub places: u32,
     /// The largest component that is accepted.
     pub max_component_bytes: usize,
-    /// How long compiling one may take.
+    /// How long compiling one component may take.
     pub compile_time: Duration,
-    /// How much memory compiling one may take, where it happens in a process of its own.
+    /// How much memory compiling one component may take, when it is compiled in a child process.
     pub compile_memory: u64,
-    /// A program, and its arguments, that does no more than call [`compile_apart`](crate::compile_apart). With it every compile has a
-    /// process of its own, which is stopped at its limits; without it, compiling happens on threads of this one.
+    /// A program, with its arguments, that only calls [`compile_apart`](crate::compile_apart). When set, every component is compiled in
+    /// a child process, which is killed at its limits; otherwise components are compiled on threads of this process.
     pub compiler: Option<Vec<OsString>>,
-    /// Where compiled code is kept. Without it every start compiles again.
+    /// Where compiled code is cached. Without it every start compiles again.
     pub cache: Option<CacheConfig>,
-    /// Certificates (DER) that guests' HTTPS requests trust besides the public ones: those of an authority of one's own.
+    /// Certificates (DER) that guests' HTTPS requests trust besides the public ones, for private authorities.
     pub trusted: Vec<Vec<u8>>,
 }
 
-/// Where compiled code is kept, and the key that proves it ours.
+/// Where compiled code is cached, and the key that authenticates it.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
     pub folder: PathBuf,
-    /// Made if it does not exist. Must lie outside the folder: whoever writes there must not be able to read it.
+    /// Created if it does not exist. Must be outside the folder: something that can write to the folder must not be able to read the key.
     pub key_file: PathBuf,
 }
 
@@ -85,25 +85,25 @@ impl Default for Config {
     }
 }
 
-/// Compiles plugins and runs attempts. Cheap to clone; the last clone ends everything that still runs.
+/// Compiles plugins and runs attempts. Cheap to clone; dropping the last clone stops everything that still runs.
 #[derive(Clone)]
 pub struct Executor {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    floor: Floor,
+    pool: Pool,
     compiler: Compiler,
-    /// Always there until `drop` takes them.
+    /// `Some` until `drop` takes them.
     guests: Option<Guests>,
-    /// Dropped after the guests' runtime has been told to end: it ticks the last ones off their threads.
+    /// Dropped after the guests' runtimes have been asked to shut down: its ticks make the last guests leave their threads.
     _ticker: Ticker,
 }
 
-/// The guests' threads. They share none with HTTP: beside four computing guests that took an answer from 0.1 ms to 600 ms.
+/// The guests' threads, separate from those of HTTP: shared with four computing guests, a response took 600 ms instead of 0.1 ms.
 struct Guests {
-    young: Runtime,
-    elders: Runtime,
+    short: Runtime,
+    long: Runtime,
 }
 
 impl Executor {
@@ -115,46 +115,49 @@ impl Executor {
         };
         let compiler = Compiler::new(&engine, cache, &config)?;
         let threads = config.guest_threads.max(1);
-        let young = guests(threads, "windlass-guest", lower_priority, YOUNG_EVENTS).map_err(Error::Thread)?;
-        let elders = guests(threads, "windlass-elder", leave_to_all_others, 1).map_err(Error::Thread)?;
-        let guests = Guests { young, elders };
+        let short = guests(threads, "windlass-guest", lower_priority, SHORT_EVENT_INTERVAL).map_err(Error::Thread)?;
+        let long = guests(threads, "windlass-long", run_only_when_idle, 1).map_err(Error::Thread)?;
+        let guests = Guests { short, long };
         let ticker = Ticker::start(engine.clone())?;
         let network = Network::new(&config.trusted).map_err(Error::Trust)?;
-        let (beat, gate, kept) = (ticker.beat(), Gate::new(config.places), Kept::default());
-        let floor = Floor { engine, beat, gate, kept, network };
-        Ok(Executor { inner: Arc::new(Inner { floor, compiler, guests: Some(guests), _ticker: ticker }) })
+        let (handle, admission, instances) = (ticker.handle(), Admission::new(config.places), IdleInstances::default());
+        let pool = Pool { engine, ticker: handle, admission, instances, network };
+        Ok(Executor { inner: Arc::new(Inner { pool, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 
-    /// Checks and compiles a component, or takes its code from the cache. Runs beside attempts, behind everything else.
+    /// Checks and compiles a component, or takes its code from the cache. Runs concurrently with attempts, at the lowest priority.
     pub async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
         self.inner.compiler.compile(bytes).await
     }
 
-    /// The threads that guests begin on. A task there that calls `run` hands a short attempt over to nobody, which saves two changes of
-    /// thread for each.
+    /// The threads that guests start on. When a task on them calls `run`, a short attempt runs in that same task, which saves two
+    /// thread switches.
     pub fn threads(&self) -> Option<&Handle> {
-        self.inner.guests.as_ref().map(|guests| guests.young.handle())
+        self.inner.guests.as_ref().map(|guests| guests.short.handle())
     }
 
-    /// Runs one attempt to its end, on the guests' own threads, in a fresh instance unless the attempt allows another. To drop the future is to stop the attempt
-    /// dead and not be told how it ended.
+    /// Runs one attempt to its end, on the guests' own threads, in a new instance unless the attempt allows reuse. Dropping the future
+    /// stops the attempt by force, without an outcome.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
         let cpu = Arc::new(CpuMeter::default());
-        let running = run::run(self.inner.floor.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
+        let running = run::run(self.inner.pool.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
         let Some(guests) = &self.inner.guests else {
-            return run::never_started(Dead::Cancelled(CancelReason::Shutdown));
+            return run::never_started(ForcedStop::Cancelled(CancelReason::Shutdown));
         };
-        let young = Young::new(running, cpu);
-        let grown =
-            if is_here(guests.young.handle()) { caught(young).await } else { there(&guests.young, young).await };
-        let ended = match grown {
-            Ok(Grown::Ended(ended)) => Ok(ended),
-            Ok(Grown::Elder(running)) => there(&guests.elders, running).await,
+        let attempt = Demotable::new(running, cpu);
+        let polled = if is_on(guests.short.handle()) {
+            catching_panics(attempt).await
+        } else {
+            run_on(&guests.short, attempt).await
+        };
+        let ended = match polled {
+            Ok(Demotion::Ended(ended)) => Ok(ended),
+            Ok(Demotion::Demoted(running)) => run_on(&guests.long, running).await,
             Err(lost) => Err(lost),
         };
         match ended {
             Ok(ended) => ended,
-            Err(Lost::Shutdown) => run::never_started(Dead::Cancelled(CancelReason::Shutdown)),
+            Err(Lost::Shutdown) => run::never_started(ForcedStop::Cancelled(CancelReason::Shutdown)),
             Err(Lost::Panicked(reason)) => crashed(&reason),
         }
     }
@@ -162,53 +165,52 @@ impl Executor {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.floor.kept.clear();
+        self.pool.instances.drop_all();
         if let Some(guests) = self.guests.take() {
-            // Not the usual drop, which waits for every task and may not happen inside another runtime.
-            guests.young.shutdown_background();
-            guests.elders.shutdown_background();
+            // A plain drop waits for every task and panics inside another runtime.
+            guests.short.shutdown_background();
+            guests.long.shutdown_background();
         }
     }
 }
 
-/// Why an attempt has no end to tell of.
+/// Why an attempt has no outcome.
 enum Lost {
-    /// Its threads are being stopped.
+    /// Its threads are shutting down.
     Shutdown,
-    /// We panicked while we ran it.
+    /// The executor panicked while running it.
     Panicked(String),
 }
 
-fn is_here(threads: &Handle) -> bool {
+fn is_on(threads: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == threads.id())
 }
 
-/// Polls it in the caller's own task, which a panic does not end.
-async fn caught<F: Future + Unpin>(mut future: F) -> Result<F::Output, Lost> {
+/// Polls the future in the caller's own task and catches a panic, which would end that task.
+async fn catching_panics<F: Future + Unpin>(mut future: F) -> Result<F::Output, Lost> {
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(context)));
         match polled {
             Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(Lost::Panicked(told(&*panic)))),
+            Err(panic) => Poll::Ready(Err(Lost::Panicked(panic_message(&*panic)))),
         }
     })
     .await
 }
 
-/// What a panic said, where it said anything.
-fn told(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// Runs it as a task on other threads; it is stopped when nobody waits for it any more.
-async fn there<F>(threads: &Runtime, future: F) -> Result<F::Output, Lost>
+/// Runs the future as a task on other threads. The task is aborted when this future is dropped.
+async fn run_on<F>(threads: &Runtime, future: F) -> Result<F::Output, Lost>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     let mut task = StopOnDrop(threads.spawn(future));
     (&mut task.0).await.map_err(|error| match error.try_into_panic() {
-        Ok(panic) => Lost::Panicked(told(&*panic)),
+        Ok(panic) => Lost::Panicked(panic_message(&*panic)),
         Err(_) => Lost::Shutdown,
     })
 }
@@ -221,11 +223,13 @@ impl<T> Drop for StopOnDrop<T> {
     }
 }
 
-/// A panic of ours, not of the guest. The attempt is tried again; the panic is in the server's log.
+/// A panic of the executor, not of the guest. The attempt is retried; the panic is in the server's log.
 fn crashed(reason: &str) -> Ended {
     Ended {
         outcome: Outcome::Failed {
-            error: format!("the executor failed while it ran this attempt: {reason}"),
+            error: format!(
+                "the executor failed while it ran this attempt: {reason}. This is a bug in the server; its log has the details"
+            ),
             backtrace: None,
             retry: Retry::Backoff,
         },
@@ -234,7 +238,7 @@ fn crashed(reason: &str) -> Ended {
     }
 }
 
-/// Each poll may last a whole tick, so a worker looks for new tasks after every one, and for timers after every `events`.
+/// Each poll may last a whole tick, so a thread checks for new tasks after every poll, and for timers after every `events` polls.
 fn guests(threads: usize, name: &str, on_start: fn(), events: u32) -> std::io::Result<Runtime> {
     runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -260,17 +264,17 @@ pub fn engine(config: &Config) -> wasmtime::Result<Engine> {
         .max_memories_per_module(limits::MEMORIES_PER_COMPONENT)
         .max_tables_per_module(limits::TABLES_PER_COMPONENT)
         .table_elements(limits::TABLE_ELEMENTS)
-        // What a guest has written is put right in place, and its pages stay for the next one. To give them back after every
-        // attempt interrupts all processors, and takes longer than a short attempt itself.
-        .linear_memory_keep_resident(limits::KEPT_MEMORY)
-        .table_keep_resident(limits::KEPT_TABLE)
+        // The pages that a guest has written are reset in place and reused. Returning them to the system after every attempt
+        // interrupts all processors and takes longer than a short attempt itself.
+        .linear_memory_keep_resident(limits::RESIDENT_MEMORY)
+        .table_keep_resident(limits::RESIDENT_TABLE)
         .pagemap_scan(Enabled::Auto);
     let mut settings = settings();
     settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Engine::new(&settings)
 }
 
-/// What the code depends on. The pool is not among it, so whoever only compiles needs none.
+/// The settings that compiled code depends on. The pool is not one of them, so a process that only compiles needs no pool.
 pub(crate) fn settings() -> wasmtime::Config {
     let mut engine = wasmtime::Config::new();
     engine

@@ -1,9 +1,9 @@
-//! Where the folders that plugins are granted may lie, and how they are opened.
+//! Where the folders that plugins are granted may be, and how they are opened.
 //!
-//! The operator names roots when the server starts. A granted folder lies in one of them and has nothing in common with what no
-//! plugin may see: the data folder, the files with keys, and what the system shows as files. That is checked when a folder is granted,
-//! and again each time it is opened for a guest: a path may have become a symbolic link meanwhile. So it is opened part by part without
-//! following any link, and what was checked is what the guest gets.
+//! The operator names roots when the server starts. A granted folder is inside one of them and does not overlap with what no
+//! plugin may see: the data folder, key files, and the kernel's own file systems. That is checked when a folder is granted,
+//! and again each time it is opened for a guest, because a path may have become a symbolic link in between. It is opened component by
+//! component without following links, so the folder that was checked is the one the guest gets.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,27 +12,28 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
-use crate::trouble::is_shortage;
+use crate::shortage::is_shortage;
 
-/// What the system shows as files. Whoever writes there changes the machine.
+/// The kernel's own file systems. Writing to them changes the machine.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Where folders may be opened.
+/// Which folders may be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderScope {
-    /// Whoever grants a folder is the user whose folder it is: `windlass run`.
+    /// Any folder: with `windlass run`, the user grants their own folders.
     Anywhere,
-    UniqueScope(Arc<GrantRoots>),
+    /// Only folders inside the grant roots.
+    Roots(Arc<GrantRoots>),
 }
 
-/// The folders in which granted folders may lie. By default there are none.
+/// The folders inside which folders may be granted. By default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantRoots {
     roots: Vec<PathBuf>,
     private: Vec<PathBuf>,
 }
 
-/// A root that cannot be one.
+/// Why a folder cannot be a grant root.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRoot {
     #[error("the grant root {} cannot be opened: {why}. Create the folder, or start without this --grant-root", path.display())]
@@ -45,18 +46,18 @@ pub enum BadRoot {
 /// Why a folder cannot be granted, or opened, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    #[error("it {how} {}, which no plugin may see", private.display())]
+    #[error("it {how} {}, which no plugin may see; choose another folder", private.display())]
     Private { how: &'static str, private: PathBuf },
-    #[error("the server was started without --grant-root, so plugins get no folders; restart it with --grant-root {}",
+    #[error("the server was started without --grant-root, so no folder can be granted; restart it with --grant-root {}",
         path.display())]
     NoRoots { path: PathBuf },
     #[error("it is in none of the folders that this server may grant ({roots}); use a folder in one of them, or restart the server \
         with --grant-root {} as well", path.display())]
     Outside { path: PathBuf, roots: String },
-    #[error("{} is a symbolic link, which it was not when the folder was granted; grant the folder again if that is meant",
+    #[error("{} is a symbolic link, which it was not when the folder was granted; grant the folder again if this is intended",
         path.display())]
     Link { path: PathBuf },
-    #[error("its path is not absolute and plain text without `.` and `..`; grant the folder again")]
+    #[error("its path is not absolute, or contains `.` or `..`; grant the folder again by its full path")]
     Path,
     #[error("{0}. Create it, or change the grant")]
     System(#[source] io::Error),
@@ -64,47 +65,47 @@ pub enum Unusable {
 
 impl Default for FolderScope {
     fn default() -> FolderScope {
-        FolderScope::UniqueScope(Arc::default())
+        FolderScope::Roots(Arc::default())
     }
 }
 
 impl FolderScope {
-    /// What a granted path leads to, if it can be granted: the path that is stored and opened later.
+    /// The canonical path of a folder, if it can be granted. This path is stored and opened later.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf, Unusable> {
         let canonical = path.canonicalize().map_err(Unusable::System)?;
         self.open(&canonical)?;
         Ok(canonical)
     }
 
-    /// Whether a path may be opened at all, by its text alone.
+    /// Whether a path may be opened, judged by its text alone.
     pub fn allows(&self, path: &Path) -> Result<(), Unusable> {
         match self {
             FolderScope::Anywhere => Ok(()),
-            FolderScope::UniqueScope(roots) => roots.allows(path),
+            FolderScope::Roots(roots) => roots.allows(path),
         }
     }
 
-    /// In words, for whoever has to choose a folder; none when it can be any.
+    /// A hint for the operator who has to choose a folder; `None` when any folder will do.
     pub fn hint(&self) -> Option<String> {
         match self {
             FolderScope::Anywhere => None,
-            FolderScope::UniqueScope(roots) if roots.roots.is_empty() => {
+            FolderScope::Roots(roots) if roots.roots.is_empty() => {
                 Some("the server must be started with --grant-root FOLDER first".to_owned())
             }
-            FolderScope::UniqueScope(roots) => Some(format!("the folder must lie in {}", roots.listed(" or "))),
+            FolderScope::Roots(roots) => Some(format!("the folder must be in {}", roots.listed(" or "))),
         }
     }
 
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, Unusable> {
         match self {
             FolderScope::Anywhere => Ok(Opened { folder: None, path: path.to_owned() }),
-            FolderScope::UniqueScope(roots) => roots.open(path),
+            FolderScope::Roots(roots) => roots.open(path),
         }
     }
 }
 
 impl GrantRoots {
-    /// `private`: what no root may contain or lie in, besides the system's own. Files and folders that exist.
+    /// `private`: existing files and folders that no root may contain or be inside, besides the kernel's file systems.
     pub fn new(roots: &[PathBuf], private: &[PathBuf]) -> Result<GrantRoots, BadRoot> {
         let real = |path: &PathBuf| path.canonicalize().or_else(|_| std::path::absolute(path));
         let private: Vec<PathBuf> = private.iter().filter_map(|path| real(path).ok()).collect();
@@ -149,7 +150,8 @@ impl GrantRoots {
         self.roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(between)
     }
 
-    /// Opens a folder by its parts. None of them may be a link, and none may be private under another name: a bind mount, say.
+    /// Opens a folder component by component. None of them may be a link, or a private folder under another name (a bind mount, for
+    /// example).
     fn open(&self, path: &Path) -> Result<Opened, Unusable> {
         self.allows(path)?;
         let system = |errno: rustix::io::Errno| Unusable::System(errno.into());
@@ -184,8 +186,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A path that leads to the very folder that is held open, whatever has become of its own. Where the system has none (there is
-    /// no `/proc`), the folder's own path.
+    /// A path to the folder that is held open, even if its own path leads elsewhere by now. Without `/proc`, the folder's own
+    /// path.
     pub(crate) fn path(&self) -> PathBuf {
         let held = self.folder.as_ref().map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
         held.filter(|held| held.exists()).unwrap_or_else(|| self.path.clone())
@@ -193,13 +195,13 @@ impl Opened {
 }
 
 impl Unusable {
-    /// Whether the folder may be there, and the system could not open it.
+    /// Whether the system ran out of resources, so that the folder itself may be fine.
     pub(crate) fn is_shortage(&self) -> bool {
         matches!(self, Unusable::System(error) if is_shortage(error))
     }
 }
 
-/// How a folder and something private have to do with each other.
+/// How a folder overlaps with a private path.
 fn relation(folder: &Path, private: &Path) -> Option<&'static str> {
     if folder == private {
         Some("is")
@@ -212,14 +214,14 @@ fn relation(folder: &Path, private: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a path leads to this very file or folder.
+/// Whether a path leads to exactly this file or folder.
 fn is_at(path: &Path, found: &Stat) -> bool {
     rustix::fs::stat(path).is_ok_and(|at| (at.st_dev, at.st_ino) == (found.st_dev, found.st_ino))
 }
 
 fn flags() -> OFlags {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // To look into folders it is enough to be allowed to pass through those above.
+    // The parent folders need not be readable; permission to traverse them is enough.
     #[cfg(target_os = "linux")]
     let flags = flags | OFlags::PATH;
     flags
@@ -232,21 +234,21 @@ mod tests {
 
     use super::*;
 
-    /// A root with a folder `in/deep`, and beside it `out` and the data folder.
-    struct House(tempfile::TempDir);
+    /// A root with a folder `in/deep`, and next to it `out` and the data folder.
+    struct Fixture(tempfile::TempDir);
 
-    impl House {
-        fn new() -> House {
-            let house = House(tempfile::tempdir().expect("a folder"));
+    impl Fixture {
+        fn new() -> Fixture {
+            let fixture = Fixture(tempfile::tempdir().expect("a folder"));
             for folder in ["root/in/deep", "out", "data/compiled"] {
-                fs::create_dir_all(house.path(folder)).expect("a folder");
+                fs::create_dir_all(fixture.path(folder)).expect("a folder");
             }
-            fs::write(house.path("key"), "s3cret").expect("a file");
-            house
+            fs::write(fixture.path("key"), "s3cret").expect("a file");
+            fixture
         }
 
         fn path(&self, path: &str) -> PathBuf {
-            self.0.path().canonicalize().expect("it is there").join(path)
+            self.0.path().canonicalize().expect("it exists").join(path)
         }
 
         fn roots(&self, roots: &[&str]) -> Result<GrantRoots, BadRoot> {
@@ -255,22 +257,22 @@ mod tests {
         }
 
         fn scope(&self) -> FolderScope {
-            FolderScope::UniqueScope(Arc::new(self.roots(&["root"]).expect("a good root")))
+            FolderScope::Roots(Arc::new(self.roots(&["root"]).expect("a good root")))
         }
     }
 
     fn identity(path: &Path) -> (u64, u64) {
         use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).expect("it is there");
+        let found = fs::metadata(path).expect("it exists");
         (found.dev(), found.ino())
     }
 
     #[test]
-    fn a_root_has_nothing_in_common_with_what_is_private() {
-        let house = House::new();
-        symlink(house.path("data"), house.path("link")).expect("a link");
-        fs::create_dir(house.path("holder")).expect("a folder");
-        fs::write(house.path("file"), "").expect("a file");
+    fn a_root_does_not_overlap_with_anything_private() {
+        let fixture = Fixture::new();
+        symlink(fixture.path("data"), fixture.path("link")).expect("a link");
+        fs::create_dir(fixture.path("holder")).expect("a folder");
+        fs::write(fixture.path("file"), "").expect("a file");
         let table = [
             ("root", None),
             ("holder", None),
@@ -282,9 +284,12 @@ mod tests {
             ("file", Some("cannot be opened")),
         ];
         for (root, expected) in table {
-            let told = house.roots(&[root]).err().map(|error| error.to_string());
-            assert_eq!(told.is_some(), expected.is_some(), "{root}: {told:?}");
-            assert!(expected.is_none_or(|words| told.as_ref().is_some_and(|told| told.contains(words))), "{told:?}");
+            let message = fixture.roots(&[root]).err().map(|error| error.to_string());
+            assert_eq!(message.is_some(), expected.is_some(), "{root}: {message:?}");
+            assert!(
+                expected.is_none_or(|part| message.as_ref().is_some_and(|text| text.contains(part))),
+                "{message:?}"
+            );
         }
         for root in ["/", "/proc", "/proc/self", "/sys", "/dev", "/dev/shm"] {
             assert!(GrantRoots::new(&[PathBuf::from(root)], &[]).is_err(), "{root}");
@@ -293,13 +298,13 @@ mod tests {
 
     #[test]
     fn a_folder_is_granted_inside_a_root_only() {
-        let house = House::new();
-        let scope = house.scope();
-        symlink(house.path("out"), house.path("root/leads-out")).expect("a link");
-        symlink(house.path("root/in"), house.path("leads-in")).expect("a link");
-        symlink(house.path("data"), house.path("root/leads-to-data")).expect("a link");
+        let fixture = Fixture::new();
+        let scope = fixture.scope();
+        symlink(fixture.path("out"), fixture.path("root/leads-out")).expect("a link");
+        symlink(fixture.path("root/in"), fixture.path("leads-in")).expect("a link");
+        symlink(fixture.path("data"), fixture.path("root/leads-to-data")).expect("a link");
         for (path, expected) in [("root", "root"), ("root/in", "root/in"), ("leads-in/deep", "root/in/deep")] {
-            assert_eq!(scope.resolve(&house.path(path)).expect(path), house.path(expected));
+            assert_eq!(scope.resolve(&fixture.path(path)).expect(path), fixture.path(expected));
         }
         for (path, expected) in [
             ("out", "--grant-root"),
@@ -310,27 +315,33 @@ mod tests {
             ("", "which no plugin may see"),
             ("root/gone", "Create it"),
         ] {
-            let told = scope.resolve(&house.path(path)).expect_err(path).to_string();
-            assert!(told.contains(expected), "{path}: {told}");
+            let message = scope.resolve(&fixture.path(path)).expect_err(path).to_string();
+            assert!(message.contains(expected), "{path}: {message}");
         }
-        let told = FolderScope::default().resolve(&house.path("root/in")).expect_err("no roots").to_string();
-        assert!(told.contains(&format!("restart it with --grant-root {}", house.path("root/in").display())), "{told}");
-        assert_eq!(FolderScope::Anywhere.resolve(&house.path("out")).expect("one's own"), house.path("out"));
+        let message = FolderScope::default().resolve(&fixture.path("root/in")).expect_err("no roots").to_string();
+        assert!(
+            message.contains(&format!("restart it with --grant-root {}", fixture.path("root/in").display())),
+            "{message}"
+        );
+        assert_eq!(
+            FolderScope::Anywhere.resolve(&fixture.path("out")).expect("any folder is allowed"),
+            fixture.path("out")
+        );
     }
 
     #[test]
     fn a_path_that_became_a_link_after_the_grant_is_not_opened() {
-        let house = House::new();
-        let scope = house.scope();
-        let granted = scope.resolve(&house.path("root/in/deep")).expect("a good folder");
-        // The last part, and one in the middle; out of the root, and back into it.
+        let fixture = Fixture::new();
+        let scope = fixture.scope();
+        let granted = scope.resolve(&fixture.path("root/in/deep")).expect("a good folder");
+        // The last component and one in the middle; to outside the root, and back into it.
         for (swapped, target) in [("root/in/deep", "out"), ("root/in", "out"), ("root/in", "root/away")] {
-            fs::create_dir_all(house.path("out/deep")).expect("a folder");
-            let (from, away) = (house.path(swapped), house.path("root/away"));
+            fs::create_dir_all(fixture.path("out/deep")).expect("a folder");
+            let (from, away) = (fixture.path(swapped), fixture.path("root/away"));
             fs::rename(&from, &away).expect("moved");
-            symlink(house.path(target), &from).expect("a link");
-            let told = scope.open(&granted).expect_err("a link").to_string();
-            assert!(told.contains(&format!("{} is a symbolic link", from.display())), "{told}");
+            symlink(fixture.path(target), &from).expect("a link");
+            let message = scope.open(&granted).expect_err("a link").to_string();
+            assert!(message.contains(&format!("{} is a symbolic link", from.display())), "{message}");
             fs::remove_file(&from).expect("removed");
             fs::rename(&away, &from).expect("moved back");
         }
@@ -338,32 +349,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_checked_is_what_is_opened_even_if_the_path_changes_in_between() {
-        let house = House::new();
-        let scope = house.scope();
-        let folder = house.path("root/in");
+    fn the_folder_that_was_checked_is_opened_even_if_the_path_changes_in_between() {
+        let fixture = Fixture::new();
+        let scope = fixture.scope();
+        let folder = fixture.path("root/in");
         let checked = identity(&folder);
         let opened = scope.open(&folder).unwrap_or_else(|why| panic!("{why}"));
-        fs::rename(&folder, house.path("root/away")).expect("moved");
-        symlink(house.path("out"), &folder).expect("a link");
-        assert_eq!(identity(&folder), identity(&house.path("out")), "the path leads elsewhere now");
+        fs::rename(&folder, fixture.path("root/away")).expect("moved");
+        symlink(fixture.path("out"), &folder).expect("a link");
+        assert_eq!(identity(&folder), identity(&fixture.path("out")), "the path leads elsewhere now");
         assert_eq!(identity(&opened.path()), checked);
     }
 
     #[test]
-    fn a_private_folder_is_known_under_another_name() {
-        // A bind mount needs rights that a test has not; the same folder under two names does as well.
-        let house = House::new();
-        let inside = house.path("root/in/deep");
+    fn a_private_folder_is_recognised_under_another_name() {
+        // A bind mount needs privileges that a test does not have; a symbolic link also gives a folder two names.
+        let fixture = Fixture::new();
+        let inside = fixture.path("root/in/deep");
         for (private, expected) in [("root/in", "lies in"), ("root/in/deep/key", "contains")] {
             fs::write(inside.join("key"), "").expect("a file");
-            // By its text this path has nothing to do with the root.
-            symlink(house.path("root/in"), house.path("alias")).expect("a link");
-            let alias = house.path(&private.replacen("root/in", "alias", 1));
-            let roots = GrantRoots { roots: vec![house.path("root")], private: vec![alias] };
-            let told = roots.open(&inside).expect_err("it is private").to_string();
-            assert!(told.contains(expected), "{told}");
-            fs::remove_file(house.path("alias")).expect("removed");
+            // By its text alone this path is unrelated to the root.
+            symlink(fixture.path("root/in"), fixture.path("alias")).expect("a link");
+            let alias = fixture.path(&private.replacen("root/in", "alias", 1));
+            let roots = GrantRoots { roots: vec![fixture.path("root")], private: vec![alias] };
+            let message = roots.open(&inside).expect_err("it is private").to_string();
+            assert!(message.contains(expected), "{message}");
+            fs::remove_file(fixture.path("alias")).expect("removed");
         }
     }
 }

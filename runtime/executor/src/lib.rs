@@ -69,8 +69,8 @@ mod outbound;
 mod permissions;
 mod plugin;
 mod pool;
+mod shortage;
 mod sources;
-mod trouble;
 
 pub use attempt::outcome::{Ended, Outcome};
 pub use attempt::{Attempt, Cancel, CancelReason, Reuse, SavedState, Secret};
@@ -87,10 +87,10 @@ pub use plugin::Plugin;
 pub use sources::attach_sources;
 pub use windlass_core::plugin::grant::HostRule;
 
-// A server that implements `Host` needs this macro, and the very version we use.
+// A server that implements `Host` needs this macro in exactly this version.
 pub use async_trait::async_trait;
 
-/// For `windlass-bench` alone: it runs the same component on the same engine without the executor, to show what the executor costs.
+/// Only for `windlass-bench`, which runs the same component on the same engine without the executor, to show what the executor costs.
 #[doc(hidden)]
 pub mod bare {
     pub use crate::bindings::exports::windlass::job::run::Job;

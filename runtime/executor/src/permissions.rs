@@ -1,8 +1,8 @@
 //! What a guest is allowed. This is the only place where a permission is decided.
 //!
-//! Denied is the default: no files, no network, no environment, no arguments, no standard input. What a guest has anyway:
-//! clocks, random numbers, and output that ends in its log. What the rules about hosts and addresses mean stands in
-//! `windlass_core::plugin::egress`; here they are applied.
+//! The default is to deny: no files, no network, no environment, no arguments, no standard input. A guest always has
+//! clocks, random numbers, and output that is written to its log. What the rules about hosts and addresses mean is defined in
+//! `windlass_core::plugin::egress`; they are applied here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,40 +23,40 @@ use crate::folders::{FolderScope, Unusable};
 use crate::host::Stream;
 use crate::limits::{ERROR_BYTES, RANDOM_BYTES, cut};
 
-/// What one attempt is allowed, as the operator's grant has left it. The default is nothing.
+/// What one attempt is allowed under the operator's grant. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// What `config.get` finds.
+    /// What `config.get` returns.
     pub config: BTreeMap<String, String>,
-    /// The secrets it may read; `None` is granted but not set. A name that is not here is denied.
+    /// The secrets it may read; `None` is granted but not set. Any other name is denied.
     pub secrets: BTreeMap<String, Option<Secret>>,
     /// Its whole environment. Nothing is taken from the server's own.
     pub environment: BTreeMap<String, String>,
     pub folders: Vec<Folder>,
-    /// Where on this machine those folders may lie.
+    /// Where on this machine those folders may be.
     pub scope: FolderScope,
     /// The hosts it may send HTTP requests to.
     pub http: Vec<HostRule>,
-    /// The queues that the plugin serves: their records it may read and mark, and jobs it may spawn into them.
+    /// The queues that the plugin serves. It may read and mark their records and spawn jobs into them.
     pub queues: Vec<String>,
     /// Other queues that it may spawn jobs into.
     pub spawn: Vec<QueuePattern>,
     /// What the plugin's manifest asks for, so that a denial says only what is missing.
     pub asked: Capabilities,
-    /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It goes into the error of an
-    /// attempt that fails, because this may well be why.
+    /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It is added to the error of an
+    /// attempt that fails, because it may well be the cause.
     pub denied: Vec<String>,
-    /// How the command begins that grants this plugin something, such as `windlass plugin grant mailer`: for what it tries and was
-    /// not granted.
+    /// The start of the command that grants this plugin something, such as `windlass plugin grant mailer`, for messages about
+    /// denied capabilities.
     pub grant_command: String,
 }
 
-/// A folder that a guest may see. It cannot leave it, neither by `..` nor by a link.
+/// A folder that a guest may see. The guest cannot leave it, neither by `..` nor by a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it lies on this machine.
+    /// Its path on this machine.
     pub host: PathBuf,
-    /// The path under which the guest finds it.
+    /// Its path in the guest.
     pub guest: String,
     pub write: bool,
 }
@@ -71,13 +71,13 @@ pub(crate) struct NoFolder {
 }
 
 impl NoFolder {
-    /// Whether it may be there, and the system could not open it.
-    pub(crate) fn host_is_in_trouble(&self) -> bool {
+    /// Whether the system ran out of resources, so that the folder itself may be fine.
+    pub(crate) fn is_shortage(&self) -> bool {
         self.why.is_shortage()
     }
 }
 
-/// The hosts that one attempt may reach, for whoever connects on its behalf.
+/// The hosts that one attempt may reach, for the HTTP client that connects on its behalf.
 #[derive(Clone)]
 pub(crate) struct Hosts {
     rules: Arc<[HostRule]>,
@@ -86,16 +86,16 @@ pub(crate) struct Hosts {
     grant_command: Arc<str>,
 }
 
-/// A request that was not allowed; says what to grant.
+/// A request that was not allowed, with the grant that would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) String);
 
 /// The answer to a guest that asks for a secret.
 pub(crate) enum SecretAnswer<'a> {
     Given(&'a Secret),
-    /// Granted, but nobody has set it; says how to.
+    /// Granted, but not set; the message says how to set it.
     Missing(String),
-    /// Not granted; says what to grant.
+    /// Not granted; the message says what to grant.
     Denied(String),
 }
 
@@ -115,7 +115,7 @@ impl Permissions {
             }
             None => {
                 let asked = self.asked.secrets.iter().any(|asked| asked == name);
-                SecretAnswer::Denied(told(&Denied::secret(name), asked, &self.grant_command))
+                SecretAnswer::Denied(denial_message(&Denied::secret(name), asked, &self.grant_command))
             }
         }
     }
@@ -125,8 +125,8 @@ impl Permissions {
         self.queues.iter().any(|served| served == queue)
     }
 
-    /// Whether the guest may start a job in a queue. With nothing granted, only in those that its own plugin serves: another one may
-    /// be granted what this one is not.
+    /// Whether the guest may spawn a job into a queue. Without a grant, only into those that its own plugin serves, because another
+    /// plugin may have grants that this one has not.
     pub(crate) fn spawns(&self, queue: &str) -> Result<(), Refused> {
         if self.serves(queue) || self.spawn.iter().any(|pattern| pattern.covers(queue)) {
             return Ok(());
@@ -135,7 +135,7 @@ impl Permissions {
             return Err(Refused(format!("{queue:?} is not the name of a queue")));
         };
         let asked = self.asked.spawn.iter().find(|pattern| pattern.covers(queue));
-        Err(Refused(told(&Denied::spawn(&name, asked), asked.is_some(), &self.grant_command)))
+        Err(Refused(denial_message(&Denied::spawn(&name, asked), asked.is_some(), &self.grant_command)))
     }
 
     /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
@@ -149,7 +149,7 @@ impl Permissions {
         )))
     }
 
-    /// The WASI world this guest lives in.
+    /// The WASI context of the guest.
     pub(crate) fn wasi(&self, logbook: &Arc<Logbook>) -> Result<WasiCtx, NoFolder> {
         let pipe = |stream| LogPipe { stream, logbook: Arc::clone(logbook) };
         let mut wasi = WasiCtxBuilder::new();
@@ -165,12 +165,12 @@ impl Permissions {
         for folder in &self.folders {
             let Folder { host, guest, .. } = folder;
             let failed = |why| NoFolder { host: host.clone(), guest: guest.clone(), why };
-            self.give(&mut wasi, folder).map_err(failed)?;
+            self.preopen(&mut wasi, folder).map_err(failed)?;
         }
         Ok(wasi.build())
     }
 
-    fn give(&self, wasi: &mut WasiCtxBuilder, folder: &Folder) -> Result<(), Unusable> {
+    fn preopen(&self, wasi: &mut WasiCtxBuilder, folder: &Folder) -> Result<(), Unusable> {
         let Folder { host, guest, write } = folder;
         let perms = if *write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
         let opened = self.scope.open(host)?;
@@ -186,38 +186,38 @@ impl Permissions {
         }
     }
 
-    /// The error of a failed attempt, with what it was not granted: what its manifest asked for in vain, and what it tried. What the
-    /// error says already, or a line before, is not said again.
+    /// The error of a failed attempt, with what the plugin was not granted: what its manifest asks for, and what the attempt tried.
+    /// A denial that the message already contains is not repeated.
     pub(crate) fn explain(&self, error: String, tried: &[String]) -> String {
-        let mut told = error;
+        let mut message = error;
         let mut is_first = true;
         for denial in tried.iter().chain(&self.denied) {
             let command = denial.find(&self.grant_command).map_or(denial.as_str(), |at| &denial[at..]);
-            if !says(&told, command) {
+            if !contains_phrase(&message, command) {
                 if is_first {
-                    told.push_str("\nThis plugin asked for what it was not granted:");
+                    message.push_str("\nThis plugin asked for capabilities that it was not granted:");
                     is_first = false;
                 }
-                told.push_str("\n- ");
-                told.push_str(denial);
+                message.push_str("\n- ");
+                message.push_str(denial);
             }
         }
-        cut(told, 2 * ERROR_BYTES)
+        cut(message, 2 * ERROR_BYTES)
     }
 }
 
 impl Hosts {
-    /// Whether a request to this host may be tried at all. Where it may connect to is decided for each address it has.
+    /// Whether a request to this host may be tried at all. Each of its addresses is then checked by `address`.
     pub(crate) fn host(&self, host: &str, port: u16) -> Result<(), Refused> {
         if self.rules.iter().any(|rule| rule.pattern.covers(host, port)) {
             return Ok(());
         }
         let asked = self.asked.iter().find(|pattern| pattern.covers(host, port));
         let denied = Denied::http(&HostPattern::exactly(host, port), asked);
-        Err(Refused(told(&denied, asked.is_some(), &self.grant_command)))
+        Err(Refused(denial_message(&denied, asked.is_some(), &self.grant_command)))
     }
 
-    /// Whether the host may be reached under this address, which its name has led to.
+    /// Whether the host may be reached at this address, which its name resolved to.
     pub(crate) fn address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), Refused> {
         let private = self.rules.iter().any(|rule| rule.private && rule.pattern.covers(host, port));
         let pattern = HostPattern::exactly(host, port);
@@ -225,35 +225,35 @@ impl Hosts {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
             Reach::Private(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is not granted where it leads: {address} is {kind}; to allow it: {} --private-http {}",
+                "HTTP to `{pattern}` is not granted at its address: {address} is {kind}; to allow it: {} --private-http {}",
                 self.grant_command,
                 shell_quoted(&pattern.to_string())
             ))),
             Reach::Never(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is never allowed where it leads: {address} is {kind}; send the request to a host of its own"
+                "HTTP to `{pattern}` is never allowed at its address: {address} is {kind}; send the request to another host"
             ))),
         }
     }
 }
 
-/// The system's own error among the causes.
+/// The operating system's error among the causes.
 fn system_error(error: &wasmtime::Error) -> io::Error {
     let code = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
     code.map_or_else(|| io::Error::other(error.root_cause().to_string()), io::Error::from_raw_os_error)
 }
 
-/// A denial as whoever reads the error of a job should act on it: the operator alone, or the plugin's author first.
-fn told(denied: &Denied, asked: bool, command: &str) -> String {
+/// The message of a denial: to the operator if the manifest asks for the capability, otherwise to the plugin's author first.
+fn denial_message(denied: &Denied, asked: bool, command: &str) -> String {
     if asked { denied.sentence(command, None) } else { denied.unasked(command) }
 }
 
-/// Whether a text has these words as they are, and not as the beginning of others.
-fn says(text: &str, words: &str) -> bool {
-    text.match_indices(words).any(|(at, _)| {
-        let rest = &text[at + words.len()..];
-        let is_of_a_word = |next: char| next.is_alphanumeric() || ".-_:/*'".contains(next);
-        let end = rest.find(|next| !is_of_a_word(next)).unwrap_or(rest.len());
-        // A sentence may end there.
+/// Whether a text contains this phrase, and not only as the beginning of a longer one.
+fn contains_phrase(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(at, _)| {
+        let rest = &text[at + phrase.len()..];
+        let continues = |next: char| next.is_alphanumeric() || ".-_:/*'".contains(next);
+        let end = rest.find(|next| !continues(next)).unwrap_or(rest.len());
+        // Punctuation at the end of a sentence does not count.
         rest[..end].trim_end_matches(['.', ':']).is_empty()
     })
 }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_seen_of_queues_that_the_plugin_serves_or_a_gate_ties() {
+    fn a_plugin_sees_records_of_the_queues_that_it_serves_or_that_a_gate_ties() {
         let permissions = Permissions { queues: vec!["src".to_owned()], ..Permissions::default() };
         assert_eq!(permissions.records("src", &[]), Ok(()));
         assert_eq!(permissions.records("dst", &["dst".to_owned()]), Ok(()));
@@ -290,7 +290,7 @@ mod tests {
         };
         assert_eq!(permissions.spawns("own"), Ok(()));
         assert_eq!(permissions.spawns("bills.send"), Ok(()));
-        let Refused(how) = permissions.spawns("other").expect_err("nobody allows it");
+        let Refused(how) = permissions.spawns("other").expect_err("it is not granted");
         assert!(how.ends_with("windlass plugin grant mailer --spawn other") && how.contains("windlass.toml"), "{how}");
         permissions.asked.spawn = vec!["*".parse().expect("a pattern")];
         let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
@@ -301,23 +301,23 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_show_itself() {
+    fn a_secret_is_not_shown_by_debug_output() {
         assert_eq!(format!("{:?}", Secret::new("s3cret")), "Secret(…)");
     }
 
     #[test]
-    fn a_failure_names_what_was_denied_and_a_plugin_that_got_everything_reads_as_before() {
+    fn a_failure_names_what_was_denied_and_is_unchanged_when_nothing_was() {
         let mut permissions = Permissions::default();
         assert_eq!(permissions.explain("no".to_owned(), &[]), "no");
         permissions.denied.push("the secret `key` is not granted".to_owned());
         let tried = ["HTTP to `a.com` is not granted".to_owned()];
-        let told = permissions.explain("no".to_owned(), &tried);
-        assert!(told.ends_with("not granted:\n- HTTP to `a.com` is not granted\n- the secret `key` is not granted"));
+        let message = permissions.explain("no".to_owned(), &tried);
+        assert!(message.ends_with("not granted:\n- HTTP to `a.com` is not granted\n- the secret `key` is not granted"));
     }
 
-    /// An error that names the command already, in whatever words, has it once.
+    /// An error that already contains the command, in any wording, has it once.
     #[test]
-    fn a_denial_is_told_once() {
+    fn a_denial_is_reported_once() {
         let line = |flag: &str| format!("it is not granted; to allow it: windlass plugin grant mailer {flag}");
         let mut permissions =
             Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
@@ -339,14 +339,15 @@ mod tests {
             let mut whole = error.to_owned();
             if !expected.is_empty() {
                 let lines: Vec<String> = expected.iter().map(|flag| format!("\n- {}", line(flag))).collect();
-                whole = format!("{error}\nThis plugin asked for what it was not granted:{}", lines.concat());
+                whole =
+                    format!("{error}\nThis plugin asked for capabilities that it was not granted:{}", lines.concat());
             }
             assert_eq!(permissions.explain(error.to_owned(), &tried), whole);
         }
     }
 
     #[test]
-    fn a_request_to_a_private_host_is_denied_with_the_private_grant_at_once() {
+    fn a_request_to_a_private_host_is_denied_with_the_private_grant() {
         let permissions = |asked: &[&str]| {
             let mut permissions =
                 Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
@@ -364,12 +365,12 @@ mod tests {
         ] {
             let pattern = HostPattern::exactly(host, port).to_string();
             for (asked, by_author) in [(vec![], true), (vec![pattern.as_str()], false)] {
-                let Refused(how) = permissions(&asked).hosts().host(host, port).expect_err("nobody grants it");
+                let Refused(how) = permissions(&asked).hosts().host(host, port).expect_err("it is not granted");
                 assert!(how.ends_with(&format!("windlass plugin grant mailer {flag}")), "{how}");
                 assert_eq!((how.contains(private_if), how.contains("windlass.toml")), (note, by_author), "{how}");
             }
         }
-        let Refused(how) = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("nobody's address");
+        let Refused(how) = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("an unspecified address");
         assert!(how.contains("never allowed") && !how.contains("grant mailer"), "{how}");
     }
 
@@ -401,7 +402,7 @@ mod tests {
             assert!(how.contains("windlass plugin grant mailer --private-http api.example.com"), "{how}");
             assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
         }
-        let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("nobody's address");
+        let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("an unspecified address");
         assert!(how.contains("never allowed"), "{how}");
     }
 }

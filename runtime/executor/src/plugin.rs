@@ -18,7 +18,7 @@ struct Inner {
     imports: Vec<String>,
     from_cache: bool,
     shares: u32,
-    /// Sources that came with it, for a runtime that reads them.
+    /// Sources attached to the component, for a language runtime that reads them.
     sources: Option<Arc<str>>,
     pre: HandlerPre<State>,
 }
@@ -42,7 +42,7 @@ impl Plugin {
         &self.inner.digest
     }
 
-    /// The same, to be kept.
+    /// The digest, shared instead of borrowed.
     pub(crate) fn version(&self) -> &Arc<str> {
         &self.inner.digest
     }

@@ -1,14 +1,14 @@
-//! Sources that travel with a component. `windlass dev` takes a prepared runtime of a language and appends the plugin's files to it, as a
+//! Sources attached to a component. `windlass dev` takes the prepared runtime of a language and appends the plugin's files to it as a
 //! custom section at the very end. The code before that section is the same at every save, so it is compiled once; the guest
 //! reads the section through `windlass:dev/sources`.
 //!
-//! Called by `windlass dev`, which attaches them, and by `compile`, which splits them off. Nothing here looks into them.
+//! Called by `windlass dev`, which attaches them, and by `compile`, which splits them off. Nothing here parses them.
 
 use crate::compile::strip::{CUSTOM, HEADER_BYTES, section, text, write_number};
 
 const NAME: &str = "windlass:sources";
 
-/// The component with these sources at its end. Sources that it had before are replaced.
+/// The component with these sources at its end. They replace sources that it already has.
 pub fn attach_sources(component: &[u8], sources: &str) -> Vec<u8> {
     let (code, _) = split(component);
     let mut content = Vec::with_capacity(NAME.len() + sources.len() + 1);
@@ -20,7 +20,7 @@ pub fn attach_sources(component: &[u8], sources: &str) -> Vec<u8> {
     out
 }
 
-/// The component without its sources, and the sources. What is malformed has none: the compiler says what is wrong with it.
+/// The component without its sources, and the sources. Malformed bytes have none: the compiler reports what is wrong with them.
 pub(crate) fn split(bytes: &[u8]) -> (&[u8], Option<&str>) {
     find(bytes).map_or((bytes, None), |(code, sources)| (code, Some(sources)))
 }
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_attached_is_split_off_again_and_replaced_by_the_next() {
+    fn attached_sources_are_split_off_again_and_replaced_by_the_next_ones() {
         let plain = component();
         assert_eq!(split(&plain), (&plain[..], None));
         let first = attach_sources(&plain, "print('é')");
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_section_at_the_end_is_taken_for_sources() {
+    fn only_a_whole_section_at_the_end_counts_as_sources() {
         let whole = attach_sources(&component(), "text");
         for end in 0..whole.len() {
             assert_eq!(split(&whole[..end]), (&whole[..end], None), "{end}");

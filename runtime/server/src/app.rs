@@ -89,7 +89,7 @@ impl App {
         let secrets = Secrets::load(store.clone(), &key_file).await?;
         // Now that all of them are there.
         let private: Vec<_> = [&config.data, &key_file].into_iter().chain(&config.file).cloned().collect();
-        let scope = FolderScope::UniqueScope(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
+        let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
         Ok(App {

@@ -1,23 +1,23 @@
-//! How fast an attempt may fill the disk: its checkpoints, by their bytes. A guest that does nothing but save would otherwise take the
-//! disk from everybody else.
+//! How fast an attempt may write checkpoints, in bytes. A guest that does nothing but save would otherwise take the disk from all
+//! other jobs.
 
 use std::time::{Duration, Instant};
 
 use crate::limits::{SAVED_AT_ONCE, SAVED_PER_SECOND};
 
-/// A budget that is refilled with time. The first ones are free of it, so that whoever saves a little never waits.
+/// A budget that is refilled with time. A burst is allowed first, so that a guest that saves little never waits.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    /// When all that was saved would have been, at the allowed speed.
+pub(crate) struct CheckpointRate {
+    /// When the bytes saved so far would have been written at the allowed rate.
     even_at: Instant,
 }
 
-impl Pace {
+impl CheckpointRate {
     pub(crate) fn begin(now: Instant) -> Self {
-        Pace { even_at: now }
+        CheckpointRate { even_at: now }
     }
 
-    /// How long to wait before so many bytes are saved. They count from now on.
+    /// Charges these bytes, and returns how long to wait before saving them.
     pub(crate) fn take(&mut self, bytes: usize, now: Instant) -> Duration {
         self.even_at = self.even_at.max(now);
         let ahead = self.even_at.saturating_duration_since(now);
@@ -26,7 +26,7 @@ impl Pace {
     }
 }
 
-/// What so many bytes take at the allowed speed.
+/// How long these bytes take at the allowed rate.
 fn span(bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / SAVED_PER_SECOND as f64)
 }
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_saves_little_never_waits_and_whoever_saves_much_is_held_to_the_speed() {
+    fn a_guest_that_saves_little_never_waits_and_one_that_saves_much_is_limited() {
         let now = Instant::now();
-        let mut pace = Pace::begin(now);
-        assert_eq!(pace.take(SAVED_AT_ONCE, now), Duration::ZERO);
-        assert_eq!(pace.take(SAVED_PER_SECOND, now), Duration::ZERO);
-        assert_eq!(pace.take(1, now), Duration::from_secs(1));
-        // What was saved is forgotten when time has made up for it.
+        let mut rate = CheckpointRate::begin(now);
+        assert_eq!(rate.take(SAVED_AT_ONCE, now), Duration::ZERO);
+        assert_eq!(rate.take(SAVED_PER_SECOND, now), Duration::ZERO);
+        assert_eq!(rate.take(1, now), Duration::from_secs(1));
+        // The budget is refilled with time.
         let later = now + Duration::from_secs(3600);
-        assert_eq!(pace.take(SAVED_AT_ONCE, later), Duration::ZERO);
+        assert_eq!(rate.take(SAVED_AT_ONCE, later), Duration::ZERO);
     }
 }

@@ -1,27 +1,27 @@
-//! The log of one attempt: whatever the guest writes, by call or to its standard streams, line by line, up to a limit.
+//! The log of one attempt: what the guest logs or writes to its standard streams, line by line, up to a limit.
 //!
-//! Writing never fails and never traps: what is too much is dropped, and the place is marked.
+//! Writing never fails and never traps: what exceeds the limit is dropped, and a line in the log says so.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::attempt::meter::Life;
+use crate::attempt::meter::Liveness;
 use crate::host::{Host, Level, LogLine, Stream};
-use crate::limits::{LAST_WORDS_BYTES, LOG_LINE_BYTES};
+use crate::limits::{LAST_OUTPUT_BYTES, LOG_LINE_BYTES};
 
 pub(crate) struct Logbook {
-    pages: Mutex<Pages>,
+    state: Mutex<LogState>,
 }
 
-struct Pages {
+struct LogState {
     host: Arc<dyn Host>,
-    life: Arc<Life>,
+    life: Arc<Liveness>,
     limit: usize,
     written: usize,
     full: bool,
     stdout: Line,
     stderr: Line,
-    /// The end of what the guest complained about: a panic message goes here before the trap.
-    last_words: String,
+    /// The end of the guest's error output, where a panic message is written before the trap.
+    last_output: String,
 }
 
 /// A line of a standard stream that has not ended yet.
@@ -32,69 +32,69 @@ struct Line {
 }
 
 impl Logbook {
-    pub(crate) fn new(host: Arc<dyn Host>, life: Arc<Life>, limit: usize) -> Self {
-        Logbook { pages: Mutex::new(Pages::new(host, life, limit)) }
+    pub(crate) fn new(host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) -> Self {
+        Logbook { state: Mutex::new(LogState::new(host, life, limit)) }
     }
 
-    /// Begins the log of the next attempt on the same instance, whose streams still lead here.
-    pub(crate) fn renew(&self, host: Arc<dyn Host>, life: Arc<Life>, limit: usize) {
-        *self.pages() = Pages::new(host, life, limit);
+    /// Starts the log of the next attempt on the same instance, whose streams still write here.
+    pub(crate) fn renew(&self, host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) {
+        *self.state() = LogState::new(host, life, limit);
     }
 
-    /// One message from the `log` import. It may have several lines and stays one entry.
+    /// Writes one message of the `log` import. It may have several lines and stays one entry.
     pub(crate) fn write(&self, stream: Stream, level: Level, message: String) {
-        let mut pages = self.pages();
-        pages.life.sign();
+        let mut state = self.state();
+        state.life.sign();
         let cut = message.len() > LOG_LINE_BYTES;
         let message = if cut { message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned() } else { message };
-        pages.put(LogLine { stream, level, message, cut });
+        state.put(LogLine { stream, level, message, cut });
     }
 
-    /// Bytes written to standard output or error.
+    /// Writes bytes from standard output or error.
     pub(crate) fn stream(&self, stream: Stream, bytes: &[u8]) {
-        let mut pages = self.pages();
-        pages.life.sign();
+        let mut state = self.state();
+        state.life.sign();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ended) = match part.split_last() {
                 Some((b'\n', text)) => (text, true),
                 _ => (part, false),
             };
-            pages.line(stream).add(text);
+            state.line(stream).add(text);
             if ended {
-                pages.end_line(stream);
+                state.end_line(stream);
             }
         }
     }
 
-    /// Writes down the lines that never ended.
+    /// Writes the lines that have no line break yet.
     pub(crate) fn finish(&self) {
-        let mut pages = self.pages();
+        let mut state = self.state();
         for stream in [Stream::Stdout, Stream::Stderr] {
-            if !pages.line(stream).bytes.is_empty() {
-                pages.end_line(stream);
+            if !state.line(stream).bytes.is_empty() {
+                state.end_line(stream);
             }
         }
     }
 
     pub(crate) fn written(&self) -> u64 {
-        self.pages().written as u64
+        self.state().written as u64
     }
 
     /// What the guest wrote to standard error, or logged as an error, most recently.
-    pub(crate) fn last_words(&self) -> String {
-        self.pages().last_words.trim().to_owned()
+    pub(crate) fn last_output(&self) -> String {
+        self.state().last_output.trim().to_owned()
     }
 
-    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
-        // A panic while it was held leaves at worst a line half written.
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, LogState> {
+        // A panic under the lock leaves at worst half a line.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pages {
-    fn new(host: Arc<dyn Host>, life: Arc<Life>, limit: usize) -> Self {
+impl LogState {
+    fn new(host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) -> Self {
         let (stdout, stderr) = (Line::default(), Line::default());
-        Pages { host, life, limit, written: 0, full: false, stdout, stderr, last_words: String::new() }
+        LogState { host, life, limit, written: 0, full: false, stdout, stderr, last_output: String::new() }
     }
 
     fn end_line(&mut self, stream: Stream) {
@@ -111,7 +111,7 @@ impl Pages {
         if self.full {
             return;
         }
-        // An empty line is an entry too, and must not be free.
+        // An empty line is an entry as well, so it must count.
         let size = line.message.len() + 1;
         if size > self.limit - self.written {
             self.full = true;
@@ -130,23 +130,23 @@ impl Pages {
         }
     }
 
-    fn remember(&mut self, words: &str) {
-        self.last_words.push_str(words);
-        self.last_words.push('\n');
-        if self.last_words.len() > LAST_WORDS_BYTES {
-            let from = self.last_words.ceil_char_boundary(self.last_words.len() - LAST_WORDS_BYTES);
-            self.last_words.drain(..from);
+    fn remember(&mut self, message: &str) {
+        self.last_output.push_str(message);
+        self.last_output.push('\n');
+        if self.last_output.len() > LAST_OUTPUT_BYTES {
+            let from = self.last_output.ceil_char_boundary(self.last_output.len() - LAST_OUTPUT_BYTES);
+            self.last_output.drain(..from);
         }
     }
 }
 
 impl Line {
     fn add(&mut self, text: &[u8]) {
-        let room = LOG_LINE_BYTES - self.bytes.len();
-        if text.len() > room {
+        let free = LOG_LINE_BYTES - self.bytes.len();
+        if text.len() > free {
             self.too_long = true;
         }
-        self.bytes.extend_from_slice(&text[..text.len().min(room)]);
+        self.bytes.extend_from_slice(&text[..text.len().min(free)]);
     }
 }
 
@@ -181,7 +181,8 @@ mod tests {
 
     fn written(limit: usize, write: impl FnOnce(&Logbook)) -> Vec<LogLine> {
         let lines = Arc::new(Lines::default());
-        let logbook = Logbook::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Life::begin(Instant::now())), limit);
+        let logbook =
+            Logbook::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Liveness::begin(Instant::now())), limit);
         write(&logbook);
         logbook.finish();
         lines.0.lock().expect("no panic").clone()
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_says_so_once_and_takes_no_more() {
+    fn a_full_log_says_so_once_and_accepts_no_more() {
         let lines = written(10, |log| (0..100).for_each(|_| log.stream(Stream::Stdout, b"1234\n")));
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[2].message, "the log is cut here: an attempt may write 10 bytes");
@@ -221,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn last_words_survive_a_full_log() {
-        let log = Logbook::new(Arc::new(Lines::default()), Arc::new(Life::begin(Instant::now())), 0);
-        log.write(Stream::Log, Level::Error, "é".repeat(LAST_WORDS_BYTES));
+    fn the_last_output_survives_a_full_log() {
+        let log = Logbook::new(Arc::new(Lines::default()), Arc::new(Liveness::begin(Instant::now())), 0);
+        log.write(Stream::Log, Level::Error, "é".repeat(LAST_OUTPUT_BYTES));
         log.write(Stream::Log, Level::Info, "nothing of note".to_owned());
         log.stream(Stream::Stderr, b"panicked at lib.rs\n");
-        assert!(log.last_words().ends_with("panicked at lib.rs"));
-        assert!(log.last_words().len() <= LAST_WORDS_BYTES);
+        assert!(log.last_output().ends_with("panicked at lib.rs"));
+        assert!(log.last_output().len() <= LAST_OUTPUT_BYTES);
     }
 }

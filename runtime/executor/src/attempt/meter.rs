@@ -1,6 +1,6 @@
-//! What an attempt uses: processor time, memory, signs of life.
+//! What an attempt uses: processor time and memory; and when it last made progress.
 //!
-//! Wasmtime limits each memory on its own and knows no processor time, so both are counted here.
+//! Wasmtime limits each memory separately and does not measure processor time, so both are counted here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use wasmtime::ResourceLimiter;
 
 use crate::pool::threads::cpu_clock;
 
-/// Processor time, read from the thread's own clock around each poll. Counting ticks would charge a guest for the time in
-/// which its thread was not running at all.
+/// Processor time, read from the thread's own clock around each poll. Counting ticks would charge a guest for time in which its
+/// thread did not run.
 #[derive(Debug, Default)]
 pub(crate) struct CpuMeter {
     used_ns: AtomicU64,
     poll_began_ns: AtomicU64,
-    /// What others have done on its behalf, beside its own polls.
+    /// Work on its behalf outside its own polls.
     aside_ns: AtomicU64,
 }
 
 impl CpuMeter {
-    /// Runs one poll of the guest and charges it. A poll never changes its thread.
+    /// Runs one poll of the guest and charges its time. A poll never changes threads.
     pub(crate) fn charge<T>(&self, poll: impl FnOnce() -> T) -> T {
         self.poll_began_ns.store(nanos(cpu_clock()), Ordering::Relaxed);
         let answer = poll();
@@ -30,7 +30,7 @@ impl CpuMeter {
         answer
     }
 
-    /// Charges work that is done for the guest on whatever thread: an HTTP request of its.
+    /// Charges work that is done for the guest on any thread, such as an HTTP request.
     pub(crate) fn charge_aside<T>(&self, poll: impl FnOnce() -> T) -> T {
         let began = nanos(cpu_clock());
         let answer = poll();
@@ -38,13 +38,13 @@ impl CpuMeter {
         answer
     }
 
-    /// The time used up to this moment, asked from within a poll.
+    /// The time used so far, called from within a poll.
     pub(crate) fn used_within_poll(&self) -> Duration {
         let began = self.poll_began_ns.load(Ordering::Relaxed);
         self.used() + Duration::from_nanos(nanos(cpu_clock()).saturating_sub(began))
     }
 
-    /// The time used by the polls that have ended, its own and those aside.
+    /// The time used by the polls that have ended, of the guest and on its behalf.
     pub(crate) fn used(&self) -> Duration {
         let aside = self.aside_ns.load(Ordering::Relaxed);
         Duration::from_nanos(self.used_ns.load(Ordering::Relaxed).saturating_add(aside))
@@ -55,21 +55,21 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// When the guest last said something. Written by host calls, read by the one who watches for stalls.
+/// When the guest last made progress. Written by host calls, read by the stall timeout.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Liveness {
     began: Instant,
     last_ms: AtomicU64,
-    /// The guest waits for us, so its silence is our doing.
+    /// The guest waits for the host, so it has not stalled.
     waiting: AtomicBool,
 }
 
-impl Life {
+impl Liveness {
     pub(crate) fn begin(now: Instant) -> Self {
-        Life { began: now, last_ms: AtomicU64::new(0), waiting: AtomicBool::new(false) }
+        Liveness { began: now, last_ms: AtomicU64::new(0), waiting: AtomicBool::new(false) }
     }
 
-    /// How long it has lived.
+    /// Wall time since the attempt started.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
@@ -99,7 +99,7 @@ pub(crate) struct MemoryMeter {
     limit: usize,
     used: usize,
     peak: usize,
-    /// What was allowed last, to be given back if the growth fails after all.
+    /// What was allowed last, subtracted again if the growth fails after all.
     allowed: usize,
     refused: bool,
 }
@@ -109,7 +109,7 @@ impl MemoryMeter {
         MemoryMeter { limit, used: 0, peak: 0, allowed: 0, refused: false }
     }
 
-    /// Begins a new attempt on the memory that there is.
+    /// Resets the peak and the refusal for the next attempt on the same memory.
     pub(crate) fn renew(&mut self) {
         self.peak = self.used;
         self.refused = false;
@@ -123,7 +123,7 @@ impl MemoryMeter {
         self.limit
     }
 
-    /// Whether the guest has ever asked for more than it may have. When it traps after that, this is most likely why.
+    /// Whether the guest ever asked for more than its limit. If it traps after that, this is most likely why.
     pub(crate) fn refused(&self) -> bool {
         self.refused
     }
@@ -145,18 +145,18 @@ impl MemoryMeter {
         }
     }
 
-    fn give_back(&mut self) {
+    fn undo_growth(&mut self) {
         self.used -= self.allowed;
         self.allowed = 0;
     }
 }
 
-/// A table element takes a pointer.
+/// A table element is a pointer.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
 impl ResourceLimiter for MemoryMeter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // Beyond its own maximum the growth fails whatever we say, and that is no limit of ours.
+        // Beyond the memory's own maximum the growth fails anyway, which is not a refusal by this limit.
         if maximum.is_some_and(|maximum| desired > maximum) {
             self.allowed = 0;
             return Ok(false);
@@ -165,7 +165,7 @@ impl ResourceLimiter for MemoryMeter {
     }
 
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
+        self.undo_growth();
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl ResourceLimiter for MemoryMeter {
     }
 
     fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
+        self.undo_growth();
         Ok(())
     }
 }
@@ -198,11 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_that_fails_later_is_given_back_once() {
+    fn a_growth_that_fails_later_is_subtracted_once() {
         let mut meter = MemoryMeter::new(100);
         assert!(meter.memory_growing(0, 80, None).expect("no error"));
-        meter.memory_grow_failed(wasmtime::Error::msg("no room")).expect("no error");
-        meter.memory_grow_failed(wasmtime::Error::msg("no room")).expect("no error");
+        meter.memory_grow_failed(wasmtime::Error::msg("no memory")).expect("no error");
+        meter.memory_grow_failed(wasmtime::Error::msg("no memory")).expect("no error");
         assert!(meter.memory_growing(0, 100, None).expect("no error"));
     }
 
@@ -214,21 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_beyond_its_own_maximum_is_not_our_refusal() {
+    fn a_memory_beyond_its_own_maximum_is_not_refused_by_the_limit() {
         let mut meter = MemoryMeter::new(100);
         assert!(!meter.memory_growing(0, 50, Some(40)).expect("no error"));
         assert!(!meter.refused());
     }
 
     #[test]
-    fn silence_does_not_count_while_the_guest_waits_for_us() {
+    fn a_guest_that_waits_for_the_host_does_not_stall() {
         let long_ago = Instant::now() - Duration::from_secs(60);
-        let life = Life::begin(long_ago);
+        let life = Liveness::begin(long_ago);
         assert_eq!(life.last(), long_ago);
         life.pause();
         assert!(life.last() > long_ago + Duration::from_secs(59));
         life.sign();
-        assert!(life.last() > long_ago + Duration::from_secs(59), "and the answer is a sign of life");
+        assert!(life.last() > long_ago + Duration::from_secs(59), "the host's answer counts as progress");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! One attempt, from its place in the pool to its end.
+//! One attempt, from its admission to the pool to its outcome.
 //!
-//! The guest runs in a future that yields at every tick; beside it runs the watch that ends it. Stopping a guest dead is
-//! dropping that future, wherever it is: computing, asleep, or in a host call.
+//! The guest runs in a future that yields at every tick; a second future watches for the moment it must stop. A guest is stopped by
+//! force by dropping its future, wherever it is: computing, asleep, or in a host call.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,10 +12,10 @@ use bytes::Bytes;
 use wasmtime::{Engine, Store, UpdateDeadline};
 use windlass_core::{Retry, Usage};
 
-use crate::attempt::meter::{CpuMeter, Life};
+use crate::attempt::meter::{CpuMeter, Liveness};
 use crate::attempt::outcome::{Ended, Outcome};
 use crate::attempt::state::{CpuTimeUsedUp, Parts, State};
-use crate::attempt::stop::{Dead, Stop};
+use crate::attempt::stop::{ForcedStop, Stop};
 use crate::attempt::trap;
 use crate::attempt::{Attempt, CancelReason};
 use crate::bindings::exports::windlass::job::run as wit;
@@ -25,18 +25,18 @@ use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, Limits, TIMEOUT_GRACE, cut};
 use crate::outbound::Network;
 use crate::permissions::NoFolder;
 use crate::plugin::Plugin;
-use crate::pool::admission::{Gate, Place};
-use crate::pool::epoch::Beat;
-use crate::pool::instances::{Kept, Key, Live};
-use crate::trouble;
+use crate::pool::admission::{Admission, PoolPermit};
+use crate::pool::epoch::TickerHandle;
+use crate::pool::instances::{IdleInstances, Instance, Key};
+use crate::shortage;
 
-/// Where attempts run. Holds nothing of the executor but what a running guest needs.
+/// The parts of the executor that a running guest needs.
 #[derive(Clone)]
-pub(crate) struct Floor {
+pub(crate) struct Pool {
     pub(crate) engine: Engine,
-    pub(crate) beat: Beat,
-    pub(crate) gate: Gate,
-    pub(crate) kept: Kept,
+    pub(crate) ticker: TickerHandle,
+    pub(crate) admission: Admission,
+    pub(crate) instances: IdleInstances,
     pub(crate) network: Network,
 }
 
@@ -44,7 +44,7 @@ type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
 
 /// Runs one attempt to its end. `cpu` counts the processor time it uses, for the thread pool that polls it.
 pub(crate) async fn run(
-    floor: Floor,
+    pool: Pool,
     plugin: Plugin,
     attempt: Attempt,
     host: Arc<dyn Host>,
@@ -53,26 +53,26 @@ pub(crate) async fn run(
     let memory = attempt.limits.memory_bytes;
     let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
     let times = attempt.reuse.as_ref().map_or(0, |reuse| reuse.times);
-    let waiting = Life::begin(Instant::now());
+    let waiting = Liveness::begin(Instant::now());
     let entered = tokio::select! {
-        entered = enter(&floor, &plugin, key.as_ref()) => entered,
-        dead = Stop::new(attempt.cancel.clone(), None).watch(&waiting, None) => return never_started(dead),
+        entered = enter(&pool, &plugin, key.as_ref()) => entered,
+        forced = Stop::new(attempt.cancel.clone(), None).watch(&waiting, None) => return never_started(forced),
     };
     let Some(entered) = entered else {
-        return never_started(Dead::Cancelled(CancelReason::Shutdown));
+        return never_started(ForcedStop::Cancelled(CancelReason::Shutdown));
     };
-    let mut running = match Running::begin(&floor, plugin, entered, attempt, host, cpu) {
+    let mut running = match Running::begin(&pool, plugin, entered, attempt, host, cpu) {
         Ok(running) => running,
         Err(missing) => return impossible(&missing),
     };
-    let returned = running.drive(&floor.beat).await;
+    let returned = running.drive(&pool.ticker).await;
     let (ended, reusable) = running.conclude(returned);
     if let Some(key) = key
         && reusable
-        && running.live.served <= times
-        && !floor.gate.anyone_waits()
+        && running.instance.served <= times
+        && !pool.admission.anyone_waits()
     {
-        floor.kept.keep(key, running.live);
+        pool.instances.put(key, running.instance);
     }
     ended
 }
@@ -81,16 +81,16 @@ pub(crate) async fn run(
 struct Running {
     plugin: Plugin,
     job: types::Job,
-    live: Live,
+    instance: Instance,
     stop: Stop,
-    life: Arc<Life>,
+    life: Arc<Liveness>,
     cpu: Arc<CpuMeter>,
     stall_timeout: Option<Duration>,
 }
 
 impl Running {
     fn begin(
-        floor: &Floor,
+        pool: &Pool,
         plugin: Plugin,
         entered: Entered,
         attempt: Attempt,
@@ -99,8 +99,8 @@ impl Running {
     ) -> Result<Running, NoFolder> {
         let began = Instant::now();
         let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
-        let stop = Stop::new(attempt.cancel.clone(), time_up).excused_by(Arc::clone(&host));
-        let life = Arc::new(Life::begin(began));
+        let stop = Stop::new(attempt.cancel.clone(), time_up).extended_by(Arc::clone(&host));
+        let life = Arc::new(Liveness::begin(began));
         let job = job(&attempt);
         let stall_timeout = attempt.limits.stall_timeout;
         let parts = Parts {
@@ -114,34 +114,34 @@ impl Running {
             joined: attempt.joined,
             round: attempt.round,
             sources: plugin.sources(),
-            network: floor.network.clone(),
+            network: pool.network.clone(),
         };
-        let live = live(&floor.engine, entered, parts)?;
-        Ok(Running { plugin, job, live, stop, life, cpu, stall_timeout })
+        let instance = instance(&pool.engine, entered, parts)?;
+        Ok(Running { plugin, job, instance, stop, life, cpu, stall_timeout })
     }
 
     /// Polls the guest until it returns, or until it is stopped: then its future is dropped, wherever it is.
-    async fn drive(&mut self, beat: &Beat) -> Result<Returned, Dead> {
-        let mut guest = pin!(call(&self.plugin, &mut self.live, &self.job));
+    async fn drive(&mut self, ticker: &TickerHandle) -> Result<Returned, ForcedStop> {
+        let mut guest = pin!(call(&self.plugin, &mut self.instance, &self.job));
         let guest = poll_fn(|context| {
-            let _on_cpu = beat.enter();
+            let _on_cpu = ticker.enter();
             self.cpu.charge(|| guest.as_mut().poll(context))
         });
         tokio::select! {
             biased;
             returned = guest => Ok(returned),
-            dead = self.stop.clone().watch(&self.life, self.stall_timeout) => Err(dead),
+            forced = self.stop.clone().watch(&self.life, self.stall_timeout) => Err(forced),
         }
     }
 
     /// How the attempt ended, and whether its instance may serve another one: only after an orderly return that met no limit.
-    fn conclude(&mut self, returned: Result<Returned, Dead>) -> (Ended, bool) {
-        let state = self.live.store.data_mut();
+    fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (Ended, bool) {
+        let state = self.instance.store.data_mut();
         state.logbook.finish();
         let orderly = matches!(returned, Ok(Ok(_)));
         let outcome = match returned {
             Ok(returned) => returned_outcome(returned, &self.stop, state),
-            Err(dead) => stopped_dead(dead, &state.limits),
+            Err(forced) => forced_outcome(forced, &state.limits),
         };
         let uncommitted = match outcome {
             Outcome::Completed { .. } | Outcome::Waiting(_) => {
@@ -157,32 +157,32 @@ impl Running {
     }
 }
 
-/// What an attempt begins with.
+/// What an attempt starts with.
 enum Entered {
-    Fresh(Place),
-    Kept(Live),
+    Fresh(PoolPermit),
+    Reused(Instance),
 }
 
-/// An instance that was kept, or a place for a new one. Idle instances make room when there is none left.
-async fn enter(floor: &Floor, plugin: &Plugin, key: Option<&Key>) -> Option<Entered> {
-    if let Some(live) = key.and_then(|key| floor.kept.take(key)) {
-        return Some(Entered::Kept(live));
+/// An idle instance, or a permit for a new one. When the pool is full, idle instances are dropped.
+async fn enter(pool: &Pool, plugin: &Plugin, key: Option<&Key>) -> Option<Entered> {
+    if let Some(instance) = key.and_then(|key| pool.instances.take(key)) {
+        return Some(Entered::Reused(instance));
     }
-    if let Some(place) = floor.gate.try_enter(plugin.version(), plugin.shares()) {
-        return Some(Entered::Fresh(place));
+    if let Some(permit) = pool.admission.try_enter(plugin.version(), plugin.shares()) {
+        return Some(Entered::Fresh(permit));
     }
-    floor.kept.clear();
-    floor.gate.enter(plugin.version(), plugin.shares()).await.map(Entered::Fresh)
+    pool.instances.drop_all();
+    pool.admission.enter(plugin.version(), plugin.shares()).await.map(Entered::Fresh)
 }
 
-fn live(engine: &Engine, entered: Entered, parts: Parts) -> Result<Live, NoFolder> {
+fn instance(engine: &Engine, entered: Entered, parts: Parts) -> Result<Instance, NoFolder> {
     let bytes_per_call = parts.limits.bytes_per_call();
-    let mut live = match entered {
-        Entered::Kept(mut live) => {
-            live.store.data_mut().renew(parts);
-            live
+    let mut instance = match entered {
+        Entered::Reused(mut instance) => {
+            instance.store.data_mut().renew(parts);
+            instance
         }
-        Entered::Fresh(place) => {
+        Entered::Fresh(permit) => {
             let mut store = Store::new(engine, State::new(parts)?);
             store.limiter(|state| &mut state.memory);
             store.epoch_deadline_callback(|context| {
@@ -192,25 +192,25 @@ fn live(engine: &Engine, entered: Entered, parts: Parts) -> Result<Live, NoFolde
                 }
                 Ok(UpdateDeadline::Yield(1))
             });
-            Live { store, handler: None, served: 0, _place: place }
+            Instance { store, handler: None, served: 0, _permit: permit }
         }
     };
-    live.served += 1;
-    live.store.set_hostcall_fuel(bytes_per_call);
-    live.store.set_epoch_deadline(1);
-    Ok(live)
+    instance.served += 1;
+    instance.store.set_hostcall_fuel(bytes_per_call);
+    instance.store.set_epoch_deadline(1);
+    Ok(instance)
 }
 
-/// The one call of an attempt, on a fresh instance if there is none yet.
-async fn call(plugin: &Plugin, live: &mut Live, job: &types::Job) -> Returned {
-    let handler = match &live.handler {
+/// Calls the handler, after creating the instance if there is none yet.
+async fn call(plugin: &Plugin, instance: &mut Instance, job: &types::Job) -> Returned {
+    let handler = match &instance.handler {
         Some(handler) => handler,
         None => {
-            let made = plugin.pre().instantiate_async(&mut live.store).await;
-            live.handler.insert(made.map_err(trouble::of_instantiation)?)
+            let made = plugin.pre().instantiate_async(&mut instance.store).await;
+            instance.handler.insert(made.map_err(shortage::of_instantiation)?)
         }
     };
-    handler.windlass_job_run().call_run(&mut live.store, job).await
+    handler.windlass_job_run().call_run(&mut instance.store, job).await
 }
 
 fn job(attempt: &Attempt) -> types::Job {
@@ -235,7 +235,7 @@ fn job(attempt: &Attempt) -> types::Job {
     }
 }
 
-/// The guest came back by itself, or trapped.
+/// The outcome of a guest that returned or trapped.
 fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outcome {
     match returned {
         Ok(Ok(_)) if let Some(wait) = state.wait.take() => Outcome::Waiting(wait),
@@ -253,11 +253,12 @@ fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outco
     }
 }
 
-/// A failure may come of what was not granted, so it says what that was; or of what the host could not do, and then it is none.
+/// Adds denied capabilities to the error of a failure, since they may be its cause. If the host itself failed, the attempt counts as
+/// interrupted, not failed.
 fn explained(outcome: Outcome, state: &State) -> Outcome {
     match outcome {
-        Outcome::Failed { error, .. } if let Some(trouble) = state.trouble() => {
-            Outcome::Interrupted { reason: cut(format!("{trouble}; the handler then failed: {error}"), ERROR_BYTES) }
+        Outcome::Failed { error, .. } if let Some(reason) = state.host_failure() => {
+            Outcome::Interrupted { reason: cut(format!("{reason}; the handler then failed: {error}"), ERROR_BYTES) }
         }
         Outcome::Failed { error, backtrace, retry } => {
             Outcome::Failed { error: state.permissions.explain(error, &state.refused()), backtrace, retry }
@@ -282,39 +283,39 @@ fn failed(failure: wit::Failure) -> Outcome {
     }
 }
 
-fn stopped_dead(dead: Dead, limits: &Limits) -> Outcome {
-    let (reason, error) = match dead {
-        Dead::Cancelled(CancelReason::Timeout) => {
+fn forced_outcome(forced: ForcedStop, limits: &Limits) -> Outcome {
+    let (reason, error) = match forced {
+        ForcedStop::Cancelled(CancelReason::Timeout) => {
             let timeout = limits.attempt_timeout.unwrap_or_default();
             let error = format!(
                 "the attempt took longer than its timeout of {timeout:?}, and did not stop within {TIMEOUT_GRACE:?} of being asked"
             );
             (CancelReason::Timeout, error)
         }
-        Dead::Cancelled(reason) => {
+        ForcedStop::Cancelled(reason) => {
             (reason, format!("stopped, because {reason}; the handler did not stop by itself in time"))
         }
-        Dead::Silent(stall) => {
+        ForcedStop::Stalled(stall) => {
             (CancelReason::Timeout, format!("the attempt stalled: no progress, checkpoint or log for {stall:?}"))
         }
     };
     Outcome::Stopped { reason, error, cooperative: false }
 }
 
-/// What the attempt was granted cannot be given.
+/// A granted folder cannot be opened.
 fn impossible(missing: &NoFolder) -> Ended {
-    let outcome = match missing.host_is_in_trouble() {
+    let outcome = match missing.is_shortage() {
         true => Outcome::Interrupted { reason: missing.to_string() },
         false => Outcome::Failed { error: missing.to_string(), backtrace: None, retry: Retry::Backoff },
     };
     Ended { outcome, uncommitted: Uncommitted::default(), usage: Usage::default() }
 }
 
-/// Stopped while it waited for its place: no guest has run.
-pub(crate) fn never_started(dead: Dead) -> Ended {
-    let reason = match dead {
-        Dead::Cancelled(reason) => reason,
-        Dead::Silent(_) => CancelReason::Timeout,
+/// The attempt was stopped while it waited for admission; no guest has run.
+pub(crate) fn never_started(forced: ForcedStop) -> Ended {
+    let reason = match forced {
+        ForcedStop::Cancelled(reason) => reason,
+        ForcedStop::Stalled(_) => CancelReason::Timeout,
     };
     Ended {
         outcome: Outcome::Stopped { reason, error: format!("not started, because {reason}"), cooperative: true },

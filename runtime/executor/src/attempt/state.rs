@@ -9,9 +9,9 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use windlass_core::flow::Tally;
 use windlass_core::{Notes, Usage};
 
-use crate::attempt::checkpoint_rate::Pace;
+use crate::attempt::checkpoint_rate::CheckpointRate;
 use crate::attempt::log::Logbook;
-use crate::attempt::meter::{CpuMeter, Life, MemoryMeter};
+use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
 use crate::attempt::stop::Stop;
 use crate::bindings::windlass::job::types;
 use crate::host::{Children, Host, Wait};
@@ -29,17 +29,17 @@ pub(crate) struct State {
     pub(crate) joined: Option<Tally>,
     pub(crate) round: Option<u32>,
     pub(crate) notes: Notes,
-    /// What the guest wants instead of an end, should it return ok.
+    /// The wait for children that the guest asked for; it takes effect if the guest returns ok.
     pub(crate) wait: Option<Wait>,
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
-    pub(crate) life: Arc<Life>,
-    pub(crate) pace: Pace,
-    /// Sources that came with the component.
+    pub(crate) life: Arc<Liveness>,
+    pub(crate) pace: CheckpointRate,
+    /// Sources attached to the component.
     pub(crate) sources: Option<Arc<str>>,
     network: Network,
-    /// Made when the guest first speaks of HTTP.
+    /// Created when the guest first calls `wasi:http`.
     outbound: Option<Box<Outbound>>,
     wasi: WasiCtx,
     resources: ResourceTable,
@@ -50,7 +50,7 @@ pub(crate) struct Parts {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) limits: Limits,
     pub(crate) stop: Stop,
-    pub(crate) life: Arc<Life>,
+    pub(crate) life: Arc<Liveness>,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
@@ -83,7 +83,7 @@ impl State {
             logbook,
             cpu,
             life,
-            pace: Pace::begin(Instant::now()),
+            pace: CheckpointRate::begin(Instant::now()),
             sources,
             network,
             outbound: None,
@@ -91,7 +91,7 @@ impl State {
         })
     }
 
-    /// Makes a used instance's state that of the next attempt. Its memory, its files and its handles stay what they are.
+    /// Resets the state of a used instance for the next attempt. Its memory, files and handles stay as they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
         let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
             parts;
@@ -108,24 +108,24 @@ impl State {
         self.permissions = permissions;
         self.stop = stop;
         self.life = life;
-        self.pace = Pace::begin(Instant::now());
+        self.pace = CheckpointRate::begin(Instant::now());
         self.cpu = cpu;
         self.sources = sources;
         self.network = network;
         self.outbound = None;
     }
 
-    /// The HTTP requests that this attempt was refused, each a sentence that says what to grant.
+    /// The HTTP requests that were denied, each as a sentence that says what to grant.
     pub(crate) fn refused(&self) -> Vec<String> {
         self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.refused())
     }
 
-    /// What the host could not do for this attempt, through no fault of the guest.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.outbound.as_ref().and_then(|outbound| outbound.trouble())
+    /// What the host failed to do for this attempt, through no fault of the guest.
+    pub(crate) fn host_failure(&self) -> Option<String> {
+        self.outbound.as_ref().and_then(|outbound| outbound.host_failure())
     }
 
-    /// What the attempt has used so far, given its processor time.
+    /// The usage of the attempt so far, given its processor time.
     pub(crate) fn used(&self, cpu: Duration) -> Usage {
         Usage {
             cpu_ms: millis(cpu),
@@ -140,7 +140,7 @@ impl State {
         self.host_calls += 1;
     }
 
-    /// A sign of life: the guest made progress.
+    /// Resets the stall timeout: the guest made progress.
     pub(crate) fn alive(&self) {
         self.life.sign();
     }
@@ -151,7 +151,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 impl WasiView for State {
-    /// WASI asks for this once in every call.
+    /// WASI calls this once in every call of the guest.
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host_called();
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.resources }
@@ -174,15 +174,15 @@ impl HasData for State {
     type Data<'a> = &'a mut State;
 }
 
-/// `types` has no functions; linking it needs the word all the same.
+/// `types` has no functions, but linking it requires this implementation.
 impl types::Host for State {}
 
-/// Ends the guest from inside a host call: the attempt is over and nobody wants to hear of it.
+/// Ends the guest from inside a host call: the attempt has been superseded, and its outcome is not needed.
 #[derive(Debug, thiserror::Error)]
 #[error("the attempt is over")]
 pub(crate) struct Superseded;
 
-/// Ends the guest from inside a host call, or before it began: the host is in trouble, and here is why.
+/// Ends the guest from inside a host call, or before it started: the host has failed, for this reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Interrupted(pub(crate) String);

@@ -1,4 +1,4 @@
-//! The guest's standard output and error, as WASI wants them: a stream that is always ready and passes all to the logbook.
+//! The guest's standard output and error, as WASI streams that are always ready and write to the attempt's log.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError};
 use crate::attempt::log::Logbook;
 use crate::host::Stream;
 
-/// How much WASI lets a guest write at once. WASI allocates this much for a guest that asks for zeroes.
+/// How much a guest may write in one call. WASI allocates this much for a guest that writes zeroes.
 const WRITE_BYTES: usize = 64 * 1024;
 
 #[derive(Clone)]

@@ -1,6 +1,6 @@
-//! When an attempt must end: somebody asked, its time is used up, or it has fallen silent.
+//! When an attempt must stop: it was cancelled, its time is used up, or it has stalled.
 //!
-//! The guest reads the request through `ask`; `watch` runs beside the guest and returns when it must be stopped dead.
+//! The guest reads the request through `ask`; `watch` runs concurrently and returns when the guest must be stopped by force.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-use crate::attempt::meter::Life;
+use crate::attempt::meter::Liveness;
 use crate::attempt::{Cancel, CancelReason};
 use crate::host::Host;
 use crate::limits::TIMEOUT_GRACE;
@@ -19,27 +19,27 @@ use crate::limits::TIMEOUT_GRACE;
 pub(crate) struct Stop {
     cancel: watch::Receiver<Option<Cancel>>,
     time_up: Option<Instant>,
-    told: Arc<AtomicBool>,
-    /// Knows how long the guest has waited for a host in trouble.
+    seen_by_guest: Arc<AtomicBool>,
+    /// Knows how long the guest has waited for a host that had failed.
     host: Option<Arc<dyn Host>>,
 }
 
-/// Why an attempt was stopped dead.
+/// Why an attempt was stopped by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dead {
-    /// It did not end within the grace.
+pub(crate) enum ForcedStop {
+    /// It did not end within the grace period.
     Cancelled(CancelReason),
     /// It gave no sign of life for this long.
-    Silent(Duration),
+    Stalled(Duration),
 }
 
 impl Stop {
     pub(crate) fn new(cancel: watch::Receiver<Option<Cancel>>, time_up: Option<Instant>) -> Self {
-        Stop { cancel, time_up, told: Arc::new(AtomicBool::new(false)), host: None }
+        Stop { cancel, time_up, seen_by_guest: Arc::new(AtomicBool::new(false)), host: None }
     }
 
-    /// The same, where waiting for this host when it is in trouble does not count as the attempt's time.
-    pub(crate) fn excused_by(self, host: Arc<dyn Host>) -> Self {
+    /// Excludes from the attempt's time what it waits for this host while the host has failed.
+    pub(crate) fn extended_by(self, host: Arc<dyn Host>) -> Self {
         Stop { host: Some(host), ..self }
     }
 
@@ -48,7 +48,7 @@ impl Stop {
         self.time_up.map(|time_up| time_up + waited)
     }
 
-    /// The request as it stands. A request from outside goes before the attempt's own timeout, but cannot outlast it.
+    /// The current request. A cancellation takes precedence over the attempt's own timeout, but cannot extend it.
     pub(crate) fn request(&self, now: Instant) -> Option<Cancel> {
         let time_up = self.time_up();
         let last_moment = time_up.map(|time_up| time_up + TIMEOUT_GRACE);
@@ -63,22 +63,22 @@ impl Stop {
         asked.or_else(timed_out)
     }
 
-    /// The request, as answered to the guest: from now on its return counts as obeying.
+    /// Returns the request to the guest: if the guest returns after this, it stopped cooperatively.
     pub(crate) fn ask(&self, now: Instant) -> Option<Cancel> {
         let request = self.request(now);
         if request.is_some() {
-            self.told.store(true, Ordering::Relaxed);
+            self.seen_by_guest.store(true, Ordering::Relaxed);
         }
         request
     }
 
-    /// The request that the guest has been told of.
+    /// The reason of the request, if the guest has seen it.
     pub(crate) fn obeyed(&self, now: Instant) -> Option<CancelReason> {
-        if self.told.load(Ordering::Relaxed) { self.request(now).map(|request| request.reason) } else { None }
+        if self.seen_by_guest.load(Ordering::Relaxed) { self.request(now).map(|request| request.reason) } else { None }
     }
 
-    /// Returns when the attempt must be stopped dead.
-    pub(crate) async fn watch(mut self, life: &Life, stall_timeout: Option<Duration>) -> Dead {
+    /// Returns when the attempt must be stopped by force.
+    pub(crate) async fn watch(mut self, life: &Liveness, stall_timeout: Option<Duration>) -> ForcedStop {
         let mut may_change = true;
         loop {
             let now = Instant::now();
@@ -86,16 +86,16 @@ impl Stop {
             if let Some(request) = request
                 && now >= request.deadline
             {
-                return Dead::Cancelled(request.reason);
+                return ForcedStop::Cancelled(request.reason);
             }
-            let silent_at = stall_timeout.map(|stall| life.last() + stall);
-            if let (Some(silent_at), Some(stall)) = (silent_at, stall_timeout)
-                && now >= silent_at
+            let stalled_at = stall_timeout.map(|stall| life.last() + stall);
+            if let (Some(stalled_at), Some(stall)) = (stalled_at, stall_timeout)
+                && now >= stalled_at
             {
-                return Dead::Silent(stall);
+                return ForcedStop::Stalled(stall);
             }
             let next = request.map(|request| request.deadline).or_else(|| self.time_up());
-            let wake = next.into_iter().chain(silent_at).min();
+            let wake = next.into_iter().chain(stalled_at).min();
             tokio::select! {
                 changed = self.cancel.changed(), if may_change => may_change = changed.is_ok(),
                 () = until(wake) => {}
@@ -118,7 +118,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_timeout_is_a_request_first_and_leaves_a_grace() {
+    fn a_timeout_is_a_request_first_and_leaves_a_grace_period() {
         let (_sender, cancel) = watch::channel(None);
         let now = Instant::now();
         let stop = Stop::new(cancel, Some(now + SECOND));
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_cannot_outlast_the_timeout() {
+    fn a_request_cannot_extend_the_timeout() {
         let now = Instant::now();
         let (_sender, cancel) =
             watch::channel(Some(Cancel { reason: CancelReason::User, deadline: now + 1_000 * SECOND }));
         let stop = Stop::new(cancel, Some(now + SECOND));
-        let request = stop.request(now).expect("somebody asked");
+        let request = stop.request(now).expect("it was cancelled");
         assert_eq!(request, Cancel { reason: CancelReason::User, deadline: now + SECOND + TIMEOUT_GRACE });
     }
 
@@ -157,17 +157,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_waited_for_a_host_in_trouble_is_not_the_attempts_time() {
+    fn waiting_for_a_host_that_failed_does_not_count_as_the_attempts_time() {
         let (_sender, cancel) = watch::channel(None);
         let now = Instant::now();
-        let stop = Stop::new(cancel, Some(now + SECOND)).excused_by(Arc::new(Slow(60 * SECOND)));
+        let stop = Stop::new(cancel, Some(now + SECOND)).extended_by(Arc::new(Slow(60 * SECOND)));
         assert_eq!(stop.request(now + 60 * SECOND), None);
         let request = stop.request(now + 61 * SECOND).expect("its own time is up");
         assert_eq!(request.deadline, now + 61 * SECOND + TIMEOUT_GRACE);
     }
 
     #[test]
-    fn a_guest_that_never_asked_did_not_obey() {
+    fn a_guest_that_never_asked_did_not_stop_cooperatively() {
         let now = Instant::now();
         let (_sender, cancel) = watch::channel(Some(Cancel { reason: CancelReason::Swap, deadline: now }));
         let stop = Stop::new(cancel, None);
@@ -177,11 +177,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_noticed_even_when_nobody_can_cancel_any_more() {
+    async fn a_stall_is_noticed_even_when_the_attempt_can_no_longer_be_cancelled() {
         let (sender, cancel) = watch::channel(None);
         drop(sender);
-        let life = Life::begin(Instant::now() - 2 * SECOND);
+        let life = Liveness::begin(Instant::now() - 2 * SECOND);
         let stop = Stop::new(cancel, None);
-        assert_eq!(stop.watch(&life, Some(SECOND)).await, Dead::Silent(SECOND));
+        assert_eq!(stop.watch(&life, Some(SECOND)).await, ForcedStop::Stalled(SECOND));
     }
 }

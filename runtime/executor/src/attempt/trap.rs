@@ -1,4 +1,4 @@
-//! Turns the error that a guest died of into a sentence for its owner.
+//! Turns the error that ended a guest into a message for its author.
 
 use wasmtime::{Error, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -9,7 +9,7 @@ use crate::attempt::outcome::Outcome;
 use crate::attempt::state::{CpuTimeUsedUp, Interrupted, State, Superseded};
 use crate::limits::{BACKTRACE_BYTES, ERROR_BYTES, cut};
 
-/// What became of a guest that ended with an error instead of a result.
+/// The outcome of a guest that ended with an error instead of a result.
 pub(crate) fn outcome(error: &Error, state: &State) -> Outcome {
     if error.downcast_ref::<Superseded>().is_some() {
         return Outcome::Superseded;
@@ -25,7 +25,7 @@ pub(crate) fn outcome(error: &Error, state: &State) -> Outcome {
     }
 }
 
-/// Wasmtime opens the list with a line that says what it is.
+/// The frames without the heading that wasmtime puts before them.
 fn frames(trace: &WasmBacktrace) -> String {
     let text = trace.to_string();
     let frames = text.split_once("wasm backtrace:\n").map_or(text.as_str(), |(_, frames)| frames);
@@ -38,49 +38,49 @@ fn sentence(error: &Error, state: &State) -> String {
         return format!("the handler used up its processor time of {limit:?}");
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        return format!("the handler called exit({}) instead of returning{}", exit.0, last_words(state));
+        return format!("the handler called exit({}) instead of returning{}", exit.0, last_output(state));
     }
     let trap = error.downcast_ref::<Trap>();
-    // A guest that gets no memory usually aborts, which looks like any other trap.
+    // A guest whose allocation fails usually aborts, which looks like any other trap.
     if state.memory.refused() {
         return format!(
             "the handler ran out of memory: an attempt may use {} bytes{}",
             state.memory.limit(),
-            last_words(state)
+            last_output(state)
         );
     }
     match trap {
-        Some(Trap::UnreachableCodeReached) => match panic_message(&state.logbook.last_words()) {
+        Some(Trap::UnreachableCodeReached) => match panic_message(&state.logbook.last_output()) {
             Some(message) => format!("the handler panicked: {message}"),
-            None => format!("the handler trapped: it reached code that must not be reached{}", last_words(state)),
+            None => format!("the handler trapped: it reached code that must not be reached{}", last_output(state)),
         },
         Some(Trap::StackOverflow) => "the handler trapped: its stack overflowed".to_owned(),
-        Some(trap) => format!("the handler trapped: {trap}{}", last_words(state)),
+        Some(trap) => format!("the handler trapped: {trap}{}", last_output(state)),
         None if over_call_limit(error) => {
             let limit = state.limits.bytes_per_call();
-            format!("the handler handed over too much at once: {limit} bytes is the most for one call")
+            format!("the handler passed too many bytes in one call: the limit is {limit}; pass less at a time")
         }
-        // Not a trap: a host call refused in a way the guest cannot handle, or instantiation failed. The root says why.
-        None => format!("the handler could not go on: {}{}", error.root_cause(), last_words(state)),
+        // Not a trap: a host call failed in a way that the guest cannot handle, or instantiation failed. The root cause says why.
+        None => format!("the handler could not continue: {}{}", error.root_cause(), last_output(state)),
     }
 }
 
-/// Wasmtime keeps the type of this error to itself, so its text must do; a test notices when it changes.
+/// The type of this error is private to wasmtime, so it is recognised by its text; a test notices when that changes.
 fn over_call_limit(error: &Error) -> bool {
     error.root_cause().to_string().contains("fuel allocated for hostcalls")
 }
 
-/// The message of a Rust panic, as both the SDK's hook and the standard one write it.
-fn panic_message(words: &str) -> Option<String> {
+/// The message of a Rust panic, as written by the SDK's hook and by the standard one.
+fn panic_message(output: &str) -> Option<String> {
     const MARK: &str = "panicked at ";
-    let message = &words[words.rfind(MARK)? + MARK.len()..];
+    let message = &output[output.rfind(MARK)? + MARK.len()..];
     let message = message.split("\nnote: run with").next().unwrap_or(message);
     Some(format!("at {}", message.trim_end()))
 }
 
-fn last_words(state: &State) -> String {
-    let words = state.logbook.last_words();
-    if words.is_empty() { String::new() } else { format!("; it wrote last: {words}") }
+fn last_output(state: &State) -> String {
+    let output = state.logbook.last_output();
+    if output.is_empty() { String::new() } else { format!("; its last output was: {output}") }
 }
 
 #[cfg(test)]
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_panic_message_is_found_in_what_the_standard_hook_writes() {
-        let words =
+        let output =
             "warming up\n\nthread 'main' panicked at src/lib.rs:3:5:\nno such row\nnote: run with `RUST_BACKTRACE=1`";
-        assert_eq!(panic_message(words).as_deref(), Some("at src/lib.rs:3:5:\nno such row"));
+        assert_eq!(panic_message(output).as_deref(), Some("at src/lib.rs:3:5:\nno such row"));
         assert_eq!(panic_message("all is well"), None);
     }
 }

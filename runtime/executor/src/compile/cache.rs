@@ -1,8 +1,8 @@
 //! Compiled code on disk, so that a restart does not compile again.
 //!
-//! Loading compiled code is running it: whoever can write a file here could run anything in the server. So each file carries
-//! a code (HMAC-SHA-256) over its name and all its bytes, under a key that is kept outside this folder, and a file that does
-//! not verify is treated as if it were not there.
+//! Loaded code runs in the server, so anything that can write a file here could run any code. Each file therefore carries a message
+//! authentication code (HMAC-SHA-256) over its name and all its bytes, under a key outside this folder, and a file that does not
+//! verify is ignored.
 
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -38,7 +38,7 @@ impl Cache {
         Ok(Cache { folder: folder.to_owned(), key, engine })
     }
 
-    /// The code of the component with this digest, if it is here and ours.
+    /// The code of the component with this digest, if it is cached and verifies.
     pub(crate) fn load(&self, engine: &Engine, digest: &str) -> Option<Component> {
         let name = self.name(digest);
         let file = match fs::read(self.folder.join(&name)) {
@@ -56,22 +56,22 @@ impl Cache {
             tracing::warn!(%name, "compiled code does not verify, compiling again");
             return None;
         };
-        // These very bytes, in memory, were just verified to have been written by a holder of our key: by `store` below.
+        // Exactly these bytes, in memory, have just been verified to be written by a holder of the key: by `store` below.
         load(engine, bytes)
             .inspect_err(|error| tracing::warn!(%name, %error, "compiled code does not load, compiling again"))
             .ok()
     }
 
-    /// Keeps the code. Without it the next start is slower, so a failure is only worth a warning.
+    /// Caches the code. Without it the next start is only slower, so a failure is a warning.
     pub(crate) fn store(&self, digest: &str, bytes: &[u8]) {
         let name = self.name(digest);
         let code = self.code(&name, bytes).finalize().into_bytes();
         if let Err(error) = self.write(&name, &code, bytes) {
-            tracing::warn!(%name, %error, "cannot keep compiled code");
+            tracing::warn!(%name, %error, "cannot cache compiled code; the next start compiles it again");
         }
     }
 
-    /// Under a name of its own first: nobody ever sees half a file.
+    /// Writes to a temporary file first, so that no reader ever sees half a file.
     fn write(&self, name: &str, code: &[u8], bytes: &[u8]) -> io::Result<()> {
         let mut part = tempfile::NamedTempFile::new_in(&self.folder)?;
         part.write_all(code)?;
@@ -93,17 +93,17 @@ impl Cache {
     }
 }
 
-/// Makes a component of code that the compiler wrote. Only for bytes that are known to come from there: from `Cache::load`, from
-/// a child of ours, or from this very process.
+/// Loads code that the compiler wrote. Only for bytes that are known to come from it: from `Cache::load`, from the compiler's child
+/// process, or from this process.
 pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `deserialize` trusts its input to be what wasmtime has written. Every caller has it from there.
+    // SAFETY: `deserialize` trusts its input to be wasmtime's own output, and every caller passes exactly that.
     #[allow(unsafe_code)]
     unsafe {
         Component::deserialize(engine, bytes)
     }
 }
 
-/// Reads the key, or makes one if there is none yet.
+/// Reads the key, or creates it.
 fn key(folder: &Path, key_file: &Path) -> Result<[u8; KEY_BYTES], String> {
     let parent = match key_file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -112,11 +112,11 @@ fn key(folder: &Path, key_file: &Path) -> Result<[u8; KEY_BYTES], String> {
     fs::create_dir_all(parent).map_err(|error| error.to_string())?;
     let inside = |parent: &Path| -> io::Result<bool> { Ok(parent.canonicalize()?.starts_with(folder.canonicalize()?)) };
     if inside(parent).map_err(|error| error.to_string())? {
-        return Err("it lies in the folder it protects; keep it outside".to_owned());
+        return Err("it is inside the folder that it protects; keep it outside".to_owned());
     }
     match fs::read(key_file) {
         Ok(bytes) => bytes.try_into().map_err(|bytes: Vec<u8>| {
-            format!("it has {} bytes instead of {KEY_BYTES}; delete it to get a new one", bytes.len())
+            format!("it has {} bytes instead of {KEY_BYTES}; delete it, and the server creates a new one", bytes.len())
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             new_key(parent, key_file).map_err(|error| error.to_string())
@@ -125,7 +125,7 @@ fn key(folder: &Path, key_file: &Path) -> Result<[u8; KEY_BYTES], String> {
     }
 }
 
-/// A temporary file is readable by its owner only, and stays so when it gets its name.
+/// A temporary file is readable only by its owner, and stays so when it is renamed.
 fn new_key(parent: &Path, key_file: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -140,7 +140,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Wasmtime describes its engine as something to hash; a hash that is the same in every build of ours keeps the cache alive.
+/// Wasmtime describes its engine as a value to hash; a hash that does not change between builds keeps the cache valid.
 struct Sha256Hasher(Sha256);
 
 impl Hasher for Sha256Hasher {

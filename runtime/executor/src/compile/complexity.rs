@@ -1,10 +1,10 @@
-//! What may not even be given to the compiler: it cannot be interrupted, so what would take for ever must not begin.
+//! Rejects components that would take the compiler too long, because it cannot be interrupted.
 
 use wasmparser::{Parser, Payload};
 
 use crate::error::Rejected;
 
-/// Looks at the size of every function. Bytes that cannot be read are left for the compiler to complain about: it knows why.
+/// Checks the size of every function. Bytes that cannot be parsed pass, because the compiler reports what is wrong with them.
 pub(crate) fn check(bytes: &[u8], limit: usize) -> Result<(), Rejected> {
     let mut function = 0;
     for payload in Parser::new(0).parse_all(bytes) {
@@ -35,6 +35,6 @@ mod tests {
         let bytes = wat::parse_str(text).expect("good text");
         assert!(matches!(check(&bytes, 300), Err(Rejected::FunctionTooLarge { function: 1, limit: 300, .. })));
         assert_eq!(check(&bytes, 400), Ok(()));
-        assert_eq!(check(&bytes[..bytes.len() / 2], 300), Ok(()), "cut off: the compiler says what is wrong");
+        assert_eq!(check(&bytes[..bytes.len() / 2], 300), Ok(()), "truncated: the compiler reports what is wrong");
     }
 }

@@ -1,6 +1,6 @@
-//! From a core module to a component: for C and Go, whose compilers make no components themselves.
+//! From a core module to a component: for C and Go, whose compilers do not produce components themselves.
 //!
-//! It tells the module which world it implements and puts the adapter between WASI 0.1, which it was compiled for, and 0.2. Nothing is
+//! Adds the world that the module implements, and the adapter from WASI 0.1, for which it was compiled, to WASI 0.2. Nothing is
 //! compiled or run here. Called by `windlass plugin build`.
 
 use std::fmt;
@@ -20,15 +20,15 @@ const WIT: [(&str, &str); 6] = [
     ("dev.wit", include_str!("../../../../wit/dev/0.1.0/dev.wit")),
     ("guest.wit", include_str!("../../../../guest-sdk/wit/guest.wit")),
 ];
-/// What it never calls, a component does not import; so the largest world fits all.
+/// A component does not import what it never calls, so the largest world fits all.
 const WORLD: &str = "handler-http";
 
-/// A module that could not be made a component.
+/// A module that could not be turned into a component.
 #[derive(Debug, thiserror::Error)]
-#[error("the module cannot be made a component: {0}")]
+#[error("the module cannot be turned into a component: {0}. Build it with the SDK's own bindings, for WASI 0.1")]
 pub struct NotComponentized(String);
 
-/// Makes a component of a module that was compiled for WASI 0.1 with the bindings of an SDK.
+/// Turns a module that was compiled for WASI 0.1 with an SDK's bindings into a component.
 pub fn componentize(mut module: Vec<u8>) -> Result<Vec<u8>, NotComponentized> {
     let (resolve, world) = world()?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(refused)?;
@@ -50,7 +50,7 @@ fn world() -> Result<(Resolve, WorldId), NotComponentized> {
     Ok((resolve, world))
 }
 
-/// The whole chain of causes.
+/// Includes the whole chain of causes.
 fn refused(error: impl fmt::Display) -> NotComponentized {
     NotComponentized(format!("{error:#}"))
 }
@@ -60,19 +60,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_world_is_a_world() {
+    fn the_world_is_valid() {
         let (resolve, world) = world().expect("our own files");
         assert_eq!(resolve.worlds[world].exports.len(), 1);
     }
 
     #[test]
-    fn what_is_no_module_is_refused_in_words() {
+    fn bytes_that_are_not_a_module_are_refused_with_an_explanation() {
         let error = componentize(b"#include <stdio.h>".to_vec()).expect_err("that is source");
-        assert!(error.to_string().starts_with("the module cannot be made a component: "), "{error}");
+        assert!(error.to_string().starts_with("the module cannot be turned into a component: "), "{error}");
     }
 
     #[test]
-    fn a_module_that_does_not_export_run_is_told_so() {
+    fn the_error_names_the_export_that_a_module_lacks() {
         let module = wat::parse_str("(module (memory (export \"memory\") 1))").expect("a module");
         let error = componentize(module).expect_err("it exports nothing").to_string();
         assert!(error.contains("windlass:job/run@0.1.0"), "{error}");

@@ -1,8 +1,8 @@
 //! From bytes to a plugin: every check an upload must pass, in order of cost.
 //!
-//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it happens apart, at the lowest priority, one component
-//! at a time; but a slow one soon goes on beside the next, and is stopped at its limits (`apart`). Nothing here runs guest
-//! code.
+//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it runs on separate threads or in a child process
+//! (`process`), at the lowest priority and one component at a time. A slow one delays the next only for some seconds, and is stopped
+//! at its limits. Nothing here runs guest code.
 
 pub(crate) mod cache;
 mod complexity;
@@ -25,7 +25,7 @@ use wasmtime::component::{Component, Linker};
 use crate::bindings::exports::windlass::job::run::{Failure, Job, Output};
 use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
 use cache::{Cache, hex, load};
-use process::Apart;
+use process::CompilerProcess;
 
 use crate::attempt::state::State;
 use crate::error::{Error, Rejected};
@@ -35,27 +35,27 @@ use crate::limits::{COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
 use crate::outbound;
 use crate::plugin::Plugin;
 use crate::pool::threads::lower_priority;
+use crate::shortage::has_shortage;
 use crate::sources::split;
-use crate::trouble::has_shortage;
 
 pub(crate) struct Compiler {
-    bench: Arc<Bench>,
+    pipeline: Arc<Pipeline>,
     threads: usize,
     time: Duration,
-    /// One at a time, for as long as it is quick.
+    /// One at a time, as long as it is quick.
     turn: Arc<Semaphore>,
-    /// All that go on, also those that nobody waits for any more.
-    room: Arc<Semaphore>,
-    /// How long an answer is waited for. A process of its own is stopped at its time; then there is an answer soon.
+    /// Bounds all running compilations, including those whose caller has gone.
+    permit: Arc<Semaphore>,
+    /// How long a caller waits. A child process is stopped at its time limit and its result follows soon after.
     patience: Duration,
 }
 
 /// What the compiling threads share.
-struct Bench {
+struct Pipeline {
     engine: Engine,
     linker: Linker<State>,
     cache: Option<Cache>,
-    apart: Option<Apart>,
+    process: Option<CompilerProcess>,
     max_bytes: usize,
     shares: u32,
 }
@@ -64,37 +64,37 @@ impl Compiler {
     pub(crate) fn new(engine: &Engine, cache: Option<Cache>, config: &Config) -> Result<Self, Error> {
         let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
         let (max_bytes, shares) = (config.max_component_bytes, config.places);
-        let apart = config.compiler.as_ref().map(|command| Apart {
+        let process = config.compiler.as_ref().map(|command| CompilerProcess {
             command: command.clone(),
             threads: config.compile_threads,
             time: config.compile_time,
             memory: config.compile_memory,
             folder: config.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.folder.clone()),
         });
-        let grace = if apart.is_some() { COMPILE_TURN } else { Duration::ZERO };
+        let grace = if process.is_some() { COMPILE_TURN } else { Duration::ZERO };
         Ok(Compiler {
-            bench: Arc::new(Bench { engine: engine.clone(), linker, cache, apart, max_bytes, shares }),
+            pipeline: Arc::new(Pipeline { engine: engine.clone(), linker, cache, process, max_bytes, shares }),
             patience: config.compile_time.saturating_add(grace),
             threads: config.compile_threads,
             time: config.compile_time,
             turn: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new(COMPILES)),
+            permit: Arc::new(Semaphore::new(COMPILES)),
         })
     }
 
     pub(crate) async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
         check_header(&bytes)?;
-        let limit = self.bench.max_bytes;
+        let limit = self.pipeline.max_bytes;
         if bytes.len() > limit {
             return Err(Rejected::TooLarge { size: bytes.len(), limit });
         }
         let turn = Arc::clone(&self.turn).acquire_owned();
-        let room = Arc::clone(&self.room).acquire_owned();
-        // Nobody waits longer for others than for his own.
-        let entered = timeout(self.time, async { (turn.await, room.await) }).await;
-        let Ok((Ok(turn), Ok(room))) = entered else { return Err(Rejected::Busy) };
+        let permit = Arc::clone(&self.permit).acquire_owned();
+        // A caller waits for other compilations no longer than for its own.
+        let entered = timeout(self.time, async { (turn.await, permit.await) }).await;
+        let Ok((Ok(turn), Ok(permit))) = entered else { return Err(Rejected::Busy) };
 
-        let mut answered = self.start(bytes, room)?;
+        let mut answered = self.start(bytes, permit)?;
         let quick = timeout(COMPILE_TURN.min(self.patience), &mut answered).await;
         drop(turn);
         let answer = match quick {
@@ -104,26 +104,28 @@ impl Compiler {
                 Err(_) => return Err(Rejected::TooSlow { limit: self.time }),
             },
         };
-        answer.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler's thread is gone".to_owned() }))
+        answer.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler's thread has ended".to_owned() }))
     }
 
-    /// Compiles on threads of its own, which end with it. They keep the room until then, whoever still waits.
-    fn start(&self, bytes: Bytes, room: OwnedSemaphorePermit) -> Result<oneshot::Receiver<Answer>, Rejected> {
+    /// Compiles on new threads, which hold the permit until they end, even if the caller has gone.
+    fn start(&self, bytes: Bytes, permit: OwnedSemaphorePermit) -> Result<oneshot::Receiver<Answer>, Rejected> {
         let threads = rayon::ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .thread_name(|n| format!("windlass-compile-{n}"))
             .start_handler(|_| lower_priority())
             .build()
-            // Only the system refuses one: it has no more.
-            .map_err(|error| Rejected::Unavailable { reason: format!("no thread to compile on: {error}") })?;
+            // The only reason is that the system has no threads left.
+            .map_err(|error| Rejected::Unavailable {
+                reason: format!("cannot start a thread to compile on: {error}"),
+            })?;
         let (answer, answered) = oneshot::channel();
-        let bench = Arc::clone(&self.bench);
+        let pipeline = Arc::clone(&self.pipeline);
         threads.spawn(move || {
-            // A compiler that panics on somebody's bytes must not take the server along.
-            let made = catch_unwind(AssertUnwindSafe(|| bench.make(&bytes)));
+            // Bytes that make the compiler panic must not end the server.
+            let made = catch_unwind(AssertUnwindSafe(|| pipeline.make(&bytes)));
             let made = made.unwrap_or_else(|_| Err(Rejected::Internal { reason: "the compiler panicked".to_owned() }));
-            drop(room);
-            // Whoever asked may have gone; the cache has the code for the next one.
+            drop(permit);
+            // The caller may have gone; the next one finds the code in the cache.
             let _ = answer.send(made);
         });
         Ok(answered)
@@ -132,9 +134,9 @@ impl Compiler {
 
 type Answer = Result<Plugin, Rejected>;
 
-impl Bench {
+impl Pipeline {
     fn make(&self, bytes: &[u8]) -> Result<Plugin, Rejected> {
-        // Sources at its end are no code: with others it is another version, compiled already.
+        // Attached sources are not code: the same code with other sources is another version that is already compiled.
         let (code, sources) = split(bytes);
         let of_code = Sha256::new_with_prefix(code);
         let whole = of_code.clone().chain_update(&bytes[code.len()..]);
@@ -146,8 +148,8 @@ impl Bench {
             None => {
                 complexity::check(code, FUNCTION_BYTES)?;
                 let invalid = |error: wasmtime::Error| Rejected::Invalid { reason: format!("{error:#}") };
-                let machine_code = match &self.apart {
-                    Some(apart) => apart.compile(code)?,
+                let machine_code = match &self.process {
+                    Some(process) => process.compile(code)?,
                     None => self.engine.precompile_component(code).map_err(invalid)?,
                 };
                 let component =
@@ -177,7 +179,7 @@ impl Bench {
     }
 }
 
-/// Everything a guest may import. What is granted of it is decided per attempt, in `capability`.
+/// Everything a guest may import. What an attempt may use of it is decided in `permissions`.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -187,26 +189,24 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// The first eight bytes tell what kind of file this is.
+/// Recognises the kind of file by its first eight bytes.
 fn check_header(bytes: &[u8]) -> Result<(), Rejected> {
     let not_wasm = |found: &str| Err(Rejected::NotWasm { found: found.to_owned() });
     match bytes {
         [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
         [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(Rejected::CoreModule),
-        [0, b'a', b's', b'm', _, _, _, _, ..] => {
-            not_wasm("it has the mark of WebAssembly, but a version that nobody knows")
-        }
+        [0, b'a', b's', b'm', _, _, _, _, ..] => not_wasm("it begins like WebAssembly, but with an unknown version"),
         [0, b'a', b's', b'm', ..] => not_wasm("the file ends after its first bytes"),
         [] => not_wasm("the body is empty"),
         [0x7f, b'E', b'L', b'F', ..] => not_wasm("it is machine code, which is never accepted"),
         _ if bytes.trim_ascii_start().starts_with(b"(") => {
             not_wasm("it looks like WebAssembly text, which must be assembled first (`wasm-tools parse`)")
         }
-        _ => not_wasm("it does not begin with the mark `\\0asm`"),
+        _ => not_wasm("it does not begin with `\\0asm`"),
     }
 }
 
-/// It must export `run`, of our version and with our types. Wasmtime's bindings would find out at the first attempt only.
+/// The component must export `run` in this version and with these types. Wasmtime's bindings would only notice at the first attempt.
 fn check_export(engine: &Engine, component: &Component) -> Result<(), Rejected> {
     let Some(interface) = component.get_export_index(None, RUN) else {
         return Err(not_exported(engine, component));
@@ -228,7 +228,7 @@ fn not_exported(engine: &Engine, component: &Component) -> Rejected {
     if let Some(version) = other_version {
         return Rejected::WrongVersion {
             found: format!("{PACKAGE}@{version}"),
-            spoken: format!("{PACKAGE}@{VERSION}"),
+            supported: format!("{PACKAGE}@{VERSION}"),
         };
     }
     let found = exports.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -236,7 +236,7 @@ fn not_exported(engine: &Engine, component: &Component) -> Rejected {
     Rejected::MissingExport { wanted: RUN.to_owned(), found }
 }
 
-/// The packages that `linker` offers. Whether a function in them fits is for wasmtime to say.
+/// The packages that `linker` offers. Wasmtime checks whether each function fits.
 const OFFERED: [&str; 9] = [
     "windlass:job/",
     "windlass:dev/",
@@ -255,7 +255,7 @@ fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, 
     for (name, item) in component.component_type().imports(engine) {
         let offered = OFFERED.iter().any(|package| name.starts_with(package));
         match item.ty {
-            // A bare type names something that another import uses; it asks for nothing.
+            // A bare type is only named for other imports to use.
             ComponentItem::Type(_) => {}
             _ if offered => imports.push(name.to_owned()),
             _ => foreign.push(name.to_owned()),
@@ -264,8 +264,8 @@ fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, 
     if foreign.is_empty() { Ok(imports) } else { Err(Rejected::ForeignImport { imports: foreign }) }
 }
 
-/// What one instance takes from the pool. Memories and tables are mapped in advance and can run out; core instances are only
-/// counted there, so the pool is given plenty of them.
+/// The shares of the pool that one instance takes. Memories and tables are mapped in advance and can run out; core instances are
+/// only counted, so the pool has plenty of them.
 fn shares(component: &Component) -> u32 {
     let needs = component.resources_required();
     let (memories, tables) = needs.map_or((0, 0), |needs| (needs.num_memories, needs.num_tables));
@@ -278,16 +278,16 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], expected: &str) {
-        let message = check_header(bytes).expect_err("must be turned away").to_string();
+        let message = check_header(bytes).expect_err("must be rejected").to_string();
         assert!(message.contains(expected), "{message}");
     }
 
     #[test]
-    fn what_is_not_a_component_is_told_what_it_is() {
+    fn a_file_that_is_not_a_component_is_rejected_with_what_it_is() {
         check(b"", "empty");
         check(b"\0asm", "ends after");
         check(b"\0asm\x01\0\0\0", "core WebAssembly module");
-        check(b"\0asm\x09\0\x01\0", "nobody knows");
+        check(b"\0asm\x09\0\x01\0", "unknown version");
         check(b"  (component)", "text");
         check(b"\x7fELF....", "machine code");
         check(b"hello, world", "\\0asm");

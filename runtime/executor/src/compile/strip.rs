@@ -1,13 +1,13 @@
-//! Makes a component smaller without changing what it does: of its custom sections only the names of functions stay, for backtraces,
-//! and those as a person would write them.
+//! Makes a component smaller without changing what it does: of its custom sections only the function names remain, for backtraces,
+//! and they are demangled.
 //!
-//! Compilers write names in a form that is twice as long as the code of a small function. Called by `windlass plugin build`.
+//! Mangled names can be twice as long as the code of a small function. Called by `windlass plugin build`.
 
 use rustc_demangle::try_demangle;
 
-/// A component or a module that ends in the middle, or says that it is longer than it is.
+/// A component or module that is truncated, or declares a wrong length.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no component that can be made smaller: it ends in the middle of a section")]
+#[error("the component cannot be made smaller, because it ends in the middle of a section; build it again")]
 pub struct Broken;
 
 pub(crate) const HEADER_BYTES: usize = 8;
@@ -16,7 +16,7 @@ pub(crate) const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 /// In the section `name`, the part with the names of functions.
 const FUNCTIONS: u8 = 1;
-/// Of a longer name the end is kept: there stands what the function is called.
+/// Of a longer name the end is retained, because the function's own name is there.
 const NAME_BYTES: usize = 48;
 
 /// The same component, smaller.
@@ -39,16 +39,16 @@ fn module(module: &[u8]) -> Result<Vec<u8>, Broken> {
         }
         let mut rest = content;
         if text(&mut rest)? == b"name" {
-            let mut kept = vec![4];
-            kept.extend(b"name");
-            kept.extend(names(rest)?);
-            section(CUSTOM, &kept, out);
+            let mut retained = vec![4];
+            retained.extend(b"name");
+            retained.extend(names(rest)?);
+            section(CUSTOM, &retained, out);
         }
         Ok(())
     })
 }
 
-/// Copies the header, and each section as `each` will have it.
+/// Copies the header, and each section as `each` writes it.
 fn rewrite(
     bytes: &[u8],
     mut each: impl FnMut(u8, &[u8], &mut Vec<u8>) -> Result<(), Broken>,
@@ -63,7 +63,7 @@ fn rewrite(
     Ok(out)
 }
 
-/// The names of functions; those of locals, data and types are left out.
+/// The names of functions; those of locals, data and types are omitted.
 fn names(mut rest: &[u8]) -> Result<Vec<u8>, Broken> {
     let mut out = Vec::new();
     while let Some((kind, after)) = rest.split_first() {
@@ -86,7 +86,7 @@ fn names(mut rest: &[u8]) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// A name without what the compiler adds to tell it from others.
+/// A name demangled, without the compiler's hash, and shortened.
 fn plain(name: &str) -> String {
     let name = match try_demangle(name) {
         Ok(demangled) => format!("{demangled:#}"),
@@ -105,7 +105,7 @@ pub(crate) fn section(kind: u8, content: &[u8], out: &mut Vec<u8>) {
     out.extend(content);
 }
 
-/// So many bytes, after their number.
+/// Reads bytes that are preceded by their length.
 pub(crate) fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     let length = number(rest)?;
     let (text, after) = rest.split_at_checked(length).ok_or(Broken)?;
@@ -113,7 +113,7 @@ pub(crate) fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     Ok(text)
 }
 
-/// A number in the way of WebAssembly: seven bits to a byte, the lowest first.
+/// Reads an unsigned LEB128 number.
 fn number(rest: &mut &[u8]) -> Result<usize, Broken> {
     let mut value = 0u64;
     for shift in (0..35).step_by(7) {
@@ -150,7 +150,7 @@ mod tests {
         (@custom "component-name" "nor this"))"#;
 
     #[test]
-    fn names_stay_as_people_write_them_and_the_rest_goes() {
+    fn names_are_demangled_and_other_custom_sections_removed() {
         let whole = wat::parse_str(TEXT).expect("a component");
         let small = slim(&whole).expect("a component");
         assert!(small.len() < whole.len());
@@ -160,7 +160,7 @@ mod tests {
             assert!(!has(gone), "{gone}");
         }
         wasmtime::Engine::default().precompile_component(&small).expect("still a component");
-        assert_eq!(slim(&small).expect("a component"), small, "nothing is left to leave out");
+        assert_eq!(slim(&small).expect("a component"), small, "nothing is left to remove");
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_the_middle_is_refused() {
+    fn a_truncated_component_is_refused() {
         let whole = wat::parse_str(TEXT).expect("a component");
         let cut: Vec<usize> = (0..whole.len()).filter(|end| slim(&whole[..*end]).is_ok()).collect();
         assert!(cut.len() < 8, "only where a section ends: {cut:?}");

@@ -1,4 +1,4 @@
-//! The bodies of a request and of its answer, each with an end.
+//! The bodies of a request and of its response, each with a size limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use crate::outbound::client::Line;
+use crate::outbound::client::OpenRequest;
 
 /// What the guest sends.
 pub(super) struct RequestBody {
@@ -55,7 +55,8 @@ impl Body for RequestBody {
     }
 }
 
-/// What comes back. Silence ends it, and so does the request's own time: an answer of one byte now and then is no way around.
+/// What the server sends. It ends after a silence, and when the request's total time is used up, so that a response of one byte now
+/// and then cannot go on for ever.
 pub(super) struct ResponseBody {
     inner: Incoming,
     left: u64,
@@ -63,13 +64,13 @@ pub(super) struct ResponseBody {
     quiet: Duration,
     over: Instant,
     silence: Pin<Box<Sleep>>,
-    _line: Line,
+    _request: OpenRequest,
 }
 
 impl ResponseBody {
-    pub(super) fn new(inner: Incoming, most: u64, quiet: Duration, over: Instant, line: Line) -> Self {
+    pub(super) fn new(inner: Incoming, most: u64, quiet: Duration, over: Instant, request: OpenRequest) -> Self {
         let silence = Box::pin(sleep_until(over.min(Instant::now() + quiet)));
-        ResponseBody { inner, left: most, most, quiet, over, silence, _line: line }
+        ResponseBody { inner, left: most, most, quiet, over, silence, _request: request }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One request: checked, connected, sent, and its answer handed over, each within its time.
+//! One request: checked, connected and sent, and its response returned, each step within its timeout.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -26,7 +26,7 @@ use crate::outbound::connect::Stream;
 use crate::outbound::{Journal, Network};
 use crate::permissions::Hosts;
 
-/// Sends the requests of one attempt. Cheap to clone: each request takes one along.
+/// Sends the requests of one attempt. Cheap to clone: each request has a clone.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) network: Network,
@@ -34,15 +34,15 @@ pub(super) struct Client {
     pub(super) journal: Arc<Journal>,
     limits: HttpLimits,
     cpu: Arc<CpuMeter>,
-    /// Requests that may be on their way at once.
-    lines: Arc<Semaphore>,
-    /// Requests that are not over.
+    /// Limits the requests that are sent at once.
+    permits: Arc<Semaphore>,
+    /// Requests that have not ended.
     open: Arc<AtomicUsize>,
 }
 
 type Answer = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-/// Where a request goes.
+/// The destination of a request.
 pub(super) struct Target {
     /// Without the brackets of an IPv6 address.
     pub(super) host: String,
@@ -50,13 +50,13 @@ pub(super) struct Target {
     pub(super) tls: bool,
 }
 
-/// A request that is not over: it counts until its answer has been read or dropped.
-pub(super) struct Line {
+/// A request that has not ended: it counts until its response has been read or dropped.
+pub(super) struct OpenRequest {
     open: Arc<AtomicUsize>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Line {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -70,15 +70,15 @@ impl Client {
         journal: Arc<Journal>,
         cpu: Arc<CpuMeter>,
     ) -> Self {
-        let lines = Arc::new(Semaphore::new(limits.at_once.max(1)));
-        Client { network, hosts, journal, limits, cpu, lines, open: Arc::default() }
+        let permits = Arc::new(Semaphore::new(limits.at_once.max(1)));
+        Client { network, hosts, journal, limits, cpu, permits, open: Arc::default() }
     }
 
     async fn send(
         self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
-        mut line: Line,
+        mut open_request: OpenRequest,
     ) -> Result<Answer, Error> {
         let asked = options.unwrap_or_default();
         let within = |asked: Option<Duration>, limit: Duration| asked.map_or(limit, |asked| asked.min(limit));
@@ -89,8 +89,9 @@ impl Client {
             return Err(Error::HttpRequestDenied);
         }
         let connected = over.min(Instant::now() + within(asked.connect_timeout, self.limits.connect));
-        let turn = timeout_at(connected, Arc::clone(&self.lines).acquire_owned()).await;
-        line._permit = Some(turn.map_err(|_| Error::ConnectionLimitReached)?.map_err(|_| Error::ConfigurationError)?);
+        let turn = timeout_at(connected, Arc::clone(&self.permits).acquire_owned()).await;
+        open_request._permit =
+            Some(turn.map_err(|_| Error::ConnectionLimitReached)?.map_err(|_| Error::ConfigurationError)?);
         let stream = timeout_at(connected, self.connect(&target)).await.map_err(|_| Error::ConnectionTimeout)??;
 
         let first_byte = over.min(Instant::now() + within(asked.first_byte_timeout, self.limits.first_byte));
@@ -103,11 +104,11 @@ impl Client {
             return Err(Error::HttpResponseBodySize(Some(announced)));
         }
         let quiet = within(asked.between_bytes_timeout, self.limits.between_bytes);
-        let response = response.map(|body| ResponseBody::new(body, most, quiet, over, line).boxed_unsync());
+        let response = response.map(|body| ResponseBody::new(body, most, quiet, over, open_request).boxed_unsync());
         Ok((response, connection))
     }
 
-    /// Sends the request and waits for the head of its answer. What is left of the connection goes on beside the body.
+    /// Sends the request and waits for the head of its response. The returned future drives the connection while the body is read.
     async fn exchange(
         &self,
         stream: Stream,
@@ -123,7 +124,7 @@ impl Client {
         let request = plain(request, target)?.map(|body| RequestBody::new(body, most, Arc::clone(&too_large)));
         let response = {
             let mut sending = pin!(sender.send_request(request));
-            // The connection does the work, so it is driven until the answer is there.
+            // The connection does the work, so it is polled until the response has arrived.
             poll_fn(|context| {
                 if let Poll::Ready(answer) = sending.as_mut().poll(context) {
                     return Poll::Ready(answer);
@@ -148,7 +149,7 @@ impl Client {
         let cpu = Arc::clone(&self.cpu);
         let rest = async move {
             if let Some(mut connection) = connection {
-                // How it ends is seen by whoever reads the body.
+                // The reader of the body sees how it ends.
                 let _ = poll_fn(|context| cpu.charge_aside(|| connection.as_mut().poll(context))).await;
             }
             Ok(())
@@ -160,11 +161,11 @@ impl Client {
 impl Target {
     fn of(request: &Request<WasiBody>) -> Result<Target, Error> {
         let authority = request.uri().authority().ok_or(Error::HttpRequestUriInvalid)?;
-        // A name before the host is not for the host, and would end up in its header.
+        // User information in the URL is not meant for the server, and would end up in its `Host` header.
         if authority.as_str().contains('@') {
             return Err(Error::HttpRequestUriInvalid);
         }
-        // A tunnel would lead past every check.
+        // A tunnel would bypass every check.
         if request.method() == Method::CONNECT {
             return Err(Error::HttpRequestMethodInvalid);
         }
@@ -185,7 +186,7 @@ impl Target {
         Ok(Target { host: host.to_owned(), port, tls })
     }
 
-    /// The `Host` header: the port only where it is not the usual one.
+    /// The `Host` header, with the port unless it is the default one.
     fn header(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.tls, self.port) {
@@ -195,7 +196,7 @@ impl Target {
     }
 }
 
-/// The request as a server wants it: the path alone in its first line, and its host in a header, whatever the guest said.
+/// The request in origin form: only the path in its first line, and the real host in a header, whatever the guest set.
 fn plain(mut request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, Error> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let path = if path.is_empty() { "/" } else { path };
@@ -210,20 +211,20 @@ impl WasiHttpHooks for Client {
         &mut self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
-        _told: Box<dyn Future<Output = Result<(), Error>> + Send>,
+        _sent: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
         let open = self.open.fetch_add(1, Ordering::Relaxed);
-        let line = Line { open: Arc::clone(&self.open), _permit: None };
+        let open_request = OpenRequest { open: Arc::clone(&self.open), _permit: None };
         if open >= HTTP_OPEN {
             return Box::new(async { Err(Error::ConnectionLimitReached) });
         }
         let (cpu, client) = (Arc::clone(&self.cpu), self.clone());
         let mut sending: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>> =
-            Box::pin(client.send(request, options, line));
+            Box::pin(client.send(request, options, open_request));
         Box::new(poll_fn(move |context| cpu.charge_aside(|| sending.as_mut().poll(context))))
     }
 
-    // The usual ones write a warning into the server's log, which is nothing for guests to fill.
+    // The default implementations write a warning to the server's log, which guests must not be able to fill.
 
     fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCode {
         if error.is_incomplete_message() {
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_header_says_where_the_request_goes() {
+    fn the_host_header_names_the_destination_of_the_request() {
         let table = [
             ("http://api.example.com/a?b", ("api.example.com", 80, "api.example.com")),
             ("https://api.example.com", ("api.example.com", 443, "api.example.com")),

@@ -1,4 +1,4 @@
-//! From a name to a connection: looked up once, every address decided on, encrypted where the guest asked for it.
+//! From a host name to a connection: resolved once, every address checked, encrypted if the guest asks for it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -17,16 +17,16 @@ use wasmtime_wasi_http::Error;
 use crate::limits::{HTTP_ADDRESSES, HTTP_SHORTAGE};
 use crate::outbound::Journal;
 use crate::outbound::client::{Client, Target};
-use crate::trouble::is_shortage;
+use crate::shortage::is_shortage;
 
 /// A connection, encrypted or not.
-pub(super) type Stream = Box<dyn Both>;
+pub(super) type Stream = Box<dyn ByteStream>;
 
-pub(super) trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Both for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// Trusts the public authorities, and those given. No session is ever resumed: it would tell one plugin's visits from another's.
+/// Trusts the public authorities and the given ones. Sessions are never resumed, because a server could link requests by them.
 pub(super) fn tls(trusted: &[Vec<u8>]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     for certificate in trusted {
@@ -45,7 +45,7 @@ pub(super) fn tls(trusted: &[Vec<u8>]) -> Result<ClientConfig, String> {
 impl Client {
     pub(super) async fn connect(&self, target: &Target) -> Result<Stream, Error> {
         let plain = self.reach_in_time(target).await?;
-        // Answers are waited for one by one: nothing is won by holding small packets back.
+        // The guest waits for each response, so delaying small packets gains nothing.
         let _ = plain.set_nodelay(true);
         if !target.tls {
             return Ok(Box::new(plain));
@@ -59,31 +59,31 @@ impl Client {
             Ok(encrypted) => Ok(Box::new(encrypted)),
             Err(error) => {
                 let Target { host, port, .. } = target;
-                self.journal.say(format!("HTTPS to `{host}:{port}` failed: {error}"));
+                self.journal.log(format!("HTTPS to `{host}:{port}` failed: {error}"));
                 Err(if is_certificate(&error) { Error::TlsCertificateError } else { Error::TlsProtocolError })
             }
         }
     }
 
-    /// A connection, once this machine has what it takes to make one. Whoever calls it says how long that may take.
+    /// Connects, and retries while this machine is short of file descriptors or memory. The caller sets a timeout.
     async fn reach_in_time(&self, target: &Target) -> Result<TcpStream, Error> {
-        let mut short = Short { journal: &self.journal, why: None };
+        let mut shortage = Shortage { journal: &self.journal, why: None };
         loop {
             match self.reach(target).await {
                 Err(Error::Connect(error)) if is_shortage(&error) => {
                     let Target { host, port, .. } = target;
-                    short.why = Some(format!("this server could not connect to `{host}:{port}`: {error}"));
+                    shortage.why = Some(format!("this server could not connect to `{host}:{port}`: {error}"));
                     sleep(HTTP_SHORTAGE).await;
                 }
                 reached => {
-                    short.why = None;
+                    shortage.why = None;
                     return reached;
                 }
             }
         }
     }
 
-    /// The first address of the host that is allowed and answers.
+    /// Connects to the first address of the host that is allowed and accepts.
     async fn reach(&self, target: &Target) -> Result<TcpStream, Error> {
         let (mut failed, mut refused) = (None, None);
         for address in self.addresses(target).await?.into_iter().take(HTTP_ADDRESSES) {
@@ -115,7 +115,7 @@ impl Client {
         let (host, port) = (target.host.clone(), target.port);
         let found = tokio::task::spawn_blocking(move || {
             let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            // Kept until the system has answered, whoever still waits.
+            // Held until the system has answered, even if the request has been dropped.
             drop(turn);
             found
         });
@@ -123,21 +123,21 @@ impl Client {
             Ok(Ok(addresses)) => Ok(addresses),
             Ok(Err(error)) if is_shortage(&error) => Err(Error::Connect(error)),
             Ok(Err(error)) => Err(unknown(error.to_string())),
-            Err(_) => Err(unknown("the lookup was cut off".to_owned())),
+            Err(_) => Err(unknown("the lookup was interrupted".to_owned())),
         }
     }
 }
 
-/// What this machine lacks for a request. Told when the request is given up for it.
-struct Short<'a> {
+/// What this machine lacks for a request. It is reported when the request is abandoned for that reason.
+struct Shortage<'a> {
     journal: &'a Journal,
     why: Option<String>,
 }
 
-impl Drop for Short<'_> {
+impl Drop for Shortage<'_> {
     fn drop(&mut self) {
         if let Some(why) = &self.why {
-            self.journal.short(why);
+            self.journal.shortage(why);
         }
     }
 }

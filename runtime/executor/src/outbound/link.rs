@@ -1,5 +1,5 @@
-//! Links `wasi:http`, with ends where the usual implementation has none: a request that is never sent lies in our memory, and its
-//! method, host, path and headers are the guest's to choose.
+//! Links `wasi:http`, with limits where the default implementation has none: a request that is never sent takes host memory, and the
+//! guest chooses its method, host, path and headers.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource, ResourceTable};
@@ -11,10 +11,10 @@ use wasmtime_wasi_http::{FieldMap, WasiHttpView};
 use crate::attempt::state::State;
 use crate::limits::{HTTP_AUTHORITY_BYTES, HTTP_METHOD_BYTES, HTTP_PATH_BYTES, HTTP_UNSENT};
 
-/// The interface as wasmtime names it; guests of any 0.2 fit.
+/// The interface as wasmtime names it; it serves guests built for any 0.2 version.
 const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// What ends a guest that only collects requests. There is no code for it, so it is a trap.
+/// Traps a guest that creates requests without sending them. `wasi:http` has no error code for this.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it holds {HTTP_UNSENT} HTTP requests and lists of headers that it has not sent; send or drop some before making more"
@@ -29,22 +29,22 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     let mut types = linker.instance(TYPES)?;
     types.func_wrap("[constructor]fields", |mut store: StoreContextMut<'_, State>, (): ()| {
         let mut http = store.data_mut().http();
-        room(http.table)?;
+        check_unsent(http.table)?;
         Ok((HostFields::new(&mut http)?,))
     })?;
     types.func_wrap(
         "[static]fields.from-list",
         |mut store: StoreContextMut<'_, State>, (entries,): (Vec<(String, Vec<u8>)>,)| {
             let mut http = store.data_mut().http();
-            room(http.table)?;
-            Ok((told(HostFields::from_list(&mut http, entries))?,))
+            check_unsent(http.table)?;
+            Ok((guest_visible(HostFields::from_list(&mut http, entries))?,))
         },
     )?;
     types.func_wrap(
         "[method]fields.clone",
         |mut store: StoreContextMut<'_, State>, (fields,): (Resource<FieldMap>,)| {
             let mut http = store.data_mut().http();
-            room(http.table)?;
+            check_unsent(http.table)?;
             Ok((HostFields::clone(&mut http, fields)?,))
         },
     )?;
@@ -52,7 +52,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         "[constructor]outgoing-request",
         |mut store: StoreContextMut<'_, State>, (headers,): (Resource<FieldMap>,)| {
             let mut http = store.data_mut().http();
-            room(http.table)?;
+            check_unsent(http.table)?;
             Ok((HostOutgoingRequest::new(&mut http, headers)?,))
         },
     )?;
@@ -92,14 +92,14 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     Ok(())
 }
 
-/// Whether the guest may make one more. Counted anew each time: things leave the table in many ways.
-fn room(table: &mut ResourceTable) -> wasmtime::Result<()> {
+/// Whether the guest may create one more. Counted each time, because entries leave the table in many ways.
+fn check_unsent(table: &mut ResourceTable) -> wasmtime::Result<()> {
     let unsent = table.iter_mut().filter(|entry| entry.is::<Unsent>() || entry.is::<FieldMap>()).count();
     if unsent < HTTP_UNSENT { Ok(()) } else { Err(TooManyUnsent.into()) }
 }
 
-/// An error that the guest may see, or a trap.
-fn told<T>(answer: Result<T, HeaderError>) -> wasmtime::Result<Result<T, types::HeaderError>> {
+/// Separates errors that the guest may see from traps.
+fn guest_visible<T>(answer: Result<T, HeaderError>) -> wasmtime::Result<Result<T, types::HeaderError>> {
     match answer {
         Ok(value) => Ok(Ok(value)),
         Err(error) => error.downcast().map(Err),

@@ -1,11 +1,11 @@
-//! Outbound HTTP: what a guest sends with `wasi:http/outgoing-handler`, within the hosts it is granted and the limits it has.
+//! Outbound HTTP: what a guest sends with `wasi:http/outgoing-handler`, to the hosts it is granted and within its limits.
 //!
-//! Every request is decided anew, so a redirect that a guest follows is checked like any other. The name is looked up once, here;
-//! each address is put to `capability`, and the connection goes to an address that passed: nobody looks it up a second time. There
-//! is no proxy, no pool of connections and no memory of earlier ones: nothing leaks from one attempt to another.
+//! Every request is checked, so a redirect that a guest follows is treated like any other request. The name is resolved once, here;
+//! each address is checked by `permissions`, and the connection is made to an address that passed, without a second lookup. There
+//! is no proxy, no connection pool and no session cache: nothing leaks from one attempt to another.
 //!
 //! Reading order: `client` (one request), `connect` (from a name to a connection), `body` (both bodies, bounded), `link` (what the
-//! guest can keep in our memory before it sends anything).
+//! guest can hold in host memory before it sends anything).
 
 mod body;
 mod client;
@@ -60,7 +60,7 @@ impl Outbound {
     ) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(HTTP_FIELDS_BYTES);
-        let journal = Arc::new(Journal { logbook, refused: Mutex::default(), trouble: OnceLock::new() });
+        let journal = Arc::new(Journal { logbook, refused: Mutex::default(), host_failure: OnceLock::new() });
         let client = Client::new(network, hosts, limits, Arc::clone(&journal), cpu);
         Outbound { context, client, journal }
     }
@@ -73,21 +73,21 @@ impl Outbound {
         self.journal.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.journal.trouble.get().cloned()
+    pub(crate) fn host_failure(&self) -> Option<String> {
+        self.journal.host_failure.get().cloned()
     }
 }
 
-/// What is told of requests that went wrong. `wasi:http` has only bare codes for it.
+/// Explains failed requests in the attempt's log and error. `wasi:http` has only bare codes for them.
 pub(crate) struct Journal {
     logbook: Arc<Logbook>,
     refused: Mutex<Vec<String>>,
-    /// The first thing that this machine could not do for a request.
-    trouble: OnceLock<String>,
+    /// The first request that failed because of this machine.
+    host_failure: OnceLock<String>,
 }
 
 impl Journal {
-    /// A request that was not allowed: for the log at once, and for the error if the attempt fails.
+    /// Reports a request that was not allowed: in the log now, and in the error if the attempt fails.
     fn refuse(&self, Refused(how): Refused) {
         {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,18 +98,18 @@ impl Journal {
                 refused.push(how.clone());
             }
         }
-        self.say(how);
+        self.log(how);
     }
 
-    /// A request that this machine had nothing left to send with: if the attempt fails, it is not the guest's failure.
-    fn short(&self, why: &str) {
-        if self.trouble.set(why.to_owned()).is_ok() {
-            self.say(why.to_owned());
+    /// Reports a request that failed for a shortage on this machine: if the attempt fails, it is not the guest's failure.
+    fn shortage(&self, why: &str) {
+        if self.host_failure.set(why.to_owned()).is_ok() {
+            self.log(why.to_owned());
         }
     }
 
-    /// Why a request failed, for the guest's author.
-    fn say(&self, why: String) {
+    /// Logs why a request failed, for the plugin's author.
+    fn log(&self, why: String) {
         self.logbook.write(Stream::Log, Level::Warn, why);
     }
 }

@@ -1,4 +1,4 @@
-//! The epoch clock: one plain thread that makes computing guests give up their thread every tick.
+//! The epoch clock: one plain thread that makes computing guests yield at every tick.
 //!
 //! It sleeps while no guest is on a processor, so an idle server costs nothing, however many attempts are asleep in it.
 
@@ -13,18 +13,18 @@ use wasmtime::Engine;
 use crate::error::Error;
 use crate::limits::{IDLE_TICKS, TICK};
 
-/// When the executor is dropped, guests still computing are ticked out of their threads, for this long at most.
+/// When the executor is dropped, ticks continue for at most this long, so that guests still computing leave their threads.
 const LAST_TICKS: Duration = Duration::from_secs(2);
 
 /// Owns the thread; joins it on drop.
 pub(crate) struct Ticker {
-    beat: Beat,
+    handle: TickerHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A handle by which guests say that they are on a processor.
+/// Through this handle the executor reports that a guest is on a processor.
 #[derive(Clone)]
-pub(crate) struct Beat(Arc<Shared>);
+pub(crate) struct TickerHandle(Arc<Shared>);
 
 struct Shared {
     on_cpu: AtomicUsize,
@@ -50,19 +50,19 @@ impl Ticker {
             .spawn(move || tick(&engine, &ticking))
             .map_err(Error::Thread)?;
         shared.thread.get_or_init(|| thread.thread().clone());
-        Ok(Ticker { beat: Beat(shared), thread: Some(thread) })
+        Ok(Ticker { handle: TickerHandle(shared), thread: Some(thread) })
     }
 
-    pub(crate) fn beat(&self) -> Beat {
-        self.beat.clone()
+    pub(crate) fn handle(&self) -> TickerHandle {
+        self.handle.clone()
     }
 }
 
-impl Beat {
-    /// Keeps the clock ticking until the answer is dropped.
+impl TickerHandle {
+    /// Keeps the clock ticking until the returned guard is dropped.
     pub(crate) fn enter(&self) -> OnCpu<'_> {
-        // The ticker says `parked` before it looks at `on_cpu`, and we do it the other way round: one of the two sees the
-        // other, so a guest never computes beside a sleeping ticker.
+        // The ticker sets `parked` before it reads `on_cpu`; here it is the other way round. One of the two sees the other's
+        // write, so a guest never computes while the ticker sleeps.
         self.0.on_cpu.fetch_add(1, Ordering::SeqCst);
         if self.0.parked.load(Ordering::SeqCst) {
             self.0.wake();
@@ -87,8 +87,8 @@ impl Drop for OnCpu<'_> {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.beat.0.stop.store(true, Ordering::SeqCst);
-        self.beat.0.wake();
+        self.handle.0.stop.store(true, Ordering::SeqCst);
+        self.handle.0.wake();
         if let Some(thread) = self.thread.take() {
             // The thread cannot panic; if it did, there is nothing left to stop.
             let _ = thread.join();
@@ -128,19 +128,19 @@ mod tests {
     #[test]
     fn a_parked_ticker_wakes_for_a_guest_and_is_joined_on_drop() {
         let ticker = Ticker::start(Engine::default()).expect("a thread");
-        let beat = ticker.beat();
+        let handle = ticker.handle();
         let waited = Instant::now();
-        while !beat.0.parked.load(Ordering::SeqCst) {
+        while !handle.0.parked.load(Ordering::SeqCst) {
             assert!(waited.elapsed() < Duration::from_secs(30), "the idle ticker never parked");
             thread::yield_now();
         }
-        let on_cpu = beat.enter();
-        while beat.0.parked.load(Ordering::SeqCst) {
+        let on_cpu = handle.enter();
+        while handle.0.parked.load(Ordering::SeqCst) {
             assert!(waited.elapsed() < Duration::from_secs(30), "the ticker never woke");
             thread::yield_now();
         }
         drop(on_cpu);
         drop(ticker);
-        assert_eq!(Arc::strong_count(&beat.0), 1, "the thread is gone");
+        assert_eq!(Arc::strong_count(&handle.0), 1, "the thread is gone");
     }
 }

@@ -1,8 +1,8 @@
-//! Instances that are kept for the next attempt, for plugins whose start is dear and who asked for it (`reuse`).
+//! Instances retained for the next attempt, for plugins that are slow to start and ask for it (`reuse`).
 //!
-//! Whatever a guest leaves in its globals, the next attempt finds. So an instance serves only attempts of the same version, the
-//! same limit key and the very same permissions, and one that trapped, was stopped or met a limit is never kept. An idle
-//! instance holds its place in the pool only while nobody waits for one.
+//! The next attempt sees whatever a guest leaves in its globals. So an instance serves only attempts of the same version, the
+//! same limit key and exactly the same permissions, and one that trapped, was stopped or hit a limit is not reused. An idle
+//! instance holds its place in the pool only while no attempt waits for one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,18 @@ use wasmtime::Store;
 use crate::attempt::Reuse;
 use crate::attempt::state::State;
 use crate::bindings::Handler;
-use crate::limits::{KEPT, KEPT_FOR};
+use crate::limits::{IDLE_INSTANCE_TIME, IDLE_INSTANCES};
 use crate::permissions::Permissions;
-use crate::pool::admission::Place;
+use crate::pool::admission::PoolPermit;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Kept(Arc<Mutex<Shelf>>);
+pub(crate) struct IdleInstances(Arc<Mutex<Idle>>);
 
 #[derive(Default)]
-struct Shelf {
+struct Idle {
     /// Oldest first.
-    idle: VecDeque<(u64, Key, Live)>,
+    idle: VecDeque<(u64, Key, Instance)>,
     next: u64,
 }
 
@@ -36,15 +36,15 @@ pub(crate) struct Key {
     permissions: Permissions,
 }
 
-/// An instance and all that belongs to it.
-pub(crate) struct Live {
+/// An instance with its store and its permit.
+pub(crate) struct Instance {
     pub(crate) store: Store<State>,
     /// Absent until the first call has instantiated it.
     pub(crate) handler: Option<Handler>,
     /// Attempts it has served.
     pub(crate) served: u32,
-    /// Dropped last: the place is free when the instance is gone.
-    pub(crate) _place: Place,
+    /// Dropped last: the place is free once the instance is gone.
+    pub(crate) _permit: PoolPermit,
 }
 
 impl Key {
@@ -54,51 +54,51 @@ impl Key {
     }
 }
 
-impl Kept {
-    /// The instance that was used last: its memory is the warmest.
-    pub(crate) fn take(&self, key: &Key) -> Option<Live> {
-        let mut shelf = self.lock();
-        let at = shelf.idle.iter().rposition(|(_, own, _)| own == key)?;
-        shelf.idle.remove(at).map(|(_, _, live)| live)
+impl IdleInstances {
+    /// Takes the instance that was used last: its memory is the most likely to be in the processor's caches.
+    pub(crate) fn take(&self, key: &Key) -> Option<Instance> {
+        let mut idle = self.lock();
+        let at = idle.idle.iter().rposition(|(_, own, _)| own == key)?;
+        idle.idle.remove(at).map(|(_, _, instance)| instance)
     }
 
-    /// Puts an instance away until it is wanted, or has been idle for too long.
-    pub(crate) fn keep(&self, key: Key, live: Live) {
+    /// Retains an instance until it is taken or has been idle for too long.
+    pub(crate) fn put(&self, key: Key, instance: Instance) {
         let (number, oldest) = {
-            let mut shelf = self.lock();
-            let number = shelf.next;
-            shelf.next += 1;
-            shelf.idle.push_back((number, key, live));
-            let oldest = if shelf.idle.len() > KEPT { shelf.idle.pop_front() } else { None };
+            let mut idle = self.lock();
+            let number = idle.next;
+            idle.next += 1;
+            idle.idle.push_back((number, key, instance));
+            let oldest = if idle.idle.len() > IDLE_INSTANCES { idle.idle.pop_front() } else { None };
             (number, oldest)
         };
         drop(oldest);
-        let shelf = Arc::downgrade(&self.0);
+        let idle = Arc::downgrade(&self.0);
         tokio::spawn(async move {
-            tokio::time::sleep(KEPT_FOR).await;
-            if let Some(shelf) = shelf.upgrade() {
-                Kept(shelf).forget(|idle| idle == number);
+            tokio::time::sleep(IDLE_INSTANCE_TIME).await;
+            if let Some(idle) = idle.upgrade() {
+                IdleInstances(idle).remove(|idle| idle == number);
             }
         });
     }
 
-    /// Gives every place back: somebody waits for one.
-    pub(crate) fn clear(&self) {
-        self.forget(|_| true);
+    /// Drops every idle instance, because an attempt waits for a place.
+    pub(crate) fn drop_all(&self) {
+        self.remove(|_| true);
     }
 
-    fn forget(&self, which: impl Fn(u64) -> bool) {
+    fn remove(&self, which: impl Fn(u64) -> bool) {
         let gone: VecDeque<_> = {
-            let mut shelf = self.lock();
-            let (gone, stay) = shelf.idle.drain(..).partition(|(number, ..)| which(*number));
-            shelf.idle = stay;
+            let mut idle = self.lock();
+            let (gone, stay) = idle.idle.drain(..).partition(|(number, ..)| which(*number));
+            idle.idle = stay;
             gone
         };
-        // Freeing an instance takes a while and hands its place on: not under the lock.
+        // Outside the lock: freeing an instance takes time and passes its place on.
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
+    fn lock(&self) -> MutexGuard<'_, Idle> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

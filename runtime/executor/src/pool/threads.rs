@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Puts the calling thread behind everything else on the machine, so that guests and the compiler get what is left over and
-/// HTTP and the store never wait for them. Lowering one's own priority is always allowed; where it still fails, running at
-/// the usual one is only less polite.
+/// Gives the calling thread the lowest normal priority, so that HTTP and the store never wait for guests or the compiler.
+/// Lowering one's own priority is always allowed; if it fails all the same, the thread runs at the normal one.
 pub(crate) fn lower_priority() {
-    // On Linux priorities belong to threads, and "no process" names the calling one. Elsewhere they belong to processes.
+    // On Linux priorities belong to threads, and `None` names the calling one. Elsewhere they belong to processes.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
         tracing::debug!(%error, "cannot lower the priority of a thread");
     }
 }
 
-/// Puts the calling thread behind even those: whoever else wakes up takes the processor from it at once. Between two threads of
-/// any other priority the one that computes keeps it until its slice of some milliseconds is used up.
-pub(crate) fn leave_to_all_others() {
+/// Gives the calling thread the idle policy: any other thread that wakes up preempts it immediately. Between two threads of
+/// normal priorities, the one that computes keeps the processor until its time slice of some milliseconds is used up.
+pub(crate) fn run_only_when_idle() {
     lower_priority();
     #[cfg(target_os = "linux")]
     if let Err(error) = idle_policy() {
@@ -25,7 +24,7 @@ pub(crate) fn leave_to_all_others() {
     }
 }
 
-/// No crate that we have offers this call.
+/// None of the dependencies offers this call.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn idle_policy() -> std::io::Result<()> {

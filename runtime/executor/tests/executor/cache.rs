@@ -1,4 +1,4 @@
-//! Compiled code on disk: used when it is ours, compiled again when it is not.
+//! Compiled code on disk: used when it verifies, compiled again when it does not.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use windlass_executor::{CacheConfig, Config, Executor, attach_sources};
 
-use crate::support::{assert_says, hostile};
+use crate::support::{assert_contains, hostile};
 
 fn executor(folder: &Path) -> Executor {
     executor_with_key(folder, "key")
@@ -36,7 +36,7 @@ async fn a_restart_does_not_compile_again() {
 }
 
 #[tokio::test]
-async fn with_other_sources_it_is_another_version_that_is_compiled_already() {
+async fn the_same_code_with_other_sources_is_another_version_and_not_compiled_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let executor = executor(folder.path());
     let runtime = hostile("noop");
@@ -48,7 +48,7 @@ async fn with_other_sources_it_is_another_version_that_is_compiled_already() {
         digests.insert(plugin.digest().to_owned());
     }
     assert_eq!(digests.len(), 2);
-    assert!(from_cache(&executor).await, "nor is it compiled without any");
+    assert!(from_cache(&executor).await, "without sources it is not compiled either");
     only_file(folder.path());
 }
 
@@ -58,7 +58,7 @@ async fn a_tampered_file_is_compiled_again_and_replaced() {
     from_cache(&executor(folder.path())).await;
     let file = only_file(folder.path());
     let good = fs::read(&file).expect("a file");
-    // The code itself, the first byte of the payload, the last one, and a file that is cut short.
+    // The authentication code, the first byte of the payload, the last one, and truncated files.
     let mut bad: Vec<Vec<u8>> = [0, 32, good.len() - 1].map(|at| flipped(&good, at)).to_vec();
     bad.extend([good[..good.len() / 2].to_vec(), good[..10].to_vec(), Vec::new()]);
     for bytes in bad {
@@ -75,7 +75,7 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn code_that_was_made_under_another_key_is_not_loaded() {
+async fn code_that_was_stored_under_another_key_is_not_loaded() {
     let folder = tempfile::tempdir().expect("a folder");
     from_cache(&executor(folder.path())).await;
     assert!(!from_cache(&executor_with_key(folder.path(), "another")).await);
@@ -99,5 +99,5 @@ async fn a_key_inside_the_folder_it_protects_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = CacheConfig { folder: folder.path().to_owned(), key_file: folder.path().join("key") };
     let error = Executor::new(Config { places: 4, cache: Some(cache), ..Config::default() }).err().expect("refused");
-    assert_says(&error.to_string(), "keep it outside");
+    assert_contains(&error.to_string(), "keep it outside");
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use windlass_executor::{CancelReason, HostError, Outcome};
 
-use crate::support::{Recorder, assert_says, compiled, error, hostile, neighbour_is_well, start_with};
+use crate::support::{Recorder, assert_contains, compiled, error, hostile, neighbour_still_runs, start_with};
 
 #[tokio::test]
-async fn a_trap_while_a_refusal_is_handed_over_leaves_nothing_behind() {
+async fn a_trap_while_an_error_is_returned_saves_nothing() {
     let guest = compiled(hostile("trap-in-checkpoint")).await;
     let host = Arc::new(Recorder::default());
     host.answers.lock().expect("no panic").push(Err(HostError::Unavailable("the disk is full".to_owned())));
     let running = start_with(&guest, "{}", Arc::clone(&host), |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
-    assert_says(error(&ended), "it reached code that must not be reached");
+    assert_contains(error(&ended), "it reached code that must not be reached");
     assert_eq!(host.saves(), 0);
     assert!(ended.uncommitted.children.is_empty());
 }
@@ -25,16 +25,16 @@ async fn a_trap_right_after_a_checkpoint_keeps_it_and_its_children() {
     let guest = compiled(hostile("trap-in-checkpoint")).await;
     let host = Arc::new(Recorder::default());
     let running = start_with(&guest, "{}", Arc::clone(&host), |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Failed { .. }));
-    assert!(ended.uncommitted.children.is_empty(), "they went with the checkpoint");
+    assert!(ended.uncommitted.children.is_empty(), "they were committed with the checkpoint");
     let saved = host.checkpoints.lock().expect("no panic");
     assert_eq!(saved.iter().map(|(_, uncommitted)| uncommitted.children.len()).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test]
-async fn a_slow_disk_is_not_the_silence_of_the_guest() {
+async fn waiting_for_a_slow_disk_does_not_count_as_a_stall() {
     let guest = compiled(hostile("spawn-bomb")).await;
     let host = Arc::new(Recorder::default());
     *host.disk.lock().expect("no panic") = Duration::from_secs(3);
@@ -52,7 +52,7 @@ async fn a_guest_that_waits_for_a_disk_that_hangs_is_stopped_by_force() {
     let host = Arc::new(Recorder::default());
     *host.disk.lock().expect("no panic") = Duration::from_secs(3_600);
     let running = start_with(&guest, "{}", Arc::clone(&host), |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     running.stop(CancelReason::User, Duration::from_millis(20));
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, cooperative: false, .. }));

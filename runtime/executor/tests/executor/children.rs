@@ -1,4 +1,4 @@
-//! Waiting for children, and reading what came of them.
+//! Waiting for children, and reading their results.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use windlass_core::flow::{OnFailure, Tally};
 use windlass_core::{JobId, State, Time};
 use windlass_executor::{ChildRead, HostError, Outcome, Wait};
 
-use crate::support::{Recorder, assert_says, error, start, start_with, trespasser};
+use crate::support::{Recorder, assert_contains, error, start, start_with, trespasser};
 
 fn waits(children: u32, then: &str) -> String {
     format!(r#"{{"try": "wait", "children": {children}, "then": "{then}"}}"#)
@@ -38,20 +38,20 @@ async fn a_wait_commits_children_and_state_and_ignores_the_result() {
 }
 
 #[tokio::test]
-async fn a_job_without_children_may_wait_as_well() {
+async fn a_job_without_children_may_wait() {
     let ended = start(&trespasser().await, &waits(0, "wait"), |_| {}).ended().await;
     assert!(matches!(ended.outcome, Outcome::Waiting(_)), "{:?}", ended.outcome);
     assert!(ended.uncommitted.children.is_empty());
 }
 
 #[tokio::test]
-async fn a_failure_or_a_trap_after_a_wait_counts_and_nothing_waits() {
+async fn a_failure_or_a_trap_after_a_wait_cancels_the_wait() {
     let guest = trespasser().await;
-    for (then, words) in [("fail", "failed after all"), ("trap", "trapped after all")] {
+    for (then, expected) in [("fail", "failed after all"), ("trap", "trapped after all")] {
         let ended = start(&guest, &waits(2, then), |_| {}).ended().await;
         assert!(matches!(ended.outcome, Outcome::Failed { .. }), "{:?}", ended.outcome);
-        assert_says(error(&ended), words);
-        assert!(ended.uncommitted.children.is_empty(), "what was not committed never was");
+        assert_contains(error(&ended), expected);
+        assert!(ended.uncommitted.children.is_empty(), "they were not committed");
     }
 }
 
@@ -59,14 +59,14 @@ async fn a_failure_or_a_trap_after_a_wait_counts_and_nothing_waits() {
 async fn a_state_that_is_too_large_is_refused_and_nothing_waits() {
     let ended =
         start(&trespasser().await, &waits(1, "wait"), |attempt| attempt.limits.checkpoint_bytes = 3).ended().await;
-    assert_says(error(&ended), "the state has 7 bytes, and a checkpoint may have 3");
+    assert_contains(error(&ended), "the state has 7 bytes, and a checkpoint may have 3");
 }
 
 #[tokio::test]
 async fn a_joined_attempt_reads_its_children_page_by_page() {
     let host = Arc::new(Recorder::default());
     *host.family.lock().expect("no panic") = (0..250).map(|n| child(n, "7")).collect();
-    // Too large for its page, so it is read by itself.
+    // Too large for its page, so it is read separately.
     host.family.lock().expect("no panic")[120] = ChildRead { result: None, result_bytes: 3, ..child(120, "") };
     host.family.lock().expect("no panic")[200] =
         ChildRead { state: State::Dead, result: None, error: Some("boom".to_owned()), ..child(200, "") };
@@ -81,11 +81,11 @@ async fn a_joined_attempt_reads_its_children_page_by_page() {
     assert_eq!(ended.outcome, Outcome::Completed { result });
     assert!(ended.uncommitted.children.is_empty());
     let pages = host.pages.lock().expect("no panic").clone();
-    assert_eq!(pages, [100; 3], "at most so many at once, whatever the guest asks for");
+    assert_eq!(pages, [100; 3], "a page has at most 100, whatever the guest asks for");
 }
 
 #[tokio::test]
-async fn children_that_cannot_be_read_are_the_guests_error_and_an_attempt_that_is_over_ends() {
+async fn unreadable_children_are_an_error_for_the_guest_and_a_superseded_attempt_ends() {
     let joined = Some(Tally::default());
     let read = async |why: HostError| {
         let host = Arc::new(Recorder::default());
@@ -94,11 +94,11 @@ async fn children_that_cannot_be_read_are_the_guests_error_and_an_attempt_that_i
         running.ended().await
     };
     let ended = read(HostError::Unavailable("a result is damaged".to_owned())).await;
-    assert_says(error(&ended), "the children were not read: a result is damaged");
+    assert_contains(error(&ended), "the children were not read: a result is damaged");
     assert_eq!(read(HostError::Ended).await.outcome, Outcome::Superseded);
     let reason = "the disk is full".to_owned();
     let ended = read(HostError::Interrupted(reason.clone())).await;
-    assert_eq!(ended.outcome, Outcome::Interrupted { reason }, "nobody's failure");
+    assert_eq!(ended.outcome, Outcome::Interrupted { reason }, "it does not count as a failure");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What a well-behaved handler gets: the demo plugin, end to end inside the executor.
+//! A well-behaved handler: the demo plugin, end to end inside the executor.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::{Progress, Retry};
 use windlass_executor::{HostError, Outcome, Stream};
 
-use crate::support::{Recorder, assert_says, built, compiled, error, start, start_with};
+use crate::support::{Recorder, assert_contains, built, compiled, error, start, start_with};
 
 fn result(outcome: &Outcome) -> Value {
     match outcome {
@@ -19,7 +19,7 @@ fn result(outcome: &Outcome) -> Value {
 const STEPS: &str = r#"{"generate_mb": 1, "seed": 7, "step_kb": 256}"#;
 
 #[tokio::test]
-async fn a_handler_runs_and_its_progress_checkpoints_and_usage_are_seen() {
+async fn a_handler_runs_and_its_progress_checkpoints_and_usage_are_reported() {
     let digest = compiled(built("digest")).await;
     let running = start(&digest, STEPS, |_| {});
     let host = Arc::clone(&running.host);
@@ -43,7 +43,7 @@ async fn a_handler_runs_and_its_progress_checkpoints_and_usage_are_seen() {
 }
 
 #[tokio::test]
-async fn the_next_attempt_goes_on_from_the_checkpoint_of_the_one_before() {
+async fn the_next_attempt_continues_from_the_last_checkpoint() {
     let digest = compiled(built("digest")).await;
     let whole = result(&start(&digest, STEPS, |_| {}).ended().await.outcome);
 
@@ -55,7 +55,7 @@ async fn the_next_attempt_goes_on_from_the_checkpoint_of_the_one_before() {
         Ok(()),
     ]);
     let ended = start_with(&digest, STEPS, Arc::clone(&host), |_| {}).ended().await;
-    assert_says(error(&ended), "the disk is full");
+    assert_contains(error(&ended), "the disk is full");
     assert!(matches!(ended.outcome, Outcome::Failed { retry: Retry::Backoff, .. }));
 
     let saved = host.checkpoints.lock().expect("no panic").last().map(|(checkpoint, _)| checkpoint.clone());
@@ -75,7 +75,7 @@ async fn the_next_attempt_goes_on_from_the_checkpoint_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_over_at_its_checkpoint_ends_there() {
+async fn a_superseded_attempt_ends_at_its_next_checkpoint() {
     let digest = compiled(built("digest")).await;
     let host = Arc::new(Recorder::default());
     host.answers.lock().expect("no panic").push(Err(HostError::Ended));
@@ -85,18 +85,18 @@ async fn an_attempt_that_is_over_at_its_checkpoint_ends_there() {
 }
 
 #[tokio::test]
-async fn a_host_in_trouble_at_a_checkpoint_ends_the_attempt_and_the_handler_is_not_told() {
+async fn a_host_that_fails_at_a_checkpoint_ends_the_attempt_without_an_error_for_the_handler() {
     let digest = compiled(built("digest")).await;
     let host = Arc::new(Recorder::default());
     let reason = "the store cannot write: no space left on device".to_owned();
     host.answers.lock().expect("no panic").push(Err(HostError::Interrupted(reason.clone())));
     let ended = start_with(&digest, STEPS, Arc::clone(&host), |_| {}).ended().await;
     assert_eq!(ended.outcome, Outcome::Interrupted { reason });
-    assert!(ended.usage.host_calls > 0, "what it has used is told");
+    assert!(ended.usage.host_calls > 0, "its usage is reported");
 }
 
 #[tokio::test]
-async fn a_failure_says_whether_to_try_again() {
+async fn a_failure_states_whether_to_retry() {
     let digest = compiled(built("digest")).await;
     let ended = start(&digest, "{}", |_| {}).ended().await;
     assert_eq!(
@@ -108,7 +108,7 @@ async fn a_failure_says_whether_to_try_again() {
         }
     );
     let ended = start(&digest, "not json", |_| {}).ended().await;
-    assert_says(error(&ended), "the payload is not what this handler takes");
+    assert_contains(error(&ended), "the payload is not what this handler takes");
 }
 
 #[tokio::test]
@@ -136,6 +136,6 @@ async fn a_plugin_knows_its_digest_size_and_imports() {
     assert_eq!(digest.digest().len(), 64);
     assert_eq!(digest.size(), bytes.len());
     let imports = digest.imports().join(" ");
-    assert_says(&imports, "windlass:job/checkpoint@0.1.0");
-    assert_says(&imports, "wasi:cli/stdout@");
+    assert_contains(&imports, "windlass:job/checkpoint@0.1.0");
+    assert_contains(&imports, "wasi:cli/stdout@");
 }

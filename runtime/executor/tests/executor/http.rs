@@ -1,4 +1,4 @@
-//! Outbound HTTP: to granted hosts, at addresses that are granted too, within limits; and everything else refused in words.
+//! Outbound HTTP: to granted hosts at allowed addresses, within limits; everything else is refused with an explanation.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use windlass_executor::{Attempt, CancelReason, Config, Ended, Executor, HostRule, Outcome, Permissions, Plugin};
 
 use crate::origin::Origin;
-use crate::support::{Running, assert_says, built, compiled, error, neighbour_is_well, start, start_on};
+use crate::support::{Running, assert_contains, built, compiled, error, neighbour_still_runs, start, start_on};
 
 async fn guest() -> Plugin {
     static COMPILED: OnceCell<Plugin> = OnceCell::const_new();
@@ -35,7 +35,7 @@ async fn begun(order: Value, change: impl FnOnce(&mut Attempt)) -> Running {
 
 async fn tried(order: Value, permissions: &Permissions) -> Ended {
     let running = begun(order, |attempt| attempt.permissions = permissions.clone()).await;
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     running.ended().await
 }
 
@@ -52,11 +52,11 @@ fn get(url: String) -> Value {
 }
 
 #[tokio::test]
-async fn a_granted_host_answers_and_is_told_its_own_name() {
+async fn a_granted_host_answers_and_gets_its_own_name_in_the_host_header() {
     let origin = Origin::start().await;
     let port = origin.address.port();
     let ended = tried(get(origin.url("/hello")), &granted(&origin)).await;
-    assert!(ended.usage.host_calls > 5, "calls of wasi:http count, too: {:?}", ended.usage);
+    assert!(ended.usage.host_calls > 5, "calls of wasi:http count as well: {:?}", ended.usage);
     assert_eq!(result(ended), format!("200 hello, 127.0.0.1:{port}"));
     let by_name = hosts(&[&format!("!localhost:{port}")]);
     let ended = tried(get(format!("http://localhost:{port}/hello")), &by_name).await;
@@ -73,8 +73,8 @@ async fn a_body_is_sent_up_to_its_limit() {
         attempt.limits.http.request_bytes = 50_000;
     });
     let running = running.await;
-    neighbour_is_well().await;
-    assert_says(error(&running.ended().await), "HttpRequestBodySize");
+    neighbour_still_runs().await;
+    assert_contains(error(&running.ended().await), "HttpRequestBodySize");
 }
 
 #[tokio::test]
@@ -84,12 +84,12 @@ async fn without_a_grant_nothing_is_sent_and_the_error_says_what_to_grant() {
     let running = begun(get(origin.url("/hello")), |attempt| attempt.permissions = hosts(&[])).await;
     let host = std::sync::Arc::clone(&running.host);
     let ended = running.ended().await;
-    assert_says(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_says(error(&ended), &format!("windlass plugin grant mailer --private-http 127.0.0.1:{port}"));
+    assert_contains(error(&ended), "refused: ErrorCode::HttpRequestDenied");
+    assert_contains(error(&ended), &format!("windlass plugin grant mailer --private-http 127.0.0.1:{port}"));
     assert_eq!(error(&ended).matches("is not granted").count(), 1, "{}", error(&ended));
-    assert_says(&host.texts().join("\n"), "is not granted");
+    assert_contains(&host.texts().join("\n"), "is not granted");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0);
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
     let origin = Origin::start().await;
     let port = origin.address.port();
     let everything = hosts(&["*", &format!("*:{port}")]);
-    // The last ones are 127.0.0.1, too, for a system that looks them up.
+    // Some systems resolve the last two to 127.0.0.1 as well.
     for host in
         ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "127.1", "2130706433"]
     {
@@ -105,11 +105,11 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
         assert!(matches!(ended.outcome, Outcome::Failed { .. }), "{host}: {:?}", ended.outcome);
     }
     let ended = tried(get(format!("http://localhost:{port}/hello")), &everything).await;
-    assert_says(error(&ended), "refused: ErrorCode::DestinationIpProhibited");
-    assert_says(error(&ended), &format!("windlass plugin grant mailer --private-http localhost:{port}"));
+    assert_contains(error(&ended), "refused: ErrorCode::DestinationIpProhibited");
+    assert_contains(error(&ended), &format!("windlass plugin grant mailer --private-http localhost:{port}"));
     let ended = tried(get("http://169.254.169.254/latest/meta-data/".to_owned()), &everything).await;
-    assert_says(error(&ended), "169.254.169.254 is a link-local address");
-    assert_eq!(origin.asked.load(Ordering::SeqCst), 0, "nobody has connected");
+    assert_contains(error(&ended), "169.254.169.254 is a link-local address");
+    assert_eq!(origin.asked.load(Ordering::SeqCst), 0, "nothing has connected");
 }
 
 #[tokio::test]
@@ -118,11 +118,11 @@ async fn a_redirect_is_checked_like_any_other_request() {
     let there = inner.address.to_string();
     let follow = |to: &str| json!({"try": "get", "url": open.url(&format!("/to/{to}/hello")), "follow": true});
     let ended = tried(follow(&there), &granted(&open)).await;
-    assert_says(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_says(error(&ended), &there);
+    assert_contains(error(&ended), "refused: ErrorCode::HttpRequestDenied");
+    assert_contains(error(&ended), &there);
     let public = hosts(&[&format!("!{}", open.address), &format!("*:{}", inner.address.port())]);
     let ended = tried(follow(&format!("localhost:{}", inner.address.port())), &public).await;
-    assert_says(error(&ended), "DestinationIpProhibited");
+    assert_contains(error(&ended), "DestinationIpProhibited");
     assert_eq!(inner.asked.load(Ordering::SeqCst), 0);
     let both = hosts(&[&format!("!{}", open.address), &format!("!{there}")]);
     assert_eq!(result(tried(follow(&there), &both).await), format!("200 hello, {there}"));
@@ -134,7 +134,7 @@ async fn https_is_checked_against_the_authorities_that_are_trusted() {
     let port = origin.address.port();
     let permissions = hosts(&[&format!("!localhost:{port}"), &format!("!127.0.0.1:{port}")]);
     let stranger = tried(get(format!("https://localhost:{port}/hello")), &permissions).await;
-    assert_says(error(&stranger), "TlsCertificateError");
+    assert_contains(error(&stranger), "TlsCertificateError");
 
     let config = Config { places: 4, trusted: vec![authority], ..Config::default() };
     let executor = Executor::new(config).expect("an executor");
@@ -147,12 +147,12 @@ async fn https_is_checked_against_the_authorities_that_are_trusted() {
     assert_eq!(result(ended), format!("200 hello, localhost:{port}"));
     let running = on(format!("https://127.0.0.1:{port}/hello"));
     let host = std::sync::Arc::clone(&running.host);
-    assert_says(error(&running.ended().await), "TlsCertificateError");
-    assert_says(&host.texts().join("\n"), "HTTPS to `127.0.0.1:");
+    assert_contains(error(&running.ended().await), "TlsCertificateError");
+    assert_contains(&host.texts().join("\n"), "HTTPS to `127.0.0.1:");
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_ends_in_time() {
+async fn a_response_that_does_not_arrive_times_out() {
     let origin = Origin::start().await;
     let short = Duration::from_millis(100);
     for (path, expected) in [
@@ -168,16 +168,16 @@ async fn an_answer_that_does_not_come_ends_in_time() {
             attempt.limits.http.total = 3 * short;
         });
         let running = running.await;
-        neighbour_is_well().await;
-        assert_says(error(&running.ended().await), expected);
+        neighbour_still_runs().await;
+        assert_contains(error(&running.ended().await), expected);
     }
     let order = json!({"try": "get", "url": origin.url("/silent"), "first_byte_ms": 20});
-    assert_says(error(&tried(order, &granted(&origin)).await), "ConnectionReadTimeout");
-    origin.until_left().await;
+    assert_contains(error(&tried(order, &granted(&origin)).await), "ConnectionReadTimeout");
+    origin.until_closed().await;
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut_at_its_limit() {
+async fn an_endless_response_is_cut_at_its_limit() {
     let origin = Origin::start().await;
     for (path, expected) in [
         ("/endless", "body size exceeds limit"),
@@ -191,15 +191,15 @@ async fn an_answer_without_end_is_cut_at_its_limit() {
             attempt.limits.http.response_bytes = 1 << 20;
         });
         let running = running.await;
-        neighbour_is_well().await;
+        neighbour_still_runs().await;
         let ended = running.ended().await;
-        assert_says(error(&ended), expected);
+        assert_contains(error(&ended), expected);
     }
-    origin.until_left().await;
+    origin.until_closed().await;
 }
 
 #[tokio::test]
-async fn the_processor_time_of_a_request_is_the_guests() {
+async fn the_processor_time_of_a_request_is_charged_to_the_guest() {
     let origin = Origin::start().await;
     let order = json!({"try": "count", "url": origin.url("/endless")});
     let running = begun(order, |attempt| {
@@ -207,35 +207,35 @@ async fn the_processor_time_of_a_request_is_the_guests() {
         attempt.limits.cpu_time = Some(Duration::from_millis(50));
     });
     let ended = running.await.ended().await;
-    assert_says(error(&ended), "the handler used up its processor time of 50ms");
-    origin.until_left().await;
+    assert_contains(error(&ended), "the handler used up its processor time of 50ms");
+    origin.until_closed().await;
 }
 
 #[tokio::test]
-async fn a_guest_that_waits_for_an_answer_is_stopped_by_force_and_its_connection_with_it() {
+async fn a_guest_that_waits_for_a_response_is_stopped_by_force_and_its_connection_closed() {
     let origin = Origin::start().await;
     for path in ["/silent", "/drip"] {
         let running = begun(get(origin.url(path)), |attempt| attempt.permissions = granted(&origin)).await;
         while origin.open.load(Ordering::SeqCst) == 0 {
-            neighbour_is_well().await;
+            neighbour_still_runs().await;
         }
         running.stop(CancelReason::User, Duration::from_millis(20));
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, cooperative: false, .. }));
         assert!(ended.usage.wall_ms > ended.usage.cpu_ms, "waiting is not computing: {:?}", ended.usage);
-        origin.until_left().await;
+        origin.until_closed().await;
     }
     let timed = |attempt: &mut Attempt| {
         attempt.permissions = granted(&origin);
         attempt.limits.stall_timeout = Some(Duration::from_millis(50));
     };
     let ended = begun(get(origin.url("/silent")), timed).await.ended().await;
-    assert_says(error(&ended), "no progress, checkpoint or log for 50ms");
-    origin.until_left().await;
+    assert_contains(error(&ended), "no progress, checkpoint or log for 50ms");
+    origin.until_closed().await;
 }
 
 #[tokio::test]
-async fn only_so_many_requests_are_open_at_once() {
+async fn open_requests_are_limited() {
     let origin = Origin::start().await;
     let order = json!({"try": "many", "url": origin.url("/stuck"), "count": 300});
     let running = begun(order, |attempt| {
@@ -244,18 +244,18 @@ async fn only_so_many_requests_are_open_at_once() {
         attempt.limits.http.connect = Duration::from_millis(500);
     });
     let running = running.await;
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     assert_eq!(result(running.ended().await), "8 open; refused: ErrorCode::ConnectionLimitReached");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 8);
-    origin.until_left().await;
+    origin.until_closed().await;
 }
 
 #[tokio::test]
-async fn requests_that_are_never_sent_take_no_more_than_so_much_memory() {
+async fn requests_that_are_never_sent_take_limited_memory() {
     let nothing = Permissions::default();
     let order = json!({"try": "hoard", "count": 10_000, "path_bytes": 8_000});
     let ended = tried(order, &nothing).await;
-    assert_says(error(&ended), "it holds 1000 HTTP requests and lists of headers that it has not sent");
+    assert_contains(error(&ended), "it holds 1000 HTTP requests and lists of headers that it has not sent");
     assert_eq!(result(tried(json!({"try": "hoard", "count": 900, "path_bytes": 8_000}), &nothing).await), "holds 900");
     assert_eq!(result(tried(json!({"try": "long", "bytes": 60}), &nothing).await), "method scheme host path");
     assert_eq!(result(tried(json!({"try": "long", "bytes": 500}), &nothing).await), "host path");
@@ -268,16 +268,16 @@ async fn too_many_headers_are_refused() {
     let origin = Origin::start().await;
     let order = |count| json!({"try": "headers", "url": origin.url("/hello"), "count": count});
     assert_eq!(result(tried(order(100), &granted(&origin)).await), "200");
-    assert_says(error(&tried(order(200), &granted(&origin)).await), "HttpRequestHeaderSectionSize");
-    assert_says(error(&tried(order(10_000), &granted(&origin)).await), "exceeds limit");
+    assert_contains(error(&tried(order(200), &granted(&origin)).await), "HttpRequestHeaderSectionSize");
+    assert_contains(error(&tried(order(10_000), &granted(&origin)).await), "exceeds limit");
 }
 
 #[tokio::test]
-async fn a_trap_with_an_open_answer_has_its_backtrace_and_closes_it() {
+async fn a_trap_with_an_open_response_has_its_backtrace_and_closes_the_connection() {
     let origin = Origin::start().await;
     let ended = tried(json!({"try": "panic", "url": origin.url("/stuck")}), &granted(&origin)).await;
-    assert_says(error(&ended), "an answer of 200 is open");
+    assert_contains(error(&ended), "an answer of 200 is open");
     let Outcome::Failed { backtrace: Some(backtrace), .. } = &ended.outcome else { panic!("no backtrace") };
-    assert_says(backtrace, "hostile_http");
-    origin.until_left().await;
+    assert_contains(backtrace, "hostile_http");
+    origin.until_closed().await;
 }

@@ -1,4 +1,4 @@
-//! Memory, processor time, log, checkpoint and result: each has an end, and an error that says so.
+//! Memory, processor time, log, checkpoint and result: each has a limit, and an error that states it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use bytes::Bytes;
 use windlass_core::Retry;
 use windlass_executor::{Child, Outcome};
 
-use crate::support::{assert_says, compiled, error, hostile, neighbour_is_well, start};
+use crate::support::{assert_contains, compiled, error, hostile, neighbour_still_runs, start};
 
 const MIB: usize = 1 << 20;
 
 async fn runs_out_of_memory(guest: &str) {
     let guest = compiled(hostile(guest)).await;
     let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB);
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
     assert!(matches!(ended.outcome, Outcome::Failed { retry: Retry::Backoff, .. }));
@@ -36,39 +36,39 @@ async fn several_memories_get_no_more_than_one() {
 async fn a_table_bomb_gets_no_more_than_its_limit() {
     let guest = compiled(hostile("table-bomb")).await;
     let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = MIB / 2);
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler ran out of memory: an attempt may use 524288 bytes");
     assert!(ended.usage.peak_memory <= MIB as u64 / 2, "{:?}", ended.usage);
 }
 
 #[tokio::test]
-async fn a_guest_that_starts_larger_than_its_limit_is_told_so() {
+async fn a_guest_that_starts_larger_than_its_limit_fails_with_the_limit() {
     let guest = compiled(hostile("giant-result")).await;
     let running = start(&guest, "{}", |attempt| attempt.limits.memory_bytes = 8 * MIB);
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
-    assert_says(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
+    assert_contains(error(&ended), "the handler ran out of memory: an attempt may use 8388608 bytes");
 }
 
 #[tokio::test]
-async fn processor_time_has_an_end() {
+async fn processor_time_is_limited() {
     let guest = compiled(hostile("endless-loop")).await;
     let running = start(&guest, "{}", |attempt| attempt.limits.cpu_time = Some(Duration::from_millis(30)));
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler used up its processor time of 30ms");
     assert!(ended.usage.cpu_ms >= 30);
 }
 
 #[tokio::test]
-async fn a_log_is_cut_at_its_limit_and_the_guest_goes_on() {
+async fn a_log_is_cut_at_its_limit_and_the_guest_continues() {
     let guest = compiled(hostile("log-flood")).await;
     let running = start(&guest, "{}", |attempt| {
         attempt.limits.log_bytes = 1_000;
         attempt.limits.cpu_time = Some(Duration::from_millis(50));
     });
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let host = Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_eq!(error(&ended), "the handler used up its processor time of 50ms");
@@ -79,10 +79,10 @@ async fn a_log_is_cut_at_its_limit_and_the_guest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_is_too_large_is_refused_in_words() {
+async fn a_checkpoint_that_is_too_large_is_refused_with_the_limit() {
     let guest = compiled(hostile("giant-checkpoint")).await;
     let running = start(&guest, "{}", |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let host = Arc::clone(&running.host);
     let Outcome::Completed { result } = running.ended().await.outcome else { panic!("it did not complete") };
     assert_eq!((result[0], result[8]), (1, 0), "an error, too-large");
@@ -94,9 +94,12 @@ async fn a_checkpoint_that_is_too_large_is_refused_in_words() {
 async fn a_result_that_is_too_large_is_an_error() {
     let guest = compiled(hostile("giant-result")).await;
     let running = start(&guest, "{}", |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
-    assert_eq!(error(&ended), "the handler handed over too much at once: 34603008 bytes is the most for one call");
+    assert_eq!(
+        error(&ended),
+        "the handler passed too many bytes in one call: the limit is 34603008; pass less at a time"
+    );
 
     let small = compiled(hostile("noop")).await;
     let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 3).ended().await;
@@ -106,13 +109,13 @@ async fn a_result_that_is_too_large_is_an_error() {
 }
 
 #[tokio::test]
-async fn children_go_with_the_checkpoint_or_the_result_and_are_limited() {
+async fn children_are_committed_with_the_checkpoint_or_the_result_and_are_limited() {
     let guest = compiled(hostile("spawn-bomb")).await;
     let running = start(&guest, "{}", |attempt| {
         attempt.children_committed = 5;
         attempt.limits.children = 10;
     });
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let host = Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::new() });

@@ -1,6 +1,6 @@
-//! The executor against real guests: good ones, and the gallery in `plugins/hostile`.
+//! The executor against real guests: good ones, and the hostile ones in `plugins/hostile`.
 //!
-//! The plugins `digest` and `hostile` must have been built before (`make plugins`).
+//! The plugins `digest` and `hostile` must be built first (`make plugins`).
 
 mod boundary;
 mod cache;

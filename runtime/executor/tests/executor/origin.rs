@@ -1,4 +1,4 @@
-//! A small HTTP server for guests to talk to, with every bad habit a server can have. The path says which.
+//! A small HTTP server for guests, with every bad habit a server can have. The path selects which.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 pub struct Origin {
     pub address: SocketAddr,
-    /// Connections it was ever asked for, and those that are open.
+    /// Connections accepted so far, and those that are open.
     pub asked: Arc<AtomicUsize>,
     pub open: Arc<AtomicUsize>,
 }
@@ -24,7 +24,7 @@ impl Origin {
         Origin::serve(None).await
     }
 
-    /// One that speaks HTTPS as `localhost`, and the certificate of the authority that says so.
+    /// An HTTPS server for `localhost`, and the certificate of the authority that signed its own.
     pub async fn encrypted() -> (Origin, Vec<u8>) {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut authority = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
@@ -74,14 +74,14 @@ impl Origin {
         format!("http://{}{path}", self.address)
     }
 
-    /// Waits until nobody holds a connection any more.
-    pub async fn until_left(&self) {
-        let left = async {
+    /// Waits until no connection is open.
+    pub async fn until_closed(&self) {
+        let closed = async {
             while self.open.load(Ordering::SeqCst) > 0 {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), left).await.expect("a connection stayed open");
+        tokio::time::timeout(Duration::from_secs(60), closed).await.expect("a connection stayed open");
     }
 }
 
@@ -96,7 +96,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> std::io::Re
             let head = format!("HTTP/1.1 302 Found\r\nlocation: http://{rest}\r\ncontent-length: 0\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
         }
-        "silent" => gone(&mut stream).await,
+        "silent" => until_closed(&mut stream).await,
         // A byte now and then, for ever.
         "drip" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
@@ -105,7 +105,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> std::io::Re
                 sleep(Duration::from_millis(10)).await;
             }
         }
-        // The same, in the middle of the head.
+        // The same in the middle of the head.
         "drip-head" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").await?;
             loop {
@@ -115,7 +115,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> std::io::Re
         }
         "stuck" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").await?;
-            gone(&mut stream).await;
+            until_closed(&mut stream).await;
         }
         "endless" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
@@ -131,7 +131,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> std::io::Re
         }
         "huge" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1099511627776\r\n\r\n").await?;
-            gone(&mut stream).await;
+            until_closed(&mut stream).await;
         }
         "count" => {
             let end = b"0\r\n\r\n";
@@ -151,7 +151,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> std::io::Re
     stream.shutdown().await
 }
 
-/// The head of a request, in lower case but for its first line, and what came behind it.
+/// The head of a request, and the bytes that arrived after it.
 async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {
@@ -171,8 +171,8 @@ fn whole(text: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len()).into_bytes()
 }
 
-/// Waits until the other side has gone.
-async fn gone<S: AsyncRead + Unpin>(stream: &mut S) {
+/// Waits until the client has closed the connection.
+async fn until_closed<S: AsyncRead + Unpin>(stream: &mut S) {
     let mut bytes = [0; 1];
     while matches!(stream.read(&mut bytes).await, Ok(n) if n > 0) {}
 }

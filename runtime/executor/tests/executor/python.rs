@@ -1,10 +1,10 @@
-//! The library that makes Python builds reproducible is checked in compiled: an SDK has no tool that compiles its text.
+//! The library that makes Python builds reproducible is checked in as compiled code, because the SDK has no tool to compile its text.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_compiled_library_is_what_its_text_says() {
+fn the_compiled_library_matches_its_text() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/python/still");
     let wanted = wat::parse_file(folder.join("still.wat")).expect("good text");
     let path = folder.join("still.wasm");

@@ -1,4 +1,4 @@
-//! Records and marks: what a guest notes for others, and what it may see of theirs.
+//! Records and marks: what a guest stores for other handlers, and what it may read of theirs.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use bytes::Bytes;
 use windlass_core::{JobId, Notes, Record, Time};
 use windlass_executor::Outcome;
 
-use crate::support::{Recorder, assert_says, error, start, start_with, trespasser};
+use crate::support::{Recorder, assert_contains, error, start, start_with, trespasser};
 
-/// Puts a record, reads one of another queue, and marks that.
+/// Puts a record, reads one of another queue, and marks the latter.
 fn records(queue: &str, then: &str) -> String {
     format!(r#"{{"try": "record", "key": "a/b", "queue": "{queue}", "then": "{then}"}}"#)
 }
@@ -28,7 +28,7 @@ fn host_with(queue: &str) -> Arc<Recorder> {
 }
 
 #[tokio::test]
-async fn what_is_noted_goes_with_the_result_and_what_others_noted_is_read() {
+async fn records_are_committed_with_the_result_and_those_of_other_queues_can_be_read() {
     let host = host_with("other");
     let running = start_with(&trespasser().await, &records("other", "complete"), host, |attempt| {
         attempt.permissions.queues = vec!["tests".to_owned(), "other".to_owned()];
@@ -45,34 +45,34 @@ async fn what_is_noted_goes_with_the_result_and_what_others_noted_is_read() {
 }
 
 #[tokio::test]
-async fn notes_go_with_a_checkpoint_and_not_twice() {
+async fn records_and_marks_are_committed_with_a_checkpoint_and_only_once() {
     let host = host_with("tests");
     let running = start_with(&trespasser().await, &records("tests", "save"), Arc::clone(&host), |attempt| {
         attempt.permissions.queues = vec!["tests".to_owned()];
     });
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Completed { .. }), "{:?}", ended.outcome);
-    assert!(ended.uncommitted.notes == Notes::default(), "they went with the checkpoint");
+    assert!(ended.uncommitted.notes == Notes::default(), "they were committed with the checkpoint");
     let saved = host.checkpoints.lock().expect("no panic");
     assert_eq!((saved[0].1.notes.records.len(), saved[0].1.notes.marks.len()), (1, 1));
 }
 
 #[tokio::test]
-async fn an_attempt_that_fails_has_noted_nothing() {
+async fn an_attempt_that_fails_stores_no_records() {
     let running = start_with(&trespasser().await, &records("tests", "fail"), host_with("tests"), |attempt| {
         attempt.permissions.queues = vec!["tests".to_owned()];
     });
     let ended = running.ended().await;
-    assert_says(error(&ended), "failed after all");
+    assert_contains(error(&ended), "failed after all");
     assert!(ended.uncommitted.notes == Notes::default());
 }
 
 #[tokio::test]
-async fn a_queue_that_nothing_allows_is_denied_and_one_that_a_gate_ties_is_not() {
+async fn records_of_a_foreign_queue_are_denied_unless_a_gate_ties_it() {
     let guest = trespasser().await;
     let ended = start(&guest, &records("secret", "complete"), |_| {}).ended().await;
-    assert_says(error(&ended), "may not read or mark records of the queue `secret`");
-    assert_says(error(&ended), "windlass queue set QUEUE --gate secret:1");
+    assert_contains(error(&ended), "may not read or mark records of the queue `secret`");
+    assert_contains(error(&ended), "windlass queue set QUEUE --gate secret:1");
 
     let host = host_with("tied");
     host.tied.lock().expect("no panic").push("tied".to_owned());
@@ -82,7 +82,7 @@ async fn a_queue_that_nothing_allows_is_denied_and_one_that_a_gate_ties_is_not()
 }
 
 #[tokio::test]
-async fn a_flood_of_records_is_refused_in_words() {
+async fn a_flood_of_records_is_refused_with_an_explanation() {
     let ended = start(&trespasser().await, r#"{"try": "record_flood"}"#, |_| {}).ended().await;
-    assert_says(error(&ended), "more than 256 records wait for a checkpoint; save one in between");
+    assert_contains(error(&ended), "more than 256 records wait for a checkpoint; save one in between");
 }

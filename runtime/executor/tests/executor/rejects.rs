@@ -1,16 +1,16 @@
-//! What is turned away at upload, and in which words.
+//! What is rejected at upload, and with which message.
 
 use bytes::Bytes;
 use windlass_executor::{Config, Executor};
 
-use crate::support::{EXECUTOR, assembled, assert_says, hostile};
+use crate::support::{EXECUTOR, assembled, assert_contains, hostile};
 
 #[track_caller]
 fn check(rejected: Result<windlass_executor::Plugin, windlass_executor::Rejected>, code: &str, expected: &[&str]) {
-    let rejected = rejected.expect_err("it must be turned away");
+    let rejected = rejected.expect_err("it must be rejected");
     assert_eq!(rejected.code(), code, "{rejected}");
     for expected in expected {
-        assert_says(&rejected.to_string(), expected);
+        assert_contains(&rejected.to_string(), expected);
     }
 }
 
@@ -30,7 +30,7 @@ async fn a_core_module() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_cut_off() {
+async fn a_component_that_is_truncated() {
     let whole = hostile("noop");
     for length in [9, whole.len() / 2, whole.len() - 1] {
         check(EXECUTOR.compile(whole.slice(..length)).await, "INVALID_COMPONENT", &["not valid"]);
@@ -58,7 +58,7 @@ async fn a_component_for_another_version() {
     check(
         EXECUTOR.compile(assembled("other-version")).await,
         "WRONG_INTERFACE_VERSION",
-        &["built for windlass:job@0.9.0", "speaks windlass:job@0.1.0"],
+        &["built for windlass:job@0.9.0", "supports windlass:job@0.1.0"],
     );
 }
 
@@ -68,7 +68,7 @@ async fn a_component_whose_run_has_another_type() {
 }
 
 #[tokio::test]
-async fn a_component_that_imports_what_nobody_offers() {
+async fn a_component_that_imports_an_unknown_package() {
     check(
         EXECUTOR.compile(hostile("foreign-import")).await,
         "FOREIGN_IMPORT",

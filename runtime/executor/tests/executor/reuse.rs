@@ -1,12 +1,12 @@
-//! Instances that serve several attempts: only where that was asked for, and never across tenants.
+//! Instances that serve several attempts: only where the plugin asks for it, and never across tenants.
 
 use serde_json::json;
 use windlass_executor::{Attempt, Config, Executor, Limits, Outcome, Permissions, Plugin, Reuse};
 
 use crate::support::{built, start_on};
 
-/// An executor of one's own: on the shared one, idle instances make room for other tests.
-async fn floor() -> (Executor, Plugin) {
+/// A separate executor: on the shared one, idle instances are dropped when other tests need their places.
+async fn setup() -> (Executor, Plugin) {
     let executor = Executor::new(Config { places: 4, ..Config::default() }).expect("an executor");
     let plugin = executor.compile(built("hostile")).await.expect("a good component");
     (executor, plugin)
@@ -27,54 +27,54 @@ async fn served((executor, plugin): &(Executor, Plugin), change: impl FnOnce(&mu
 }
 
 #[tokio::test]
-async fn an_instance_is_fresh_unless_reuse_was_asked_for() {
-    let floor = floor().await;
-    assert_eq!(served(&floor, |_| {}).await, "1");
-    assert_eq!(served(&floor, |_| {}).await, "1");
-    assert_eq!(served(&floor, reuse(0, "a")).await, "1");
-    assert_eq!(served(&floor, reuse(0, "a")).await, "1");
+async fn an_instance_is_new_unless_reuse_was_asked_for() {
+    let setup = setup().await;
+    assert_eq!(served(&setup, |_| {}).await, "1");
+    assert_eq!(served(&setup, |_| {}).await, "1");
+    assert_eq!(served(&setup, reuse(0, "a")).await, "1");
+    assert_eq!(served(&setup, reuse(0, "a")).await, "1");
 }
 
 #[tokio::test]
-async fn an_instance_serves_so_many_more_and_then_a_fresh_one_does() {
-    let floor = floor().await;
+async fn an_instance_is_reused_the_configured_number_of_times() {
+    let setup = setup().await;
     let mut counts = Vec::new();
     for _ in 0..5 {
-        counts.push(served(&floor, reuse(2, "a")).await);
+        counts.push(served(&setup, reuse(2, "a")).await);
     }
     assert_eq!(counts, ["1", "2", "3", "1", "2"]);
 }
 
 #[tokio::test]
 async fn an_instance_is_shared_only_by_the_same_key_and_the_same_permissions() {
-    let floor = floor().await;
-    assert_eq!(served(&floor, reuse(9, "a")).await, "1");
-    assert_eq!(served(&floor, reuse(9, "b")).await, "1");
+    let setup = setup().await;
+    assert_eq!(served(&setup, reuse(9, "a")).await, "1");
+    assert_eq!(served(&setup, reuse(9, "b")).await, "1");
     let other = |attempt: &mut Attempt| {
         reuse(9, "a")(attempt);
         attempt.permissions =
             Permissions { config: [("k".to_owned(), "v".to_owned())].into(), ..Permissions::default() };
     };
-    assert_eq!(served(&floor, other).await, "1");
-    assert_eq!(served(&floor, reuse(9, "a")).await, "2");
+    assert_eq!(served(&setup, other).await, "1");
+    assert_eq!(served(&setup, reuse(9, "a")).await, "2");
 }
 
 #[tokio::test]
-async fn an_instance_that_trapped_is_not_used_again() {
-    let floor = floor().await;
-    assert_eq!(served(&floor, reuse(9, "a")).await, "1");
+async fn an_instance_that_trapped_is_not_reused() {
+    let setup = setup().await;
+    assert_eq!(served(&setup, reuse(9, "a")).await, "1");
     let order = json!({"try": "panic"}).to_string();
-    let ended = start_on(&floor.0, &floor.1, &order, Default::default(), reuse(9, "a")).ended().await;
+    let ended = start_on(&setup.0, &setup.1, &order, Default::default(), reuse(9, "a")).ended().await;
     assert!(matches!(&ended.outcome, Outcome::Failed { error, .. } if error.contains("served 2 jobs")), "{ended:?}");
-    assert_eq!(served(&floor, reuse(9, "a")).await, "1");
+    assert_eq!(served(&setup, reuse(9, "a")).await, "1");
 }
 
 #[tokio::test]
 async fn each_attempt_on_a_shared_instance_has_its_own_log_and_limits() {
-    let floor = floor().await;
+    let setup = setup().await;
     let order = json!({"try": "panic"}).to_string();
-    assert_eq!(served(&floor, reuse(9, "a")).await, "1");
-    let running = start_on(&floor.0, &floor.1, &order, Default::default(), |attempt| {
+    assert_eq!(served(&setup, reuse(9, "a")).await, "1");
+    let running = start_on(&setup.0, &setup.1, &order, Default::default(), |attempt| {
         reuse(9, "a")(attempt);
         attempt.limits = Limits { log_bytes: 10, ..Limits::default() };
     });
@@ -84,10 +84,10 @@ async fn each_attempt_on_a_shared_instance_has_its_own_log_and_limits() {
 }
 
 #[tokio::test]
-async fn idle_instances_make_room_for_others() {
-    let floor = floor().await;
+async fn idle_instances_are_dropped_when_others_need_their_places() {
+    let setup = setup().await;
     for key in ["a", "b", "c", "d"] {
-        assert_eq!(served(&floor, reuse(9, key)).await, "1");
+        assert_eq!(served(&setup, reuse(9, key)).await, "1");
     }
-    assert_eq!(served(&floor, |_| {}).await, "1", "all four places were held by idle instances");
+    assert_eq!(served(&setup, |_| {}).await, "1", "all four places were held by idle instances");
 }

@@ -7,9 +7,9 @@ use windlass_executor::{CancelReason, Config, Executor, Outcome};
 
 use crate::support::{hostile, root, start_on};
 
-/// Set `WINDLASS_BLESS` to write it anew.
+/// Set `WINDLASS_BLESS` to write the file again.
 #[test]
-fn the_sleeper_of_the_bench_is_the_one_of_the_gallery() {
+fn the_benchmarks_sleeper_is_the_one_in_plugins_hostile() {
     let path = root().join("runtime/bench/src/sandbox/sleeper.wasm");
     let expected = hostile("sleep-forever");
     if std::env::var_os("WINDLASS_BLESS").is_some() {

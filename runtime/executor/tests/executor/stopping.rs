@@ -1,16 +1,16 @@
-//! Cancel and timeouts: by asking first, and by force whatever the guest is doing.
+//! Cancellation and timeouts: by request first, and then by force, whatever the guest is doing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_executor::{CancelReason, Outcome};
 
-use crate::support::{assert_says, built, compiled, error, hostile, neighbour_is_well, start};
+use crate::support::{assert_contains, built, compiled, error, hostile, neighbour_still_runs, start};
 
 const LONG: &str = r#"{"generate_mb": 4096, "step_kb": 64, "pause_ms": 1}"#;
 
 #[tokio::test]
-async fn a_handler_that_listens_stops_by_itself_and_keeps_its_work() {
+async fn a_handler_that_checks_for_cancellation_stops_by_itself() {
     let digest = compiled(built("digest")).await;
     for reason in [CancelReason::User, CancelReason::Shutdown, CancelReason::Swap] {
         let running = start(&digest, LONG, |_| {});
@@ -19,7 +19,7 @@ async fn a_handler_that_listens_stops_by_itself_and_keeps_its_work() {
         running.stop(reason, Duration::from_secs(60));
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: found, cooperative: true, .. } if found == reason));
-        assert_says(error(&ended), "stopped on request");
+        assert_contains(error(&ended), "stopped on request");
         assert!(ended.uncommitted.children.is_empty());
     }
 }
@@ -35,12 +35,12 @@ async fn a_timeout_asks_first() {
 async fn is_stopped_by_force(guest: &str) {
     let guest = compiled(hostile(guest)).await;
     let running = start(&guest, "{}", |_| {});
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     running.stop(CancelReason::User, Duration::from_millis(20));
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::User, cooperative: false, .. }));
-    assert_says(error(&ended), "the job was cancelled");
-    neighbour_is_well().await;
+    assert_contains(error(&ended), "the job was cancelled");
+    neighbour_still_runs().await;
 }
 
 #[tokio::test]
@@ -59,14 +59,14 @@ async fn a_guest_in_an_endless_loop_of_host_calls_is_stopped_by_force() {
 }
 
 #[tokio::test]
-async fn a_guest_that_falls_silent_is_stopped() {
+async fn a_guest_that_stalls_is_stopped() {
     for guest in ["endless-loop", "sleep-forever"] {
         let guest = compiled(hostile(guest)).await;
         let running = start(&guest, "{}", |attempt| attempt.limits.stall_timeout = Some(Duration::from_millis(50)));
-        neighbour_is_well().await;
+        neighbour_still_runs().await;
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Timeout, cooperative: false, .. }));
-        assert_says(error(&ended), "no progress, checkpoint or log for 50ms");
+        assert_contains(error(&ended), "no progress, checkpoint or log for 50ms");
     }
 }
 
@@ -74,10 +74,10 @@ async fn a_guest_that_falls_silent_is_stopped() {
 async fn a_guest_that_computes_longer_than_its_timeout_is_stopped() {
     let guest = compiled(hostile("endless-loop")).await;
     let running = start(&guest, "{}", |attempt| attempt.limits.attempt_timeout = Some(Duration::from_millis(20)));
-    neighbour_is_well().await;
+    neighbour_still_runs().await;
     let ended = running.ended().await;
     assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Timeout, cooperative: false, .. }));
-    assert_says(error(&ended), "longer than its timeout of 20ms");
+    assert_contains(error(&ended), "longer than its timeout of 20ms");
 }
 
 #[tokio::test]

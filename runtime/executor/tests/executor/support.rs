@@ -1,4 +1,4 @@
-//! One executor for all tests, guests by name, and a host that remembers what it was told.
+//! One executor for all tests, guests by name, and a host that records every call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use wit_parser::Resolve;
 /// Nothing here takes this long; a test that does has failed.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Shared by all tests, so that each runs beside the others' hostile guests.
+/// Shared by all tests, so that each runs next to the others' hostile guests.
 pub static EXECUTOR: LazyLock<Executor> =
     LazyLock::new(|| Executor::new(Config { places: 64, ..Config::default() }).expect("an executor"));
 
@@ -35,17 +35,18 @@ pub fn built(name: &str) -> Bytes {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make plugins` first", path.display())).into()
 }
 
-/// A text file of the gallery, assembled as it is.
+/// A text file of `plugins/hostile`, assembled as it is.
 pub fn assembled(name: &str) -> Bytes {
     let path = root().join("plugins/hostile").join(format!("{name}.wat"));
     wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}")).into()
 }
 
-/// A core module of the gallery, made a component of the world in `guest.wit`.
+/// A core module of `plugins/hostile`, turned into a component of the world in `guest.wit`.
 pub fn hostile(name: &str) -> Bytes {
     let mut resolve = Resolve::default();
     resolve.push_path(root().join("wit/0.1.0")).expect("the interface");
-    let (package, _) = resolve.push_path(root().join("plugins/hostile/guest.wit")).expect("the world of the gallery");
+    let (package, _) =
+        resolve.push_path(root().join("plugins/hostile/guest.wit")).expect("the world of the hostile guests");
     let world = resolve.select_world(&[package], Some("guest")).expect("the world");
     let mut module = assembled(name).to_vec();
     wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("a core module");
@@ -57,31 +58,31 @@ pub async fn compiled(bytes: Bytes) -> Plugin {
     EXECUTOR.compile(bytes).await.expect("a good component")
 }
 
-/// The plugin `hostile`, compiled once: its payload says what it tries.
+/// The plugin `hostile`, compiled once: the payload selects what it tries.
 pub async fn trespasser() -> Plugin {
     static COMPILED: OnceCell<Plugin> = OnceCell::const_new();
     COMPILED.get_or_init(|| compiled(built("hostile"))).await.clone()
 }
 
-/// A host that remembers.
+/// A host that records every call.
 #[derive(Default)]
 pub struct Recorder {
     pub progress: Mutex<Vec<Progress>>,
     pub log: Mutex<Vec<LogLine>>,
     pub checkpoints: Mutex<Vec<(SavedState, Uncommitted)>>,
-    /// What is committed under keys of queues.
+    /// Committed records, by queue and key.
     pub records: Mutex<BTreeMap<(String, String), Record>>,
     pub tied: Mutex<Vec<String>>,
-    /// What the next checkpoints are answered; `Ok` when there is nothing.
+    /// The answers to the next checkpoints, last one first; then `Ok`.
     pub answers: Mutex<Vec<Result<(), HostError>>>,
-    /// The job's children, as they ended, or why they cannot be read.
+    /// The job's ended children, or why they cannot be read.
     pub family: Mutex<Vec<ChildRead>>,
     pub unreadable: Mutex<Option<HostError>>,
-    /// How many children were asked for at once.
+    /// The page sizes that were requested.
     pub pages: Mutex<Vec<usize>>,
     /// How long storing a checkpoint takes.
     pub disk: Mutex<Duration>,
-    heard: Notify,
+    changed: Notify,
 }
 
 impl Recorder {
@@ -93,18 +94,18 @@ impl Recorder {
         self.checkpoints.lock().expect("no panic").len()
     }
 
-    /// Waits until something that the guest has said makes this true.
-    pub async fn until(&self, heard: impl Fn(&Recorder) -> bool) {
+    /// Waits until calls of the guest make this condition true.
+    pub async fn until(&self, condition: impl Fn(&Recorder) -> bool) {
         let waiting = async {
             loop {
-                let notified = self.heard.notified();
-                if heard(self) {
+                let notified = self.changed.notified();
+                if condition(self) {
                     return;
                 }
                 notified.await;
             }
         };
-        timeout(DEADLINE, waiting).await.expect("the guest never said it");
+        timeout(DEADLINE, waiting).await.expect("the condition never became true");
     }
 }
 
@@ -112,12 +113,12 @@ impl Recorder {
 impl Host for Recorder {
     fn progress(&self, progress: Progress) {
         self.progress.lock().expect("no panic").push(progress);
-        self.heard.notify_one();
+        self.changed.notify_one();
     }
 
     fn log(&self, line: LogLine) {
         self.log.lock().expect("no panic").push(line);
-        self.heard.notify_one();
+        self.changed.notify_one();
     }
 
     async fn checkpoint(
@@ -133,7 +134,7 @@ impl Host for Recorder {
         if answer.is_ok() {
             self.checkpoints.lock().expect("no panic").push((checkpoint, uncommitted));
         }
-        self.heard.notify_one();
+        self.changed.notify_one();
         answer
     }
 
@@ -186,7 +187,7 @@ pub fn attempt(payload: &str) -> (Attempt, watch::Sender<Option<Cancel>>) {
     let attempt = Attempt {
         max_attempts: 3,
         tags: vec![("kind".to_owned(), "test".to_owned())],
-        // `capabilities` tests what a guest may spawn; in all other tests it may spawn into any queue.
+        // What a guest may spawn is tested in `capabilities`; elsewhere every queue is allowed.
         permissions: Permissions { spawn: vec!["*".parse().expect("a pattern")], ..Permissions::default() },
         ..Attempt::first("job_1", "tests", payload.to_owned(), cancel)
     };
@@ -201,7 +202,7 @@ pub fn start_with(plugin: &Plugin, payload: &str, host: Arc<Recorder>, change: i
     start_on(&EXECUTOR, plugin, payload, host, change)
 }
 
-/// The same on an executor of one's own.
+/// The same on a given executor.
 pub fn start_on(
     executor: &Executor,
     plugin: &Plugin,
@@ -211,13 +212,13 @@ pub fn start_on(
 ) -> Running {
     let (mut attempt, cancel) = attempt(payload);
     change(&mut attempt);
-    let (executor, plugin, told) = (executor.clone(), plugin.clone(), Arc::clone(&host));
-    let task = tokio::spawn(async move { executor.run(&plugin, attempt, told).await });
+    let (executor, plugin, recorder) = (executor.clone(), plugin.clone(), Arc::clone(&host));
+    let task = tokio::spawn(async move { executor.run(&plugin, attempt, recorder).await });
     Running { host, cancel, task }
 }
 
-/// Runs some jobs of a good neighbour, and fails if one of them does not complete.
-pub async fn neighbour_is_well() {
+/// Runs some jobs of a well-behaved plugin, and fails if one of them does not complete.
+pub async fn neighbour_still_runs() {
     let noop = compiled(hostile("noop")).await;
     for _ in 0..5 {
         let ended = start(&noop, "{}", |_| {}).ended().await;
@@ -240,6 +241,6 @@ pub fn error(ended: &Ended) -> &str {
 }
 
 #[track_caller]
-pub fn assert_says(text: &str, expected: &str) {
+pub fn assert_contains(text: &str, expected: &str) {
     assert!(text.contains(expected), "expected {expected:?} in {text:?}");
 }

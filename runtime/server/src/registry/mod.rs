@@ -101,9 +101,9 @@ pub enum Missing {
 
 impl Missing {
     /// Whether it may be gone a little later, without anybody's doing.
-    fn may_pass(&self) -> bool {
+    fn is_temporary(&self) -> bool {
         match self {
-            Missing::Rejected { why, .. } => why.may_pass(),
+            Missing::Rejected { why, .. } => why.is_temporary(),
             Missing::Version { .. } | Missing::Store { .. } => true,
             Missing::Damaged { .. } | Missing::Known { .. } => false,
         }
@@ -134,7 +134,7 @@ impl Registry {
             for version in plugin.active_version().into_iter().chain(canary) {
                 match registry.compile_stored(&plugin.name, version).await {
                     Ok(_) => info!("plugin {} ({}) serves {}", plugin.name, short(version), queues(&plugin)),
-                    Err(why) if why.may_pass() => warn!("plugin {} is not loaded yet: {why}", plugin.name),
+                    Err(why) if why.is_temporary() => warn!("plugin {} is not loaded yet: {why}", plugin.name),
                     // It has been taken note of, and said.
                     Err(_) => {}
                 }

@@ -75,7 +75,7 @@ impl Registry {
 
     /// Takes note of a version that cannot be run; what will pass by itself is none.
     pub(super) fn note_problem(&self, plugin: &str, version: &Version, missing: &Missing) {
-        if missing.may_pass() {
+        if missing.is_temporary() {
             return;
         }
         let why = missing.to_string();

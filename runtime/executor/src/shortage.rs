@@ -1,5 +1,5 @@
-//! Which errors are the machine's and not the guest's: no file descriptors, no memory, no room. An attempt that meets one of them is
-//! run again, and nobody is charged for it.
+//! Which errors are the machine's and not the guest's: no file descriptors, no memory, no disk space. An attempt that ends with one
+//! of them is run again, and it does not count as a failure.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,7 +9,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 
 use crate::attempt::state::Interrupted;
 
-/// Whether the system has run out of something that everybody on it shares.
+/// Whether the system has run out of a shared resource.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| is_short(Errno::from_raw_os_error(code)))
 }
@@ -39,14 +39,14 @@ pub(crate) fn has_shortage<'a>(causes: impl Iterator<Item = &'a (dyn StdError + 
     causes.any(short)
 }
 
-/// An instance that could not be made: by the guest's fault (it traps at its start, or wants more than it may have), or by ours.
+/// Tells failures to instantiate that are the guest's (a trap at its start, a limit exceeded) from shortages of the host.
 pub(crate) fn of_instantiation(error: wasmtime::Error) -> wasmtime::Error {
     let by_guest = error.downcast_ref::<Trap>().is_some();
     let full = error.downcast_ref::<PoolConcurrencyLimitError>().is_some();
     if by_guest || !(full || has_shortage(error.chain())) {
         return error;
     }
-    Interrupted(format!("the handler could not be started: {}", error.root_cause())).into()
+    Interrupted(format!("the handler could not be started on this server: {}", error.root_cause())).into()
 }
 
 #[cfg(test)]
@@ -54,11 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_descriptors_are_a_shortage_wherever_they_stand_in_the_chain_and_a_missing_file_is_none() {
-        let shortage = |errno: Errno| wasmtime::Error::from(io::Error::from(errno)).context("cannot make an instance");
+    fn missing_descriptors_are_a_shortage_anywhere_in_the_chain_and_a_missing_file_is_not() {
+        let shortage =
+            |errno: Errno| wasmtime::Error::from(io::Error::from(errno)).context("cannot create an instance");
         let interrupted = of_instantiation(shortage(Errno::MFILE));
-        let told = interrupted.downcast_ref::<Interrupted>().expect("the machine's fault");
-        assert!(told.0.contains("could not be started"), "{}", told.0);
+        let interrupted_by = interrupted.downcast_ref::<Interrupted>().expect("the machine's fault");
+        assert!(interrupted_by.0.contains("could not be started"), "{}", interrupted_by.0);
         assert!(of_instantiation(shortage(Errno::NOENT)).downcast_ref::<Interrupted>().is_none());
         let trapped = of_instantiation(wasmtime::Error::from(Trap::UnreachableCodeReached));
         assert!(trapped.downcast_ref::<Interrupted>().is_none(), "the guest's own");
