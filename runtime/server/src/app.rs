@@ -1,7 +1,7 @@
-//! What a server is made of, and the order in which its parts start and stop.
+//! The parts of a server, and the order in which they start and stop.
 //!
-//! Start: store (takes the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no new connections;
-//! handlers get a grace and are handed back; open requests finish; the store closes last.
+//! Start: store (locks the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no new connections;
+//! handlers get a grace period and their jobs are handed back; open requests finish; the store closes last.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
 use crate::{Config, Shutdown, cli, files, limits};
 
-/// A server that has its data and plugins, and does not serve yet.
+/// A server that has loaded its data and plugins, and does not serve yet.
 pub struct App {
     store: Store,
     executor: Executor,
@@ -51,15 +51,15 @@ pub enum StartError {
     Plugins(#[source] windlass_store::Error),
     #[error(transparent)]
     Secrets(#[from] KeyError),
-    #[error("the store has given its orders to somebody else")]
+    #[error("this store already has a dispatcher; open it again to start another server")]
     Orders,
-    #[error("the listening socket has no address: {0}")]
+    #[error("the address of the listening socket cannot be read: {0}")]
     Address(#[source] std::io::Error),
 }
 
-/// This very program, as the compiler that it is with `compile-component`.
+/// The command that compiles one component: this program with `compile-component`.
 pub fn compiler() -> Vec<OsString> {
-    // The link leads to the program that runs, also when an update has put another in its place.
+    // The link leads to the running program, even if an update has replaced the file.
     let own = Path::new("/proc/self/exe");
     let program =
         if own.exists() { own.to_owned() } else { std::env::current_exe().unwrap_or_else(|_| "windlass".into()) };
@@ -68,7 +68,7 @@ pub fn compiler() -> Vec<OsString> {
 
 impl App {
     pub async fn start(config: &Config) -> Result<App, StartError> {
-        // Before anything opens files.
+        // Before any other file is opened.
         let files = files::raise();
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
@@ -87,7 +87,7 @@ impl App {
         })?;
         let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
-        // Now that all of them are there.
+        // After these files have been created, so that their paths can be resolved.
         let private: Vec<_> = [&config.data, &key_file].into_iter().chain(&config.file).cloned().collect();
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
@@ -109,7 +109,7 @@ impl App {
         })
     }
 
-    /// Whether nothing starts until somebody resumes.
+    /// Whether nothing starts until the server is resumed.
     pub fn is_paused(&self) -> bool {
         self.store.paused().is_some()
     }
@@ -118,7 +118,7 @@ impl App {
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> Result<(), StartError> {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let hosts = Hosts::new(&self.listen, address, &self.allowed_hosts);
-        // First of all, so that no event comes before there is somebody to hand it on.
+        // First, so that no event is published before the hub can deliver it.
         let hub = Hub::start(self.store.clone(), shutdown.clone());
         let orders = self.store.orders().ok_or(StartError::Orders)?;
         let dispatcher = Dispatcher::new(
@@ -151,7 +151,7 @@ impl App {
         };
         serve(listener, http::door(parts, hosts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
-            warn!("the dispatcher did not end well: {error}");
+            warn!("the dispatcher ended with an error: {error}");
         }
         self.store.close().await;
         Ok(())

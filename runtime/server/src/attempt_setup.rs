@@ -1,6 +1,6 @@
-//! From what is allowed to what the executor takes: the one place where a manifest and a grant become permissions and limits.
+//! The one place where a manifest and a grant become the permissions and limits of an attempt.
 //!
-//! The registry calls it for every attempt, and `windlass run` for its one.
+//! The registry calls it for every attempt, and `windlass run` for its single one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_core::plugin::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
 use windlass_executor::{Folder, FolderScope, HttpLimits, Limits, Permissions, Secret};
 
-/// What one attempt of a plugin's version is equipped with.
+/// What one attempt of a plugin's version gets.
 #[derive(Clone, Debug)]
 pub struct AttemptSetup {
     pub permissions: Permissions,
@@ -20,8 +20,8 @@ pub struct AttemptSetup {
     pub reuse: u32,
 }
 
-/// Equips an attempt. `served` are the queues that its plugin serves, the job's own among them; `scope` is where its folders may
-/// lie, `secret` finds the value of a granted secret, `command` is how the command begins that grants what was denied; `max_body`
+/// The setup of an attempt. `served` are the queues that its plugin serves, including the job's own; `scope` is where its folders may
+/// be, `secret` returns the value of a granted secret, `command` is the start of the command that grants what was denied; `max_body`
 /// is the limit of a checkpoint or a result when neither the manifest nor the grant sets one.
 pub fn setup(
     manifest: &Manifest,
@@ -88,7 +88,7 @@ fn http(allowed: &AllowedHttp) -> HttpLimits {
     }
 }
 
-/// The shortest of what several sides allow; none when nobody sets a limit.
+/// The shortest of several limits; `None` when none is set.
 pub fn shortest<const N: usize>(spans: [Option<Duration>; N]) -> Option<Duration> {
     spans.into_iter().flatten().min()
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_sides_agree_on_reaches_the_attempt() {
+    fn an_attempt_gets_what_both_manifest_and_grant_allow() {
         let mut manifest = Manifest { reuse: 3, ..Manifest::default() };
         manifest.config.insert("region".into(), "eu".into());
         manifest.capabilities.secrets = vec!["token".into(), "other".into()];
@@ -131,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_says_nothing_has_the_defaults_and_no_time_limit() {
+    fn a_plugin_with_an_empty_manifest_has_the_defaults_and_no_time_limit() {
         let setup = equip(&Manifest::default(), &Grant::default());
         assert_eq!((setup.limits.attempt_timeout, setup.limits.checkpoint_bytes), (None, MAX_BODY));
         let nothing =
             Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
         assert_eq!(setup.permissions, nothing);
-        assert_eq!(setup.limits.http, HttpLimits::default(), "the two lists of defaults say the same");
+        assert_eq!(setup.limits.http, HttpLimits::default(), "the two lists of defaults agree");
     }
 }

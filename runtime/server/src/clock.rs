@@ -1,18 +1,18 @@
-//! The only reader of system time. Everything else in Windlass is told what time it is.
+//! The only reader of system time. Everything else in Windlass takes the time as an argument.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_core::Time;
 
-/// Wall time that never goes back while the process lives: when somebody sets the system clock back, this one goes on at
-/// the pace of the monotonic clock until the wall has caught up. When it is set forward, this one follows.
+/// Wall time that never goes back while the process runs: when the system clock is set back, this one continues at the rate
+/// of the monotonic clock until the system clock has caught up. When it is set forward, this one follows.
 #[derive(Debug)]
 pub struct SystemClock {
     anchor: Mutex<Anchor>,
 }
 
-/// A moment that was seen on both clocks.
+/// A moment that was read from both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     wall: Time,
@@ -27,7 +27,7 @@ impl SystemClock {
 
 impl windlass_store::Clock for SystemClock {
     fn now(&self) -> Time {
-        // The anchor is replaced whole, so a poisoned lock still holds a good one.
+        // The anchor is replaced as a whole, so a poisoned lock still holds a valid one.
         self.anchor.lock().unwrap_or_else(PoisonError::into_inner).read(wall(), Instant::now())
     }
 }
@@ -53,12 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_set_back_goes_on_and_one_set_forward_is_followed() {
+    fn time_continues_when_the_clock_is_set_back_and_follows_when_it_is_set_forward() {
         let begin = Instant::now();
         let mut anchor = Anchor { wall: Time(100_000), at: begin };
         let after = |seconds| begin + Duration::from_secs(seconds);
         assert_eq!(anchor.read(Time(101_000), after(1)), Time(101_000));
-        assert_eq!(anchor.read(Time(50_000), after(2)), Time(102_000), "set back: goes on");
+        assert_eq!(anchor.read(Time(50_000), after(2)), Time(102_000), "set back: continues");
         assert_eq!(anchor.read(Time(51_000), after(3)), Time(103_000));
         assert_eq!(anchor.read(Time(900_000), after(4)), Time(900_000), "set forward: follows");
         assert_eq!(anchor.read(Time(899_000), after(5)), Time(901_000));

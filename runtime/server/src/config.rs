@@ -1,5 +1,5 @@
-//! What can be set, and where it is said: a flag goes before a `WINDLASS_…` variable, a variable before the config file, and
-//! the file before the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no other is read.
+//! The settings and their sources: a flag takes precedence over a `WINDLASS_…` variable, a variable over the config file, and
+//! the file over the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no other is read.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::http::AllowedHost;
 use crate::limits;
 
-/// Every setting, decided.
+/// Every setting, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub data: PathBuf,
@@ -21,7 +21,7 @@ pub struct Config {
     pub max_body: usize,
     pub slots: usize,
     pub max_connections: usize,
-    /// A share of all connections unless it is said.
+    /// A share of all connections if it is not set.
     pub max_connections_per_address: Option<usize>,
     pub allowed_host: Vec<AllowedHost>,
     pub client_timeout: Duration,
@@ -33,11 +33,11 @@ pub struct Config {
     pub paused: bool,
     pub grant_root: Vec<PathBuf>,
     pub accept_missing_commits: u64,
-    /// The file that settings were read from: it may hold the key of the API.
+    /// The file that settings were read from: it may contain the API key.
     pub file: Option<PathBuf>,
 }
 
-/// Settings as one source gives them. The command line and the file share it, so that each setting is named once.
+/// The settings of one source. The command line and the file share this type, so that each setting is named once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Layer {
@@ -128,16 +128,16 @@ pub struct Size(pub usize);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read the config file {}: {source}", path.display())]
+    #[error("cannot read the config file {}: {source}. Correct --config or WINDLASS_CONFIG", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("the config file {} is not right: {why}", path.display())]
+    #[error("the config file {} is not valid: {why}", path.display())]
     File { path: PathBuf, why: String },
-    #[error("`{key}`: {why}")]
+    #[error("`{key}` must be {why}")]
     Value { key: &'static str, why: String },
 }
 
 impl Config {
-    /// Puts the sources together: what `flags` leaves open is taken from the file, if one is named.
+    /// Combines the sources: what `flags` does not set is taken from the file, if one is named.
     pub fn load(flags: Layer, file: Option<&Path>) -> Result<Config, ConfigError> {
         let layer = match file {
             Some(path) => Layer::read(path)?,
@@ -169,7 +169,7 @@ impl Config {
             paused: flags.paused || file.paused,
             grant_root: if flags.grant_root.is_empty() { file.grant_root } else { flags.grant_root },
             file: None,
-            // Never from a file: it is said once, for the damage that was looked at.
+            // Never from a file: it applies once, to the damage that the operator has examined.
             accept_missing_commits: flags.accept_missing_commits.unwrap_or(0),
         };
         let wrong = |key, why: String| Err(ConfigError::Value { key, why });
@@ -189,7 +189,7 @@ impl Config {
             return wrong("client_timeout", format!("between 1 and {} seconds", limits::CLIENT_TIMEOUT_MOST));
         }
         if config.api_key.as_ref().is_some_and(|key| key.len() < limits::KEY_LEAST || !key.is_ascii()) {
-            return wrong("api_key", format!("at least {} letters, digits and signs", limits::KEY_LEAST));
+            return wrong("api_key", format!("at least {} ASCII characters long", limits::KEY_LEAST));
         }
         Ok(config)
     }
@@ -199,7 +199,7 @@ impl Layer {
     fn read(path: &Path) -> Result<Layer, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        // The parser's message names an unknown key, shows its line and lists those that are known.
+        // The parser's message names an unknown key, shows its line and lists the known ones.
         toml::from_str(&text)
             .map_err(|error| ConfigError::File { path: path.to_owned(), why: error.to_string().trim_end().to_owned() })
     }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    fn a_flag_overrides_the_file_and_the_file_overrides_the_default() {
         let file = file("listen = \"127.0.0.1:1\"\nmax_body = \"2KiB\"\ndurability = \"os\"").expect("a good file");
         let flags = Layer { listen: Some("127.0.0.1:2".to_owned()), ..Layer::default() };
         let config = Config::resolve(flags, file).expect("a good configuration");

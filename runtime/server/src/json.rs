@@ -1,10 +1,10 @@
-//! How deep JSON is nested, told from its bytes alone. Most readers of JSON call themselves for every level, and stop or break at some
-//! hundred levels; so nothing deeper is taken at the door, and nothing deeper is shown as JSON.
+//! How deep JSON is nested, computed from its bytes alone. Most JSON parsers recurse for every level, and fail at some hundred
+//! levels; so nothing deeper is accepted in a request, and nothing deeper is returned as JSON.
 
 use memchr::memchr2;
 
-/// Whether JSON is nested deeper than this. Of bytes that are not JSON it says something or other, which does no harm: they are
-/// refused, or shown as bytes.
+/// Whether JSON is nested deeper than this. For bytes that are not JSON the result is arbitrary, which does no harm: they are
+/// refused, or returned as bytes.
 pub fn is_deeper(json: &[u8], most: usize) -> bool {
     // Each level has two brackets.
     if json.len() / 2 <= most {
@@ -28,7 +28,7 @@ pub fn is_deeper(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// Where the string ends that begins here; or where everything ends.
+/// The end of the string that starts here, or of the input.
 fn end_of_string(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(next) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -36,7 +36,7 @@ fn end_of_string(json: &[u8], start: usize) -> usize {
         if json[at] == b'"' {
             return at;
         }
-        // A backslash and what it stands before.
+        // A backslash and the character that it escapes.
         at += 2;
     }
     json.len()
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_counted_and_nothing_else() {
+    fn only_levels_are_counted() {
         for depth in [0, 1, 7, 99, 100] {
             assert!(!is_deeper(nested(depth).as_bytes(), 100), "{depth}");
         }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_beside_each_other_and_in_strings_are_no_levels() {
+    fn brackets_side_by_side_and_in_strings_do_not_count_as_levels() {
         let beside = format!("[{}[]]", "[],".repeat(1_000));
         assert!(!is_deeper(beside.as_bytes(), 2));
         for string in ["[".repeat(1_000), "\\\"[".repeat(1_000), format!("{}\\\\", "{".repeat(1_000))] {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_does_no_harm() {
+    fn bytes_that_are_not_json_do_no_harm() {
         for wrong in ["\"", "\"\\", "]]]]]]", "{\"a", "[[[[\"", "\u{fffd}[", "\"\\\"\\"] {
             let _ = is_deeper(wrong.as_bytes(), 0);
         }

@@ -1,11 +1,11 @@
-//! The `windlass` binary: reads the command line and reports how it went. All the rest is in the library.
+//! The `windlass` binary: parses the command line and reports the error. Everything else is in the library.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use windlass_server::cli::Cli;
 
-/// The engine makes many small things on one thread that others let go of; the system's allocator is slow at that.
+/// The engine allocates many small objects on one thread that other threads free; the system's allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

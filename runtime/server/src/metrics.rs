@@ -1,6 +1,6 @@
-//! Figures that only this process knows: how long plugins took to compile, and how fast queues have moved lately.
+//! Metrics of this process alone: how long plugins took to compile, and the recent rates of queues.
 //!
-//! They begin anew with the process. What is counted for good is counted by the store.
+//! They start at zero with the process. Durable counters belong to the store.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use windlass_store::Store;
 
 use crate::{Shutdown, limits};
 
-/// How long components took to compile, those from the cache among them.
+/// How long components took to compile, including those from the cache.
 pub static COMPILES: Spans = Spans::new();
 
-/// Counts of spans by their length, that many threads add to.
+/// A histogram of durations that many threads add to.
 pub struct Spans {
     counts: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
     micros: AtomicU64,
@@ -45,7 +45,7 @@ impl Spans {
     }
 }
 
-/// Compiles, and notes how long it took.
+/// Compiles a component, and records how long it took.
 pub async fn compile(executor: &Executor, bytes: Bytes) -> Result<Plugin, Rejected> {
     let began = Instant::now();
     let compiled = executor.compile(bytes).await;
@@ -53,12 +53,12 @@ pub async fn compile(executor: &Executor, bytes: Bytes) -> Result<Plugin, Reject
     compiled
 }
 
-/// How fast each queue has moved lately. Cheap to clone.
+/// The recent rates of each queue. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Rates(Arc<Mutex<Samples>>);
 
-/// What was seen of the queues, oldest first. A minute of looks every second would be much to keep, so the older ones are kept apart,
-/// a few seconds from each other.
+/// Samples of the queues, oldest first. A minute of samples every second would take much memory, so the longer window has its own,
+/// a few seconds apart.
 #[derive(Default)]
 struct Samples {
     short: VecDeque<Sample>,
@@ -68,12 +68,12 @@ struct Samples {
 #[derive(Clone)]
 struct Sample {
     at: Instant,
-    queues: Arc<HashMap<QueueName, Passed>>,
+    queues: Arc<HashMap<QueueName, Totals>>,
 }
 
-/// What has passed through a queue since it was made.
+/// The counters of a queue since it was created.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passed {
+struct Totals {
     enqueued: u64,
     completed: u64,
     failed: u64,
@@ -95,7 +95,7 @@ pub struct Rate {
 }
 
 impl Rates {
-    /// Looks at the queues again and again, until the server stops.
+    /// Samples the queues until the server stops.
     pub fn start(store: Store, shutdown: Shutdown) -> Rates {
         let rates = Rates::default();
         let own = rates.clone();
@@ -103,7 +103,7 @@ impl Rates {
             loop {
                 let began = Instant::now();
                 if let Ok(views) = store.queues().await {
-                    own.note(Instant::now(), views.iter().map(|view| (&view.queue.name, &view.queue.counts)));
+                    own.sample(Instant::now(), views.iter().map(|view| (&view.queue.name, &view.queue.counts)));
                 }
                 let pause = limits::RATE_SAMPLE.max(began.elapsed() * limits::RATE_REST);
                 tokio::select! {
@@ -115,34 +115,34 @@ impl Rates {
         rates
     }
 
-    fn note<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
-        let queues = queues.map(|(name, counts)| (name.clone(), Passed::from(counts))).collect();
+    fn sample<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
+        let queues = queues.map(|(name, counts)| (name.clone(), Totals::from(counts))).collect();
         let sample = Sample { at, queues: Arc::new(queues) };
         let mut samples = self.lock();
         if samples.long.back().is_none_or(|last| at.duration_since(last.at) >= limits::RATE_SHORT) {
-            keep(&mut samples.long, sample.clone(), limits::RATE_SPAN);
+            add(&mut samples.long, sample.clone(), limits::RATE_SPAN);
         }
-        keep(&mut samples.short, sample, limits::RATE_SHORT);
+        add(&mut samples.short, sample, limits::RATE_SHORT);
     }
 
-    /// Each since the oldest sample of its window, which is as old as the window once the server has run that long.
+    /// Each rate is computed since the oldest sample of its window, which is as old as the window once the server has run that long.
     pub fn of(&self, queue: &QueueName, now: Instant, counts: &Counts) -> Recent {
         let samples = self.lock();
-        let passed = Passed::from(counts);
+        let totals = Totals::from(counts);
         let since = |samples: &VecDeque<Sample>| {
-            samples.front().map_or_else(Rate::default, |oldest| oldest.rate(queue, now, passed))
+            samples.front().map_or_else(Rate::default, |oldest| oldest.rate(queue, now, totals))
         };
         Recent { seconds: since(&samples.short), minute: since(&samples.long) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Samples> {
-        // Samples are pushed and popped whole.
+        // Samples are pushed and popped as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Adds a sample. The oldest that is kept is the first from before the window.
-fn keep(samples: &mut VecDeque<Sample>, sample: Sample, window: Duration) {
+/// Adds a sample. The oldest one retained is the last from before the window.
+fn add(samples: &mut VecDeque<Sample>, sample: Sample, window: Duration) {
     let at = sample.at;
     samples.push_back(sample);
     while samples.get(1).is_some_and(|second| at.duration_since(second.at) >= window) {
@@ -151,21 +151,21 @@ fn keep(samples: &mut VecDeque<Sample>, sample: Sample, window: Duration) {
 }
 
 impl Sample {
-    fn rate(&self, queue: &QueueName, now: Instant, passed: Passed) -> Rate {
+    fn rate(&self, queue: &QueueName, now: Instant, totals: Totals) -> Rate {
         let before = self.queues.get(queue).copied().unwrap_or_default();
         let seconds = now.duration_since(self.at).as_secs_f64().max(1.0);
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds * 1_000.0).round() / 1_000.0;
         Rate {
-            enqueued: rate(passed.enqueued, before.enqueued),
-            completed: rate(passed.completed, before.completed),
-            failed: rate(passed.failed, before.failed),
+            enqueued: rate(totals.enqueued, before.enqueued),
+            completed: rate(totals.completed, before.completed),
+            failed: rate(totals.failed, before.failed),
         }
     }
 }
 
-impl From<&Counts> for Passed {
-    fn from(counts: &Counts) -> Passed {
-        Passed { enqueued: counts.enqueued, completed: counts.completed, failed: counts.failed + counts.dead }
+impl From<&Counts> for Totals {
+    fn from(counts: &Counts) -> Totals {
+        Totals { enqueued: counts.enqueued, completed: counts.completed, failed: counts.failed + counts.dead }
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_counted_over_the_last_seconds_and_the_last_minute_and_no_longer() {
+    fn a_rate_is_computed_over_the_last_seconds_and_the_last_minute() {
         let rates = Rates::default();
         let queue: QueueName = "mail".parse().expect("a name");
         let start = Instant::now();
@@ -187,7 +187,7 @@ mod tests {
         // A hundred a second, and in the last ten seconds none.
         let enqueued = |second: u64| second.min(90) * 100;
         for second in 0..=100 {
-            rates.note(at(second), [(&queue, &counts(enqueued(second), second * 10))].into_iter());
+            rates.sample(at(second), [(&queue, &counts(enqueued(second), second * 10))].into_iter());
         }
         let recent = rates.of(&queue, at(100), &counts(enqueued(100), 1_000));
         assert_eq!((recent.seconds.enqueued, recent.seconds.completed), (0.0, 10.0));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_counted_where_its_bound_is() {
+    fn a_duration_is_counted_in_its_bucket() {
         let spans = Spans::new();
         for millis in [1, 3, 7_200_000] {
             spans.add(Duration::from_millis(millis));

@@ -1,9 +1,9 @@
-//! Secrets: sealed on disk, open in memory, and given to the attempts of plugins that are granted them. What webhooks sign with is
-//! sealed under the same key, and opened by the task that delivers.
+//! Secrets: encrypted on disk, decrypted in memory, and passed to the attempts of plugins that are granted them. The signing secrets
+//! of webhooks are encrypted with the same key, and decrypted by the task that delivers.
 //!
-//! Sealed means XChaCha20-Poly1305 with a fresh nonce each time and the secret's name bound to it, under a key that lies in a file
-//! of its own. A value never goes into a log, an event, an error or an answer. A checkpoint that holds one is sealed whole in the
-//! same way: its guest gets it back as it was, and nobody else sees it.
+//! The cipher is XChaCha20-Poly1305 with a new nonce each time and the secret's name as associated data; the key is in a separate
+//! file. A value never appears in a log, an event, an error or a response. A checkpoint that contains one is encrypted as a whole in
+//! the same way: its guest gets it back unchanged, and nothing else can read it.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -36,34 +36,36 @@ struct Inner {
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("cannot read the key of the secrets, {file}: {why}")]
+    #[error("cannot read the key that encrypts secrets, {file}: {why}. Let the server's user read the file")]
     Read { file: String, why: io::Error },
-    #[error("cannot make a key for the secrets, {file}: {why}")]
+    #[error(
+        "cannot create a key to encrypt secrets, {file}: {why}. Name a file that can be created with --secret-key-file"
+    )]
     Make { file: String, why: io::Error },
-    #[error("{file} is not a key of secrets: it should hold {} characters 0-9 a-f. {ADVICE}", KEY_BYTES * 2)]
+    #[error("{file} is not a key for secrets: it should contain {} characters 0-9 a-f. {ADVICE}", KEY_BYTES * 2)]
     NoKey { file: String },
-    #[error("secrets are stored ({count} of them), and the key that opens them, {file}, is not there. {ADVICE}")]
+    #[error("{count} secrets are stored, and their key, {file}, is missing. {ADVICE}")]
     Missing { file: String, count: usize },
-    #[error("the key in {file} does not open {what}: it was sealed under another one. {ADVICE}")]
+    #[error("the key in {file} does not open {what}, which was encrypted with another key. {ADVICE}")]
     Wrong { file: String, what: String },
     #[error("cannot read the secrets: {0}")]
     Store(#[from] windlass_store::Error),
 }
 
-const ADVICE: &str = "Put the file back that was there, or name it with --secret-key-file";
+const ADVICE: &str = "Restore the original key file, or name it with --secret-key-file";
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// What a sealed checkpoint begins with, and what is bound to it. No name of a secret is like it.
+/// The start of an encrypted checkpoint, and its associated data. It cannot be the name of a secret.
 const MARK: &[u8] = b"\0windlass checkpoint\x01";
 
-/// A checkpoint that was sealed under a key that we do not have.
+/// A checkpoint that was encrypted with a key that this server does not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it holds a secret and was sealed under another key than that of --secret-key-file; put that key back")]
+#[error("it contains a secret and was encrypted with another key than that of --secret-key-file; restore that key")]
 pub struct NotOurs;
 
 impl Secrets {
-    /// Opens every secret with the key, which is made when there are no secrets yet.
+    /// Decrypts every secret with the key, which is created if there are no secrets yet.
     pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
         let mut hooks = store.webhooks().await?;
@@ -73,7 +75,7 @@ impl Secrets {
         let key = match std::fs::read_to_string(key_file) {
             Ok(text) => parse_key(&text).ok_or(KeyError::NoKey { file: file.clone() })?,
             Err(why) if why.kind() == io::ErrorKind::NotFound && count == 0 => {
-                make_key(key_file).map_err(|why| KeyError::Make { file: file.clone(), why })?
+                create_key(key_file).map_err(|why| KeyError::Make { file: file.clone(), why })?
             }
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(KeyError::Missing { file, count }),
             Err(why) => return Err(KeyError::Read { file, why }),
@@ -82,7 +84,7 @@ impl Secrets {
         let cipher = XChaCha20Poly1305::new(&key.into());
         let mut open = BTreeMap::new();
         for row in rows {
-            match unseal_text(&cipher, &row.name, &row.sealed) {
+            match decrypt_text(&cipher, &row.name, &row.sealed) {
                 Some(value) => drop(open.insert(row.name, Secret::new(value))),
                 None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
@@ -94,17 +96,17 @@ impl Secrets {
         }
     }
 
-    /// Seals what a webhook signs with; it opens for that webhook alone.
+    /// Encrypts the signing secret of a webhook; it can be decrypted for that webhook only.
     pub fn seal_for_webhook(&self, id: &str, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
         if !(1..=limits::WEBHOOK_SECRET).contains(&value.len()) {
             return Err(Refusal::invalid("secret", format!("1 to {} bytes", limits::WEBHOOK_SECRET)).into());
         }
-        seal(&self.inner.cipher, of_webhook(id).as_bytes(), value.as_bytes()).ok_or_else(no_randomness)
+        encrypt(&self.inner.cipher, of_webhook(id).as_bytes(), value.as_bytes()).ok_or_else(no_randomness)
     }
 
-    /// What the webhook signs with. None when it has nothing, or when that was sealed under another key.
+    /// The signing secret of the webhook. `None` if it has none, or one that was encrypted with another key.
     pub fn of_webhook(&self, hook: &Webhook) -> Option<String> {
-        unseal_text(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
+        decrypt_text(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
     }
 
     /// The value of a secret, for an attempt that may have it.
@@ -120,10 +122,10 @@ impl Secrets {
     pub async fn set(&self, name: Name, value: String) -> Result<(), windlass_store::Error> {
         if !(limits::SECRET_LEAST..=limits::SECRET).contains(&value.len()) {
             let (least, most) = (limits::SECRET_LEAST, limits::SECRET);
-            let why = format!("a secret has {least} to {most} bytes; a shorter one could not be kept out of logs");
+            let why = format!("a secret has {least} to {most} bytes; a shorter one could not be redacted from logs");
             return Err(Refusal::invalid("value", why).into());
         }
-        let sealed = seal(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
+        let sealed = encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
         self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
         self.write(|open| drop(open.insert(name.to_string(), Secret::new(value))));
         Ok(())
@@ -135,14 +137,14 @@ impl Secrets {
         Ok(())
     }
 
-    /// A checkpoint as it is stored: sealed if it holds a secret. None only when the system has no randomness.
+    /// A checkpoint as it is stored: encrypted if it contains a secret. `None` only if the system has no randomness.
     pub fn close(&self, state: Bytes, holds_secret: bool) -> Option<Bytes> {
-        // One that looks sealed is sealed, too, or it would not come back as it was.
+        // One that looks encrypted is encrypted as well, or `open` would not return it unchanged.
         if !holds_secret && sealed_len(&state).is_none() {
             return Some(state);
         }
-        let sealed = seal(&self.inner.cipher, MARK, &state)?;
-        Some([MARK, &sealed].concat().into())
+        let encrypted = encrypt(&self.inner.cipher, MARK, &state)?;
+        Some([MARK, &encrypted].concat().into())
     }
 
     /// A stored checkpoint as its guest saved it.
@@ -150,7 +152,7 @@ impl Secrets {
         if sealed_len(&stored).is_none() {
             return Ok(stored);
         }
-        unseal(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(NotOurs)
+        decrypt(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(NotOurs)
     }
 
     fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
@@ -159,39 +161,39 @@ impl Secrets {
 }
 
 fn no_randomness() -> windlass_store::Error {
-    windlass_store::Error::Unavailable { why: "the system has no randomness to seal with".into() }
+    windlass_store::Error::Unavailable { why: "the system has no randomness to encrypt with; try again".into() }
 }
 
-/// The name that a webhook's secret is bound to: none that a secret can have.
+/// The associated data of a webhook's secret, which cannot be the name of a secret.
 fn of_webhook(id: &str) -> String {
     format!("webhook {id}")
 }
 
-/// The nonce, and what was sealed with it. None only when the system has no randomness.
-fn seal(cipher: &XChaCha20Poly1305, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+/// The nonce and the ciphertext. `None` only if the system has no randomness.
+fn encrypt(cipher: &XChaCha20Poly1305, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).ok()?;
     let payload = Payload { msg: value, aad: name };
-    let sealed = cipher.encrypt(XNonce::from_slice(&nonce), payload).ok()?;
-    Some([&nonce[..], &sealed].concat())
+    let encrypted = cipher.encrypt(XNonce::from_slice(&nonce), payload).ok()?;
+    Some([&nonce[..], &encrypted].concat())
 }
 
-fn unseal(cipher: &XChaCha20Poly1305, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-    let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
-    cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: name }).ok()
+fn decrypt(cipher: &XChaCha20Poly1305, name: &[u8], encrypted: &[u8]) -> Option<Vec<u8>> {
+    let (nonce, encrypted) = encrypted.split_at_checked(NONCE_BYTES)?;
+    cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: encrypted, aad: name }).ok()
 }
 
-fn unseal_text(cipher: &XChaCha20Poly1305, name: &str, sealed: &[u8]) -> Option<String> {
-    String::from_utf8(unseal(cipher, name.as_bytes(), sealed)?).ok()
+fn decrypt_text(cipher: &XChaCha20Poly1305, name: &str, encrypted: &[u8]) -> Option<String> {
+    String::from_utf8(decrypt(cipher, name.as_bytes(), encrypted)?).ok()
 }
 
-/// The length of what is inside, if this is a sealed checkpoint.
+/// The length of the plaintext, if this is an encrypted checkpoint.
 pub fn sealed_len(stored: &[u8]) -> Option<usize> {
     stored.strip_prefix(MARK)?.len().checked_sub(NONCE_BYTES + TAG_BYTES)
 }
 
-/// Makes a key that only this user can read; never over one that is there.
-fn make_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+/// Creates a key that only this user can read; never overwrites a file.
+fn create_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -211,7 +213,7 @@ fn parse_key(text: &str) -> Option<[u8; KEY_BYTES]> {
 fn warn_if_readable(path: &Path) {
     let others = path.metadata().is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
     if others {
-        warn!("{} can be read by other users of this machine; chmod 600 it", path.display());
+        warn!("{0} can be read by other users of this machine; run: chmod 600 {0}", path.display());
     }
 }
 
@@ -220,38 +222,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_opens_under_its_own_name_and_key_only() {
+    fn a_secret_is_decrypted_only_with_its_own_name_and_key() {
         let cipher = XChaCha20Poly1305::new(&[7; KEY_BYTES].into());
-        let sealed = seal(&cipher, b"token", b"s3cret").expect("randomness");
-        assert_eq!(unseal(&cipher, b"token", &sealed).as_deref(), Some(&b"s3cret"[..]));
-        assert_eq!(unseal(&cipher, b"other", &sealed), None, "a row moved to another name");
-        assert_eq!(unseal(&XChaCha20Poly1305::new(&[8; KEY_BYTES].into()), b"token", &sealed), None);
-        for at in 0..sealed.len() {
-            let mut damaged = sealed.clone();
+        let encrypted = encrypt(&cipher, b"token", b"s3cret").expect("randomness");
+        assert_eq!(decrypt(&cipher, b"token", &encrypted).as_deref(), Some(&b"s3cret"[..]));
+        assert_eq!(decrypt(&cipher, b"other", &encrypted), None, "a row moved to another name");
+        assert_eq!(decrypt(&XChaCha20Poly1305::new(&[8; KEY_BYTES].into()), b"token", &encrypted), None);
+        for at in 0..encrypted.len() {
+            let mut damaged = encrypted.clone();
             damaged[at] ^= 1;
-            assert_eq!(unseal(&cipher, b"token", &damaged), None, "byte {at}");
+            assert_eq!(decrypt(&cipher, b"token", &damaged), None, "byte {at}");
         }
-        assert_eq!(unseal(&cipher, b"token", b"short"), None);
-        assert_ne!(seal(&cipher, b"token", b"s3cret"), Some(sealed), "each time another nonce");
+        assert_eq!(decrypt(&cipher, b"token", b"short"), None);
+        assert_ne!(encrypt(&cipher, b"token", b"s3cret"), Some(encrypted), "the nonce differs each time");
     }
 
     #[test]
-    fn no_secret_has_the_name_that_a_webhook_s_is_bound_to() {
+    fn no_secret_has_the_associated_data_of_a_webhook_as_its_name() {
         assert!(Name::parse("name", &of_webhook("hook_1")).is_err());
     }
 
     #[test]
-    fn a_key_is_made_for_its_owner_alone_and_never_twice() {
+    fn a_key_is_readable_only_by_its_owner_and_never_overwritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("secrets.key");
-        let key = make_key(&path).expect("it is made");
-        assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
+        let key = create_key(&path).expect("it is created");
+        assert_eq!(path.metadata().expect("it exists").permissions().mode() & 0o777, 0o600);
         assert_eq!(parse_key(&std::fs::read_to_string(&path).expect("it reads")), Some(key));
-        assert!(make_key(&path).is_err());
+        assert!(create_key(&path).is_err());
     }
 
     #[tokio::test]
-    async fn a_checkpoint_comes_back_as_it_was_and_is_sealed_when_it_must_be() {
+    async fn a_checkpoint_is_returned_unchanged_and_is_encrypted_when_it_must_be() {
         let dir = tempfile::tempdir().expect("a folder");
         let options =
             windlass_store::Options { dir: dir.path().join("data"), durability: windlass_store::Durability::Os };
@@ -260,13 +262,13 @@ mod tests {
         let secrets = Secrets::load(store.clone(), &dir.path().join("key")).await.expect("a new key");
         let state = Bytes::from_static(b"{\"token\":\"s3cret\"}");
         assert_eq!(secrets.close(state.clone(), false), Some(state.clone()));
-        let sealed = secrets.close(state.clone(), true).expect("randomness");
-        assert!(!sealed.windows(6).any(|part| part == b"s3cret"));
-        assert_eq!((sealed_len(&sealed), secrets.open(sealed.clone())), (Some(state.len()), Ok(state)));
-        // A guest that makes its own look sealed gets that back.
-        let forged = secrets.close(sealed.clone(), false).expect("randomness");
-        assert_eq!(secrets.open(forged), Ok(sealed.clone()));
+        let encrypted = secrets.close(state.clone(), true).expect("randomness");
+        assert!(!encrypted.windows(6).any(|part| part == b"s3cret"));
+        assert_eq!((sealed_len(&encrypted), secrets.open(encrypted.clone())), (Some(state.len()), Ok(state)));
+        // A guest whose own checkpoint looks encrypted gets it back unchanged.
+        let forged = secrets.close(encrypted.clone(), false).expect("randomness");
+        assert_eq!(secrets.open(forged), Ok(encrypted.clone()));
         let others = Secrets::load(store, &dir.path().join("other key")).await.expect("a new key");
-        assert_eq!(others.open(sealed), Err(NotOurs));
+        assert_eq!(others.open(encrypted), Err(NotOurs));
     }
 }

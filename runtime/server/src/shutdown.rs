@@ -1,12 +1,12 @@
-//! The wish to stop, as seen by everybody who has to.
+//! The request to stop, for every part of the server that has to.
 
 use tokio::sync::watch;
 
-/// Told once, seen by all clones.
+/// Requested once, seen by all clones.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
-/// Whoever holds this can stop the server. Dropping it stops the server too.
+/// Stops the server when `stop` is called or this is dropped.
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<bool>);
 
@@ -16,9 +16,9 @@ impl Shutdown {
         (Trigger(sender), Shutdown(receiver))
     }
 
-    /// Returns when the server is to stop.
+    /// Returns when the server must stop.
     pub async fn requested(&self) {
-        // An error means that the trigger is gone, and nobody else could ever stop us.
+        // An error means that the trigger was dropped, which is a request to stop.
         let _ = self.0.clone().wait_for(|stop| *stop).await;
     }
 
@@ -33,8 +33,8 @@ impl Trigger {
     }
 }
 
-/// Returns at the first SIGINT or SIGTERM. Signals are caught from the call on, not from the first poll: until then they would end
-/// the process.
+/// Returns at the first SIGINT or SIGTERM. Signals are caught from the call on, not only from the first poll, before which they would
+/// end the process.
 #[cfg(unix)]
 pub(crate) fn signalled() -> impl Future<Output = std::io::Result<&'static str>> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,5 +1,5 @@
-//! The child that runs a filter: reads it, checks it, and then says of each payload whether it passes. It has nothing that
-//! is worth having: no environment, no files but its pipes, a bound on its memory and its processor time.
+//! The child that runs a filter: reads it, checks it, and then reports for each payload whether it matches. A filter can gain nothing
+//! there: the child has no environment, no files but its pipes, and limits on its memory and processor time.
 
 use std::io::{BufReader, BufWriter, Write, stdin, stdout};
 
@@ -37,7 +37,7 @@ pub fn run() -> std::io::Result<()> {
     output.flush()
 }
 
-/// Bounds that hold whatever the filter does. Where one cannot be set, the others and the server's watch remain.
+/// Limits that hold whatever the filter does. If one cannot be set, the others and the server's own check remain.
 fn bound() {
     let bounds = [
         (Resource::Data, limits::JQ_MEMORY),
@@ -54,7 +54,7 @@ fn bound() {
 
 /// Whether the filter yields anything but `false`, `null` and errors.
 fn passes(filter: &Filter<Data>, payload: &[u8]) -> bool {
-    // It is read by a function that calls itself for every level, and would take the whole child with it.
+    // The parser recurses for every level, and a stack overflow would end the child.
     if is_deeper(payload, limits::JQ_DEPTH) {
         return false;
     }
@@ -70,13 +70,13 @@ fn compile(code: &str) -> Result<Filter<Data>, String> {
     let arena = Arena::default();
     let modules = Loader::new(defs).load(&arena, File { code, path: () }).map_err(|errors| {
         let first = errors.into_iter().find_map(|(file, error)| explain_load(file.code, error));
-        first.unwrap_or_else(|| "it cannot be read".into())
+        first.unwrap_or_else(|| "it cannot be parsed".into())
     })?;
     Compiler::default().with_funs(funs).compile(modules).map_err(|errors| {
         let mut all = errors.into_iter().flat_map(|(file, errors)| {
             errors
                 .into_iter()
-                .map(move |(name, what)| at(file.code, name, &format!("there is no {} of this name", what.as_str())))
+                .map(move |(name, what)| at(file.code, name, &format!("there is no {} with this name", what.as_str())))
         });
         all.next().unwrap_or_else(|| "it cannot be compiled".into())
     })
@@ -94,12 +94,12 @@ fn explain_load(code: &str, error: LoadError<&str>) -> Option<String> {
     }
 }
 
-/// Says where in the filter something is wrong.
+/// An error message with its position in the filter.
 fn at(code: &str, part: &str, what: &str) -> String {
     let start = span(code, part).start.min(code.len());
-    let place = code.get(..start).map_or(start, |before| before.chars().count()) + 1;
+    let position = code.get(..start).map_or(start, |before| before.chars().count()) + 1;
     let rest: String = code.get(start..).unwrap_or_default().chars().take(20).collect();
-    if rest.is_empty() { format!("at its end: {what}") } else { format!("at character {place}, `{rest}`: {what}") }
+    if rest.is_empty() { format!("at its end: {what}") } else { format!("at character {position}, `{rest}`: {what}") }
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_is_nested_too_deep_passes_nothing_and_breaks_nothing() {
+    fn a_payload_that_is_nested_too_deep_matches_no_filter_and_does_no_harm() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth)).into_bytes();
         for code in [".", "[..] | length", "tojson", "walk(.)"] {
             let filter = compile(code).unwrap_or_else(|error| panic!("{code}: {error}"));
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_filter_says_where() {
-        for (code, place) in [
+    fn the_error_of_a_filter_has_its_position() {
+        for (code, position) in [
             (".a ==", "at its end"),
             (".a == (1", "closing parenthesis"),
             (".a | nosuch(1)", "at character 6"),
@@ -149,7 +149,7 @@ mod tests {
             ("", "at its end"),
         ] {
             let error = compile(code).err().unwrap_or_else(|| panic!("{code} is wrong"));
-            assert!(error.contains(place), "{code}: {error}");
+            assert!(error.contains(position), "{code}: {error}");
         }
         assert!(compile("include \"/etc/passwd\"; .").is_err());
     }

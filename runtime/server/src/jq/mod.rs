@@ -1,9 +1,9 @@
-//! Filters on payloads in the jq language, run where they can do no harm: in child processes of this same program, without
-//! an environment, with little memory, at the lowest priority, and killed when they take too long. Nothing that a filter
-//! does, be it to loop for ever, to recurse without end or to eat all memory, reaches the server.
+//! Filters on payloads in the jq language, run in child processes of this same program, without an environment, with little
+//! memory, at the lowest priority, and killed when they take too long. A filter that loops for ever, recurses without end or
+//! uses all memory does not affect the server.
 //!
-//! Reading order: `mod` (the server's side), `wire` (what goes between the two), `child` (the other side), `needles` (what
-//! can be told of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is [`child::run`].
+//! Reading order: `mod` (the server's side), `wire` (the protocol between the two), `child` (the other side), `needles` (what
+//! can be known of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is [`child::run`].
 
 pub mod child;
 mod needles;
@@ -24,15 +24,15 @@ use crate::limits;
 pub struct Jq {
     filter: String,
     needles: Vec<Vec<u8>>,
-    /// The child that checked it: the first thread takes it.
+    /// The child that checked it; the first thread uses it.
     first: Mutex<Option<Process>>,
     watched: Arc<Watched>,
-    /// So many children there may be, and no more.
+    /// Limits the number of children.
     _turn: SemaphorePermit<'static>,
 }
 
-/// Filters that are at work.
-static TURNS: Semaphore = Semaphore::const_new(limits::JQ_FILTERS);
+/// Limits the filters that run at once.
+static RUNNING: Semaphore = Semaphore::const_new(limits::JQ_FILTERS);
 
 impl fmt::Debug for Jq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,11 +41,11 @@ impl fmt::Debug for Jq {
 }
 
 impl Jq {
-    /// Checks a filter when its turn has come. It waits for a child process, on a thread that may wait.
+    /// Waits for its turn and checks a filter. It waits for a child process, on a thread that may block.
     pub async fn checked(filter: String) -> Result<Jq, PayloadFilterError> {
         let failed =
             |error: &dyn fmt::Display| PayloadFilterError::Host(format!("the filter was not checked: {error}"));
-        let turn = TURNS.acquire().await.map_err(|error| failed(&error))?;
+        let turn = RUNNING.acquire().await.map_err(|error| failed(&error))?;
         tokio::task::spawn_blocking(move || Jq::new(&filter, turn)).await.map_err(|error| failed(&error))?
     }
 
@@ -74,13 +74,13 @@ impl PayloadFilter for Jq {
 #[derive(Default)]
 struct Watched(Mutex<Vec<Arc<Watch>>>);
 
-/// One child, as its watcher sees it.
+/// One child, as the watching thread sees it.
 struct Watch {
     child: Mutex<Child>,
-    /// Since when it works on something, and the processor time that it had used by then.
+    /// Since when it has been working on a request, and the processor time that it had used by then.
     busy: Mutex<Option<(Instant, Duration)>>,
     late: std::sync::atomic::AtomicBool,
-    born: Instant,
+    started: Instant,
 }
 
 impl Drop for Watched {
@@ -92,8 +92,8 @@ impl Drop for Watched {
 }
 
 impl Watch {
-    /// By its own processor time: on a machine that has other things to do it gets little of it, and that is no fault of the
-    /// filter. One that does nothing at all is waited for some time longer.
+    /// Measured by the child's own processor time, because on a busy machine it gets little of it through no fault of the
+    /// filter. A child that does nothing at all gets some more wall time.
     fn takes_too_long(&self) -> bool {
         let Some((since, used)) = *lock(&self.busy) else { return false };
         since.elapsed() > limits::JQ_TIME
@@ -105,8 +105,8 @@ impl Watch {
         let pid = lock(&self.child).id();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
         let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
-        // Where that cannot be read, time is time.
-        nanos.map_or_else(|| self.born.elapsed(), Duration::from_nanos)
+        // Where that cannot be read, wall time is used.
+        nanos.map_or_else(|| self.started.elapsed(), Duration::from_nanos)
     }
 
     fn end(&self) {
@@ -117,7 +117,7 @@ impl Watch {
     }
 }
 
-/// Ends children that take too long, until nobody wants them any more.
+/// Kills children that take too long, until the filter is dropped.
 fn watch(watched: Weak<Watched>) -> std::io::Result<()> {
     let watcher = std::thread::Builder::new().name("windlass-jq".into());
     let watching = watcher.spawn(move || {
@@ -135,12 +135,12 @@ fn watch(watched: Weak<Watched>) -> std::io::Result<()> {
     watching.map(drop)
 }
 
-/// This machine has no process, thread, memory or descriptor left for a search: no fault of the filter.
+/// This machine has no process, thread, memory or descriptor left for a search; the filter is not at fault.
 fn no_process(error: std::io::Error) -> PayloadFilterError {
-    PayloadFilterError::Host(format!("a process for the jq filter cannot be started: {error}"))
+    PayloadFilterError::Host(format!("a process for the jq filter cannot be started: {error}; try again later"))
 }
 
-/// What fits into a pipe at once.
+/// The capacity of a pipe.
 const PIPE: usize = 64 * 1024;
 
 /// A child process that holds the filter.
@@ -152,7 +152,7 @@ struct Process {
 
 impl Process {
     fn start(filter: &str, watched: &Watched) -> Result<(Process, Vec<Vec<u8>>), PayloadFilterError> {
-        // The file may have been replaced since we started; the running program is still itself.
+        // The file may have been replaced since the start; this link leads to the running program.
         let program = std::path::Path::new("/proc/self/exe");
         let program =
             if program.exists() { program.to_owned() } else { std::env::current_exe().map_err(no_process)? };
@@ -168,8 +168,8 @@ impl Process {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(PayloadFilterError::Host("the process for the jq filter has no pipes".into()));
         };
-        let (busy, born) = (Mutex::new(None), Instant::now());
-        let watch = Arc::new(Watch { child: Mutex::new(child), busy, born, late: Default::default() });
+        let (busy, started) = (Mutex::new(None), Instant::now());
+        let watch = Arc::new(Watch { child: Mutex::new(child), busy, started, late: Default::default() });
         lock(&watched.0).push(watch.clone());
         let mut process =
             Process { watch, input: BufWriter::with_capacity(PIPE, input), output: BufReader::new(output) };
@@ -178,32 +178,32 @@ impl Process {
         Ok((process, needles))
     }
 
-    /// Sends something and waits for the answer, while the watcher looks at the time.
+    /// Sends a request and waits for the answer, while the watching thread checks the time.
     fn ask<T>(
         &mut self,
         send: impl FnOnce(&mut BufWriter<ChildStdin>) -> std::io::Result<()>,
         receive: impl FnOnce(&mut BufReader<ChildStdout>) -> std::io::Result<T>,
     ) -> Result<T, PayloadFilterError> {
         *lock(&self.watch.busy) = Some((Instant::now(), self.watch.used()));
-        let came = send(&mut self.input).and_then(|()| receive(&mut self.output));
+        let received = send(&mut self.input).and_then(|()| receive(&mut self.output));
         *lock(&self.watch.busy) = None;
-        came.map_err(|_| self.why_it_ended())
+        received.map_err(|_| self.why_it_ended())
     }
 
     fn why_it_ended(&self) -> PayloadFilterError {
         if self.watch.late.load(std::sync::atomic::Ordering::Relaxed) {
             let most = limits::JQ_TIME.as_secs();
             return PayloadFilterError::Filter(format!(
-                "the filter took longer than {most} s on a few payloads, and was stopped"
+                "the filter took longer than {most} s on a few payloads and was stopped; simplify it"
             ));
         }
-        // Out of memory or stack it ends by a signal. One that ends by itself did not get so far as to run the filter.
+        // Out of memory or stack, it ends by a signal. One that exits did so before it ran the filter.
         match lock(&self.watch.child).wait() {
             Ok(status) if status.code().is_some() => {
-                PayloadFilterError::Host(format!("the process for the jq filter ended too early ({status})"))
+                PayloadFilterError::Host(format!("the process for the jq filter ended too early ({status}); try again"))
             }
             _ => PayloadFilterError::Filter(
-                "the filter needs more memory or goes deeper than it may, and was stopped".into(),
+                "the filter exceeded its memory or recursion limit and was stopped; simplify it".into(),
             ),
         }
     }

@@ -1,6 +1,6 @@
-//! What a payload must hold for a filter to let it pass, told from the filter alone. `.user == "ann"` can only be true of
-//! a payload with `"user"` and `"ann"` in it, or with a backslash, behind which any character can hide. Looking for that is
-//! far cheaper than reading JSON, and spares most payloads the filter. When in doubt nothing is said, and all are read.
+//! What a payload must contain for a filter to match, derived from the filter alone. `.user == "ann"` can only be true for
+//! a payload with `"user"` and `"ann"` in it, or with a backslash, since an escape can stand for any character. Searching for that
+//! is far cheaper than parsing JSON, and spares most payloads the filter. When in doubt there are no needles, and all are parsed.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse;
@@ -18,12 +18,12 @@ pub fn of(code: &str) -> Vec<Vec<u8>> {
     needles
 }
 
-/// What must be there for the term to yield anything but false and null.
+/// What the payload must contain for the term to yield anything but false and null.
 fn if_true(term: &Term<&str>) -> Needles {
     match term {
         Term::BinOp(left, BinaryOp::And, right) => both(if_true(left), if_true(right)),
         Term::BinOp(left, BinaryOp::Cmp(compare), right) => compared(left, compare, right),
-        // Whatever comes after, the first part must yield something.
+        // Whatever follows, the first part must yield something.
         Term::BinOp(left, BinaryOp::Pipe(None), right) => both(if_any(left), piped(left, right)),
         Term::Call("select", arguments) => arguments.first().map_or_else(Vec::new, if_true),
         Term::Call("has", arguments) => match arguments.first().and_then(literal) {
@@ -35,7 +35,7 @@ fn if_true(term: &Term<&str>) -> Needles {
     }
 }
 
-/// What must be there for the term to yield anything at all.
+/// What the payload must contain for the term to yield anything at all.
 fn if_any(term: &Term<&str>) -> Needles {
     match term {
         Term::Call("select", arguments) => arguments.first().map_or_else(Vec::new, if_true),
@@ -44,7 +44,7 @@ fn if_any(term: &Term<&str>) -> Needles {
     }
 }
 
-/// A value of the payload, tested by a function of texts.
+/// A value of the payload, tested by a string function.
 fn piped(left: &Term<&str>, right: &Term<&str>) -> Needles {
     let Term::Call("startswith" | "endswith", arguments) = right else { return Vec::new() };
     match (path_keys(left), arguments.first().and_then(literal)) {
@@ -53,7 +53,7 @@ fn piped(left: &Term<&str>, right: &Term<&str>) -> Needles {
     }
 }
 
-/// Nothing equals a text or a number but a value that is there; and a missing one, which is null, is less than both.
+/// Only a value that exists equals a string or a number; a missing one is null, which is less than both.
 fn compared(left: &Term<&str>, compare: &Cmp, right: &Term<&str>) -> Needles {
     let (path, value, compare) = match (literal(left), literal(right)) {
         (None, Some(value)) => (left, value, compare),
@@ -105,7 +105,7 @@ fn literal(term: &Term<&str>) -> Option<Literal> {
     }
 }
 
-/// The keys on the way to a value of the payload, and whether it is a whole value and not a part of a text.
+/// The keys on the path to a value of the payload, and whether it is a whole value and not a part of a string.
 fn path_keys(term: &Term<&str>) -> Option<(Needles, bool)> {
     let Term::Path(base, Path(parts)) = term else {
         return matches!(term, Term::Id | Term::Recurse).then(|| (Vec::new(), true));
@@ -124,7 +124,7 @@ fn path_keys(term: &Term<&str>) -> Option<(Needles, bool)> {
     Some((keys, whole))
 }
 
-/// A text as JSON writes it, where it needs no backslash.
+/// A string in JSON, for strings that need no escapes.
 fn quoted(text: &str) -> Vec<u8> {
     format!("\"{text}\"").into_bytes()
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_filter_needs_is_told_and_what_it_may_not_need_is_not() {
+    fn needles_are_only_what_every_match_must_contain() {
         for (code, expected) in [
             (r#".user == "ann""#, vec!["\"ann\"", "\"user\""]),
             (r#""ann" == .user.name"#, vec!["\"ann\"", "\"name\"", "\"user\""]),

@@ -1,10 +1,10 @@
-//! What goes between the server and a child that runs a filter: lengths and bytes, over two pipes.
+//! The protocol between the server and a child that runs a filter: lengths and bytes, over two pipes.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
 use windlass_store::search::Payloads;
 
-/// Nothing that either side sends is longer.
+/// The longest value that either side sends.
 const LONGEST: usize = 2 * 1024 * 1024 * 1024 - 1;
 
 fn write_bytes(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
@@ -38,7 +38,7 @@ pub fn read_filter(from: &mut impl Read) -> Result<String> {
     String::from_utf8(read_bytes(from)?).map_err(|_| ErrorKind::InvalidData.into())
 }
 
-/// What the check of a filter came to: what a payload must hold, or what is wrong with the filter.
+/// The result of checking a filter: what a payload must contain, or what is wrong with the filter.
 pub type Checked = std::result::Result<Vec<Vec<u8>>, String>;
 
 pub fn write_checked(out: &mut impl Write, checked: &Checked) -> Result<()> {
@@ -76,7 +76,7 @@ pub fn write_payloads(out: &mut impl Write, payloads: &Payloads) -> Result<()> {
     out.flush()
 }
 
-/// The next payloads: where each ends, and all of them; none when the server has gone.
+/// The next payloads: where each ends, and their bytes; `None` when the server has closed the pipe.
 pub fn read_payloads(from: &mut impl Read) -> Result<Option<(Vec<usize>, Vec<u8>)>> {
     let ends = match read_bytes(from) {
         Ok(ends) => ends,

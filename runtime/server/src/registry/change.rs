@@ -1,4 +1,4 @@
-//! What people ask of plugins. Code is checked and compiled before the store hears of it, so that nothing becomes active that
+//! Changes of plugins. Code is checked and compiled before the change is sent to the store, so that nothing becomes active that
 //! cannot run; what the change means is decided in core.
 
 use std::fmt;
@@ -12,17 +12,17 @@ use windlass_core::{Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, 
 use crate::metrics;
 use crate::registry::{Error, Missing, Registry, find_version};
 
-/// A component and what comes with it.
+/// A component and what is uploaded with it.
 pub struct Upload {
     pub bytes: Bytes,
     pub manifest: Option<Manifest>,
     pub queues: Option<Vec<QueueName>>,
     pub by: Option<String>,
-    /// Absent: stored, and not made active.
+    /// `None`: the version is stored, but not activated.
     pub swap: Option<Swap>,
 }
 
-/// What became of an upload.
+/// The result of an upload.
 #[derive(Debug)]
 pub struct Uploaded {
     pub plugin: Plugin,
@@ -33,7 +33,7 @@ pub struct Uploaded {
 }
 
 impl Registry {
-    /// Takes a component in: checked, compiled, stored and made active in one step, or refused with nothing changed.
+    /// Checks, compiles, stores and activates a component in one step, or refuses it and changes nothing.
     pub async fn upload(&self, name: Name, upload: Upload) -> Result<Uploaded, Error> {
         let Upload { bytes, manifest, queues, by, swap } = upload;
         if let Some(manifest) = &manifest {
@@ -46,14 +46,14 @@ impl Registry {
         let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == *name);
         let new_version = known.is_none_or(|plugin| plugin.version(&component.sha256).is_none());
         let imports = code.imports().to_vec();
-        // The code is in place before the store can hand out a job for it, and goes again if the store refuses.
-        self.keep_code(component.sha256, code);
+        // The code is available before the store can assign a job to it, and is removed if the store refuses.
+        self.insert_code(component.sha256, code);
         let command = PluginCommand::Upload { component, imports, manifest, queues, by, swap };
         let plugin = self.ask(&name, command).await?;
         Ok(Uploaded { plugin, version: component.hex(), new_version })
     }
 
-    /// Makes a stored version the one that new attempts take. `version` may be the beginning of its digest.
+    /// Makes a stored version the one that new attempts use. `version` may be the start of its digest.
     pub async fn activate(&self, name: &Name, version: &str, swap: Swap) -> Result<Plugin, Error> {
         let _changing = self.inner.changing.lock().await;
         let plugin = self.plugin(name).await?;
@@ -62,7 +62,7 @@ impl Registry {
         self.ask(name, PluginCommand::Activate { version: version.component.sha256, swap }).await
     }
 
-    /// The version uploaded before the active one.
+    /// Activates the version uploaded before the active one.
     pub async fn roll_back(&self, name: &Name, swap: Swap) -> Result<Plugin, Error> {
         let _changing = self.inner.changing.lock().await;
         let plugin = self.plugin(name).await?;
@@ -72,7 +72,7 @@ impl Registry {
         self.ask(name, PluginCommand::Rollback { swap }).await
     }
 
-    /// Tries a version on a share of the attempts; `new` says all but which.
+    /// Tries a version on a share of the attempts; `new` has everything but the version.
     pub async fn start_canary(&self, name: &Name, version: &str, new: NewCanary) -> Result<Plugin, Error> {
         let _changing = self.inner.changing.lock().await;
         let plugin = self.plugin(name).await?;
@@ -86,7 +86,7 @@ impl Registry {
         self.ask(name, PluginCommand::EndCanary { promote }).await
     }
 
-    /// What a version asks for; of the active one when none is named.
+    /// Replaces the manifest of a version, or of the active one if none is named.
     pub async fn set_manifest(&self, name: &Name, version: Option<&str>, manifest: Manifest) -> Result<Plugin, Error> {
         let plugin = self.plugin(name).await?;
         let version = match version {
@@ -102,14 +102,14 @@ impl Registry {
         self.ask(name, PluginCommand::RemoveVersion { version, force }).await
     }
 
-    /// Takes a plugin and its grant away. The jobs of its queues wait for another, or for workers.
+    /// Removes a plugin and its grant. The jobs of its queues wait for another plugin, or for workers.
     pub async fn remove(&self, name: &Name, force: bool) -> Result<(), Error> {
         self.inner.store.change_plugin(name.clone(), PluginCommand::Remove { force }).await?;
-        Ok(self.settle().await?)
+        Ok(self.refresh().await?)
     }
 
-    /// Replaces what the operator grants. A folder is granted by where its path leads now; one that is granted already stays as it is,
-    /// also when it could not be granted any more: it is checked whenever it is opened.
+    /// Replaces what the operator grants. A folder is granted by the path that it resolves to now; one that is already granted stays
+    /// unchanged, even if it could no longer be granted: it is checked whenever it is opened.
     pub async fn grant(&self, name: &Name, mut grant: Grant) -> Result<(), Error> {
         grant.check()?;
         let already = self.granted(name).folders;
@@ -117,31 +117,34 @@ impl Registry {
             folder.path = self.resolve_folder(guest, &folder.path).await?;
         }
         self.inner.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
-        Ok(self.settle().await?)
+        Ok(self.refresh().await?)
     }
 
     async fn resolve_folder(&self, guest: &str, path: &str) -> Result<String, Refusal> {
         let (scope, folder) = (self.inner.scope.clone(), PathBuf::from(path));
-        // A folder may lie on a disk that takes its time.
+        // A folder may be on a slow disk.
         let resolved = tokio::task::spawn_blocking(move || scope.resolve(&folder)).await;
         let refused = |why: &dyn fmt::Display| {
             Refusal::invalid("folders", format!("{path} cannot be granted as `{guest}`: {why}"))
         };
         match resolved {
-            Ok(Ok(real)) => real.into_os_string().into_string().map_err(|_| refused(&"its path is not text")),
+            Ok(Ok(real)) => real
+                .into_os_string()
+                .into_string()
+                .map_err(|_| refused(&"its path is not valid UTF-8; rename the folder")),
             Ok(Err(why)) => Err(refused(&why)),
             Err(panicked) => Err(refused(&panicked)),
         }
     }
 
-    /// Changes the record, and then the copy of it.
+    /// Changes the plugin in the store, and then the copy in memory.
     async fn ask(&self, name: &Name, command: PluginCommand) -> Result<Plugin, Error> {
         let changed = self.inner.store.change_plugin(name.clone(), command).await;
-        self.settle().await?;
+        self.refresh().await?;
         changed?.ok_or_else(|| Refusal::not_found("plugin", name).into())
     }
 
-    /// Makes sure that a version can run before anything is to run on it.
+    /// Makes sure that a version can run before it is used.
     async fn prepare(&self, name: &Name, version: &Version) -> Result<(), Error> {
         match self.compile_stored(name, version).await {
             Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
 //! Which plugins there are, which queues they serve, and their compiled code.
 //!
-//! The store's word is what counts: this holds the code of the versions in use and a copy of the records, and is changed only
-//! after the store has been. It never runs a guest. `change` holds what people ask of plugins.
+//! The store is authoritative: this holds the code of the versions in use and a copy of the stored plugins, and changes only
+//! after the store has. It never runs a guest. `change` has the operations on plugins.
 
 mod change;
 mod ready;
@@ -39,11 +39,11 @@ struct Inner {
     store: Store,
     executor: Executor,
     secrets: Secrets,
-    /// Where folders that plugins are granted may lie.
+    /// Where folders that plugins are granted may be.
     scope: FolderScope,
-    /// The largest checkpoint or result of a plugin that asks for nothing else.
+    /// The largest checkpoint or result of a plugin whose manifest sets no other limit.
     max_body: usize,
-    /// Held while a plugin's code is prepared and its record changed.
+    /// Held while a plugin's code is prepared and the plugin changed in the store.
     changing: Mutex<()>,
     loaded: RwLock<Loaded>,
     claimable: watch::Sender<Claimable>,
@@ -80,10 +80,12 @@ impl From<Refusal> for Error {
 /// Why an attempt has no code to run.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
-    #[error("version {version} of plugin `{plugin}` is no longer stored")]
+    #[error(
+        "version {version} of plugin `{plugin}` is no longer stored; upload it again: windlass plugin push {plugin} FILE"
+    )]
     Version { plugin: String, version: String },
     #[error(
-        "version {version} of plugin `{plugin}` cannot be run by this server: {why}. Upload one that can be, or activate another: \
+        "version {version} of plugin `{plugin}` cannot be run by this server: {why}. Upload one that can, or activate another: \
          windlass plugin activate {plugin} DIGEST"
     )]
     Rejected { plugin: String, version: String, why: Rejected },
@@ -94,13 +96,13 @@ pub enum Missing {
     Damaged { plugin: String, version: String, what: String },
     #[error("version {version} of plugin `{plugin}` cannot be read: {why}")]
     Store { plugin: String, version: String, why: windlass_store::Error },
-    /// As it was found out before.
+    /// A problem that was found before.
     #[error("plugin `{plugin}` is not ready: {why}")]
     Known { plugin: String, why: String },
 }
 
 impl Missing {
-    /// Whether it may be gone a little later, without anybody's doing.
+    /// Whether the problem may go away by itself.
     fn is_temporary(&self) -> bool {
         match self {
             Missing::Rejected { why, .. } => why.is_temporary(),
@@ -112,7 +114,7 @@ impl Missing {
 
 impl Registry {
     /// Compiles the active version of every plugin in the store, so that the first job does not wait for it. A plugin that
-    /// cannot be compiled is not ready: its jobs wait, and the others run.
+    /// cannot be compiled is not ready: its jobs wait, and those of other plugins run.
     pub async fn load(
         store: Store,
         executor: Executor,
@@ -125,7 +127,7 @@ impl Registry {
         let changing = Mutex::new(());
         let inner = Inner { store, executor, secrets, scope, max_body, changing, loaded, claimable };
         let registry = Registry { inner: Arc::new(inner) };
-        registry.settle().await?;
+        registry.refresh().await?;
         for plugin in registry.plugins().await? {
             if let Some(why) = registry.refused_folder(&plugin) {
                 error!("plugin {} is not ready, and its jobs wait: {why}", plugin.name);
@@ -135,7 +137,7 @@ impl Registry {
                 match registry.compile_stored(&plugin.name, version).await {
                     Ok(_) => info!("plugin {} ({}) serves {}", plugin.name, short(version), queues(&plugin)),
                     Err(why) if why.is_temporary() => warn!("plugin {} is not loaded yet: {why}", plugin.name),
-                    // It has been taken note of, and said.
+                    // `compile_stored` has stored and logged the problem.
                     Err(_) => {}
                 }
             }
@@ -143,7 +145,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Follows what the engine decides by itself (a canary is promoted or taken back), and looks again at what could not be run,
+    /// Follows what the engine decides by itself (a canary is promoted or rolled back), and retries versions that could not be run,
     /// until the server stops.
     pub async fn follow(self, shutdown: Shutdown) {
         let mut events = self.inner.store.watch();
@@ -153,7 +155,7 @@ impl Registry {
             let received = tokio::select! {
                 received = events.recv() => received,
                 _ = look.tick() => {
-                    self.look_again().await;
+                    self.retry_problems().await;
                     continue;
                 }
                 () = shutdown.requested() => return,
@@ -163,14 +165,14 @@ impl Registry {
                 Err(RecvError::Lagged(_)) => true,
                 Err(RecvError::Closed) => return,
             };
-            if about_plugins && let Err(error) = self.settle().await {
+            if about_plugins && let Err(error) = self.refresh().await {
                 warn!("the plugins cannot be read: {error}");
             }
         }
     }
 
-    /// Brings the copy of the records, and the code in memory, to what the store says. Code stays while attempts run on it.
-    async fn settle(&self) -> Result<(), windlass_store::Error> {
+    /// Updates the copy of the plugins and the code in memory from the store. Code stays while attempts run on it.
+    async fn refresh(&self) -> Result<(), windlass_store::Error> {
         let plugins = self.inner.store.plugins().await?;
         let grants = self.inner.store.grants().await?;
         let running = self.inner.store.running().await?;
@@ -187,7 +189,7 @@ impl Registry {
             loaded.plugins = plugins.clone().into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect();
             loaded.problems.retain(|digest, _| plugins.iter().any(|plugin| plugin.version(digest).is_some()));
         });
-        self.tell_claimable();
+        self.publish_claimable();
         Ok(())
     }
 
@@ -200,7 +202,7 @@ impl Registry {
         found.ok_or_else(|| Refusal::not_found("plugin", name).into())
     }
 
-    /// What the operator grants a plugin, there or not.
+    /// What the operator grants a plugin, whether the plugin exists or not.
     pub fn granted(&self, name: &str) -> Grant {
         self.read(|loaded| loaded.grants.get(name).cloned().unwrap_or_default())
     }
@@ -211,7 +213,7 @@ impl Registry {
         self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
     }
 
-    /// Where folders that plugins are granted may lie.
+    /// Where folders that plugins are granted may be.
     pub fn scope(&self) -> &FolderScope {
         &self.inner.scope
     }
@@ -220,7 +222,7 @@ impl Registry {
         &self.inner.secrets
     }
 
-    /// The plugin that serves a queue, if one does.
+    /// The plugin that serves a queue, if any.
     pub fn served_by(&self, queue: &QueueName) -> Option<String> {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
     }
@@ -234,7 +236,7 @@ impl Registry {
         served: &[QueueName],
     ) -> Result<(executor::Plugin, AttemptSetup), Missing> {
         let found = self.find_stored(plugin, version).await?;
-        let setup = self.kit_for(plugin, &found, served);
+        let setup = self.setup_for(plugin, &found, served);
         let digest = found.component.sha256;
         match self.read(|loaded| loaded.code.get(&digest).cloned()) {
             Some(code) => Ok((code, setup)),
@@ -245,7 +247,7 @@ impl Registry {
         }
     }
 
-    /// A version by its digest: from the copy of the records, or from the store if the copy does not have it yet.
+    /// A version by its digest: from the copy in memory, or from the store if the copy does not have it yet.
     async fn find_stored(&self, plugin: &str, version: &str) -> Result<Version, Missing> {
         let digest = parse_digest(version);
         let known = || self.read(|loaded| loaded.plugins.get(plugin)?.version(&digest?).cloned());
@@ -253,11 +255,11 @@ impl Registry {
             return Ok(found);
         }
         let failed = |why| Missing::Store { plugin: plugin.to_owned(), version: version.to_owned(), why };
-        self.settle().await.map_err(failed)?;
+        self.refresh().await.map_err(failed)?;
         known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })
     }
 
-    fn kit_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> AttemptSetup {
+    fn setup_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> AttemptSetup {
         setup(
             &version.manifest,
             &self.granted(plugin),
@@ -269,15 +271,15 @@ impl Registry {
         )
     }
 
-    /// Compiles a stored version, mostly by finding it compiled already, and keeps its code; or keeps in mind why it cannot be run.
+    /// Compiles a stored version, usually from the cache, and retains its code, or the reason why it cannot be run.
     async fn compile_stored(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
         match self.read_and_compile(plugin, version).await {
             Ok(code) => {
-                self.keep_code(version.component.sha256, code.clone());
+                self.insert_code(version.component.sha256, code.clone());
                 Ok(code)
             }
             Err(missing) => {
-                self.note_problem(plugin, version, &missing);
+                self.add_problem(plugin, version, &missing);
                 Err(missing)
             }
         }
@@ -295,9 +297,9 @@ impl Registry {
         compiled.map_err(|why| Missing::Rejected { plugin, version: short(version), why })
     }
 
-    fn keep_code(&self, version: Digest, code: executor::Plugin) {
+    fn insert_code(&self, version: Digest, code: executor::Plugin) {
         self.write(|loaded| loaded.code.insert(version, code));
-        self.clear_problem(&version);
+        self.remove_problem(&version);
     }
 
     fn read<T>(&self, look: impl FnOnce(&Loaded) -> T) -> T {
@@ -309,7 +311,7 @@ impl Registry {
     }
 }
 
-/// The version that a digest, or enough of its beginning, names.
+/// The version that a digest, or enough of its start, names.
 pub fn find_version<'a>(plugin: &'a Plugin, text: &str) -> Result<&'a Version, Refusal> {
     const ENOUGH: usize = limits::DIGEST_LEAST;
     let mut named = plugin.versions.iter().filter(|version| text.len() >= ENOUGH && version.digest().starts_with(text));
@@ -338,7 +340,7 @@ fn queues(plugin: &Plugin) -> String {
     plugin.queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Enough of a digest for people to tell versions apart.
+/// Enough of a digest to tell versions apart.
 fn short(version: &Version) -> String {
     windlass_core::short_digest(&version.component.sha256)
 }

@@ -1,8 +1,8 @@
 //! Which versions this server cannot run, and why: the component is damaged, or no longer accepted, or was granted a folder that this
-//! server does not let plugins have.
+//! server no longer allows.
 //!
-//! A plugin whose active version is among them is not ready. Its jobs wait: nothing is claimed from its queues. Each such version is
-//! looked at again from time to time, and an upload of the same bytes repairs it at once.
+//! A plugin whose active version is one of them is not ready. Its jobs wait: nothing is claimed from its queues. Each such version is
+//! retried from time to time, and uploading the same bytes repairs it immediately.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,15 +21,15 @@ use crate::registry::{Loaded, Missing, Registry};
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     why: String,
-    /// When it is worth another look.
-    again_at: Instant,
-    looks: u32,
+    /// When to try it again.
+    retry_at: Instant,
+    tries: u32,
 }
 
 /// What can be claimed for this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Claimable {
-    /// Whatever a plugin serves.
+    /// Every queue that a plugin serves.
     #[default]
     Everything,
     /// Only these queues: other plugins are not ready.
@@ -37,12 +37,12 @@ pub enum Claimable {
 }
 
 impl Registry {
-    /// What slots may claim, and a word each time that changes.
+    /// What slots may claim, with a notification of each change.
     pub fn claimable(&self) -> watch::Receiver<Claimable> {
         self.inner.claimable.subscribe()
     }
 
-    /// Why jobs of this plugin cannot start; none when they can.
+    /// Why jobs of this plugin cannot start; `None` if they can.
     pub fn not_ready(&self, plugin: &Plugin) -> Option<String> {
         match &plugin.active {
             Some(active) => self.problem(active).or_else(|| self.refused_folder(plugin)),
@@ -52,13 +52,13 @@ impl Registry {
         }
     }
 
-    /// Why a version cannot be run; none when nothing is known against it.
+    /// Why a version cannot be run; `None` if no problem is known.
     pub fn problem(&self, version: &Digest) -> Option<String> {
         self.read(|loaded| loaded.problems.get(version).map(|problem| problem.why.clone()))
     }
 
-    /// A folder that the plugin was granted once and that this server does not let plugins have, and what to do about it. Its
-    /// jobs would all fail, so they wait.
+    /// A folder that the plugin was granted and that this server no longer allows, with what to do about it. The plugin's jobs
+    /// would all fail, so they wait.
     pub(super) fn refused_folder(&self, plugin: &Plugin) -> Option<String> {
         self.read(|loaded| loaded.refused_folder(plugin, &self.inner.scope))
     }
@@ -73,39 +73,39 @@ impl Registry {
         })
     }
 
-    /// Takes note of a version that cannot be run; what will pass by itself is none.
-    pub(super) fn note_problem(&self, plugin: &str, version: &Version, missing: &Missing) {
+    /// Stores and logs that a version cannot be run, unless the problem is temporary.
+    pub(super) fn add_problem(&self, plugin: &str, version: &Version, missing: &Missing) {
         if missing.is_temporary() {
             return;
         }
         let why = missing.to_string();
-        let looks = self.write(|loaded| {
-            let looks = loaded.problems.get(&version.component.sha256).map_or(0, |problem| problem.looks) + 1;
-            let wait = limits::PROBLEM_LOOK.saturating_mul(1 << looks.min(16)).min(limits::PROBLEM_LOOK_MOST);
-            let problem = Problem { why: why.clone(), again_at: Instant::now() + wait, looks };
+        let tries = self.write(|loaded| {
+            let tries = loaded.problems.get(&version.component.sha256).map_or(0, |problem| problem.tries) + 1;
+            let wait = limits::PROBLEM_LOOK.saturating_mul(1 << tries.min(16)).min(limits::PROBLEM_LOOK_MOST);
+            let problem = Problem { why: why.clone(), retry_at: Instant::now() + wait, tries };
             loaded.problems.insert(version.component.sha256, problem);
-            looks
+            tries
         });
-        if looks == 1 {
+        if tries == 1 {
             match self.is_claimed(plugin) {
                 true => error!("a version that is not active cannot be run: {why}"),
                 false => error!("plugin {plugin} is not ready, and its jobs wait: {why}"),
             }
         }
-        self.tell_claimable();
+        self.publish_claimable();
     }
 
-    /// The version can be run: its code is here.
-    pub(super) fn clear_problem(&self, version: &Digest) {
+    /// Called when the version can be run, because its code is compiled.
+    pub(super) fn remove_problem(&self, version: &Digest) {
         if self.write(|loaded| loaded.problems.remove(version)).is_some() {
             let digest = windlass_core::short_digest(version);
             info!("version {digest} can be run again; jobs that waited for it start");
-            self.tell_claimable();
+            self.publish_claimable();
         }
     }
 
-    /// Looks again at versions that could not be run: a file may have been restored.
-    pub(super) async fn look_again(&self) {
+    /// Retries versions that could not be run, because a file may have been restored.
+    pub(super) async fn retry_problems(&self) {
         let now = Instant::now();
         let due = self.read(|loaded| {
             let versions = loaded
@@ -113,18 +113,18 @@ impl Registry {
                 .values()
                 .flat_map(|plugin| plugin.versions.iter().map(|version| (plugin.name.clone(), version.clone())));
             let is_due = |version: &Version| {
-                loaded.problems.get(&version.component.sha256).is_some_and(|problem| problem.again_at <= now)
+                loaded.problems.get(&version.component.sha256).is_some_and(|problem| problem.retry_at <= now)
             };
             versions.filter(|(_, version)| is_due(version)).collect::<Vec<_>>()
         });
         for (plugin, version) in due {
-            // Success and failure are both taken note of there.
+            // Success and failure are both stored there.
             let _ = self.compile_stored(&plugin, &version).await;
         }
     }
 
-    /// Lets the slots know when what they may claim has changed.
-    pub(super) fn tell_claimable(&self) {
+    /// Notifies the slots if what they may claim has changed.
+    pub(super) fn publish_claimable(&self) {
         let claimable =
             self.read(|loaded| claimable(&loaded.plugins, |plugin| loaded.is_ready(plugin, &self.inner.scope)));
         self.inner.claimable.send_if_modified(|known| {
@@ -134,7 +134,7 @@ impl Registry {
         });
     }
 
-    /// The error of an earlier try, so that a version that cannot be run is not read again for every job.
+    /// The error of an earlier try, so that a version that cannot be run is not read for every job.
     pub(super) fn known_problem(&self, plugin: &str, version: &str) -> Option<Missing> {
         let why = self.problem(&parse_digest(version)?)?;
         Some(Missing::Known { plugin: plugin.to_owned(), why })
@@ -154,7 +154,7 @@ impl Loaded {
             let why = scope.allows(Path::new(&host)).err()?;
             let name = &plugin.name;
             Some(format!(
-                "it was granted the folder {host} as `{guest}`, and cannot have it: {why}. To take the grant back: \
+                "it was granted the folder {host} as `{guest}`, which cannot be opened: {why}. To revoke the grant: \
                  windlass plugin revoke {name} --read {guest}={host}"
             ))
         })

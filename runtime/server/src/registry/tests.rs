@@ -13,7 +13,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// Makes the plugin `shop` serve these queues, without the registry's knowledge.
+/// Makes the plugin `shop` serve these queues, without going through the registry.
 async fn serve(store: &Store, component: Blob, queues: &[&str]) {
     let queues = Some(queues.iter().map(|queue| name(queue)).collect());
     let upload =
@@ -34,7 +34,7 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let clock = Arc::new(SystemClock::start()) as Arc<dyn Clock>;
     let options = Options { dir: dir.path().to_owned(), durability: Durability::Os };
     let store = Store::open(options, clock).expect("a fresh folder");
-    let component = store.keep_blob(Bytes::from_static(b"no component")).await.expect("it is kept");
+    let component = store.keep_blob(Bytes::from_static(b"no component")).await.expect("it is stored");
     serve(&store, component, &["orders"]).await;
     let executor = Executor::new(Config { places: 1, ..Config::default() }).expect("an executor");
     let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
@@ -45,6 +45,6 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let Assignment { job, served, .. } = claim(&store, "orders").await;
     let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) else { panic!("no plugin") };
     let found = registry.find_stored(&plugin, &version).await.expect("it is stored");
-    let setup = registry.kit_for(&plugin, &found, &served);
+    let setup = registry.setup_for(&plugin, &found, &served);
     assert_eq!(setup.permissions.queues, ["orders", "invoices"]);
 }
