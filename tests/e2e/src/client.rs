@@ -1,4 +1,4 @@
-//! Speaking HTTP to a server: every answer is a status and JSON, refusals included.
+//! An HTTP client for a server: every response is a status and JSON, including errors.
 
 use base64::Engine;
 use serde_json::Value;
@@ -54,20 +54,20 @@ impl Client {
         answer(path, self.agent.put(self.url(path)).send(body))
     }
 
-    /// A PUT with headers of its own.
+    /// A PUT with additional headers.
     pub fn put_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let request =
             headers.iter().fold(self.agent.put(self.url(path)), |request, (name, value)| request.header(*name, *value));
         answer(path, request.send(body))
     }
 
-    /// A component with its manifest.
+    /// Uploads a component with its manifest.
     pub fn upload_with(&self, path: &str, component: &[u8], manifest: &str) -> Answer {
         let manifest = base64::engine::general_purpose::STANDARD.encode(manifest);
         self.put_with(path, &[("Windlass-Manifest", &manifest)], component)
     }
 
-    /// A GET with headers of its own.
+    /// A GET with additional headers.
     pub fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let request =
             headers.iter().fold(self.agent.get(self.url(path)), |request, (name, value)| request.header(*name, *value));
@@ -81,7 +81,7 @@ impl Client {
         answer(path, request.send_json(body))
     }
 
-    /// The bytes of an answer that is not JSON.
+    /// The bytes of a response that is not JSON.
     #[track_caller]
     pub fn download(&self, path: &str) -> Vec<u8> {
         let mut response = self.agent.get(self.url(path)).call().unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -94,7 +94,7 @@ impl Client {
         self.events_after(path, None)
     }
 
-    /// The same, coming back after the event `last`.
+    /// The same, reconnecting after the event `last`.
     #[track_caller]
     pub fn events_after(&self, path: &str, last: Option<u64>) -> Events {
         let mut request = self.agent.get(self.url(path));
@@ -107,14 +107,14 @@ impl Client {
         Events::new(response.into_body())
     }
 
-    /// Uploads a plugin to serve `queues`, and insists that it is taken.
+    /// Uploads a plugin to serve `queues`, and asserts that it is accepted.
     #[track_caller]
     pub fn upload(&self, name: &str, queues: &str) {
         let answer = self.put(&format!("/api/v1/plugins/{name}?queues={queues}"), &crate::plugin(name));
         assert!(answer.status == 201 || answer.status == 200, "{answer:?}");
     }
 
-    /// Enqueues a job and gives its id.
+    /// Enqueues a job and returns its id.
     #[track_caller]
     pub fn enqueue(&self, job: &Value) -> String {
         let answer = self.post("/api/v1/enqueue", job);
@@ -129,7 +129,7 @@ impl Client {
         answer.body
     }
 
-    /// Waits until the job is in this state, and gives it.
+    /// Waits until the job is in this state, and returns it.
     #[track_caller]
     pub fn wait_for(&self, id: &str, state: &str) -> Value {
         let mut last = Value::Null;
@@ -141,7 +141,7 @@ impl Client {
         })
     }
 
-    /// The queue of this name, as `GET /queues` shows it.
+    /// The queue with this name, as `GET /queues` returns it.
     #[track_caller]
     pub fn queue(&self, name: &str) -> Value {
         let queues = self.get("/api/v1/queues").body;
@@ -154,7 +154,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("a string, not {value}")).to_owned()
 }
 
-/// A job with its payload and its result, both as large as they may be.
+/// Enough for a job with the largest payload and the largest result.
 const MOST: u64 = 100 << 20;
 
 type Called = Result<ureq::http::Response<ureq::Body>, ureq::Error>;

@@ -1,4 +1,4 @@
-//! Reading a live stream as a browser would, and holding it to its exact line format.
+//! Reads a live stream as a browser would, and checks its exact line format.
 
 use std::io::{BufRead, BufReader, Lines};
 
@@ -25,7 +25,7 @@ impl Events {
 impl Iterator for Events {
     type Item = Event;
 
-    /// The next event; none when the server has ended the stream.
+    /// The next event; `None` when the server has ended the stream.
     fn next(&mut self) -> Option<Event> {
         let (mut id, mut kind, mut data) = (None, None, None);
         loop {

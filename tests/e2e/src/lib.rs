@@ -1,7 +1,7 @@
-//! The harness of the end-to-end tests: starts the real binary on a free port, speaks HTTP to it, kills it and starts it again.
+//! The harness of the end-to-end tests: starts the real binary on a free port, sends it HTTP requests, kills it and restarts it.
 //!
-//! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; without them, those in `target/`
-//! are taken. What a server said on its standard error is shown when the test that owns it fails.
+//! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; the default is those in `target/`.
+//! The standard error of a server is printed when the test that owns it fails.
 
 mod client;
 mod events;
@@ -25,8 +25,8 @@ pub fn plugin(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; `make plugins` builds it", path.display()))
 }
 
-/// An address that stays free between two servers on it: its port is below those that the system gives to connections and to
-/// servers that ask for any.
+/// An address that stays free between two servers on it: its port is below those that the system assigns to connections and to
+/// servers that ask for any port.
 pub fn address_of_its_own() -> String {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port");
@@ -37,7 +37,7 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
 }
 
-/// All files below a folder that hold these bytes.
+/// All files below a folder that contain these bytes.
 pub fn files_holding(folder: &Path, needle: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -51,7 +51,7 @@ pub fn files_holding(folder: &Path, needle: &[u8]) -> Vec<String> {
     found
 }
 
-/// The same component under another digest: with a custom section that nobody reads.
+/// The same component with another digest, because of an additional custom section.
 pub fn variant(component: &[u8], version: u8) -> Vec<u8> {
     // Section 0, three bytes long: a name of one letter, and the version.
     [component, &[0, 3, 1, b'v', version]].concat()

@@ -1,15 +1,15 @@
-//! A web server of the test's own, for plugins that send requests: each request is answered by a function.
+//! A web server for plugins that send requests: the test answers each request with a function.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// One request as it came.
+/// One request as received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub path: String,
-    /// The names in small letters.
+    /// The names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -20,7 +20,7 @@ impl Request {
     }
 }
 
-/// Listens for as long as the process lives, and remembers what it was asked.
+/// Listens as long as the process runs, and records its requests.
 #[derive(Clone)]
 pub struct Origin {
     address: SocketAddr,
@@ -28,7 +28,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// `answer` writes the whole answer; the connection is closed after it.
+    /// `answer` writes the whole response; then the connection is closed.
     pub fn start(answer: impl Fn(&Request, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Origin {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let origin = Origin { address: listener.local_addr().expect("an address"), asked: Arc::default() };
@@ -39,7 +39,7 @@ impl Origin {
                 thread::spawn(move || {
                     let Some(request) = read(&stream) else { return };
                     asked.lock().expect("nobody panics with it").push(request.clone());
-                    // Whoever asked may have gone.
+                    // The client may have disconnected.
                     let _ = answer(&request, &mut stream);
                 });
             }
@@ -87,7 +87,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
     Some(request)
 }
 
-/// A body whose length is told piece by piece, in hex.
+/// A body in chunked transfer encoding.
 fn chunks(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -102,12 +102,12 @@ fn chunks(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     }
 }
 
-/// An answer without a body, or with a short one.
+/// Writes a response with a short or an empty body.
 pub fn answer(stream: &mut TcpStream, status: u16, body: &str) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-/// Something that many wait for and one opens.
+/// A latch: several threads wait until another opens it.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

@@ -11,12 +11,12 @@ use std::thread::{self, JoinHandle};
 use crate::client::Client;
 use crate::wait::{DEADLINE, eventually};
 
-/// A data folder that outlives the servers on it, and goes with the last of them.
+/// A data folder that outlives the servers on it, and is removed with its last clone.
 #[derive(Clone, Debug)]
 pub struct Data(Arc<tempfile::TempDir>);
 
 impl Data {
-    #[expect(clippy::new_without_default, reason = "it makes a folder on the disk")]
+    #[expect(clippy::new_without_default, reason = "it creates a folder on disk")]
     pub fn new() -> Data {
         Data(Arc::new(tempfile::tempdir().expect("a folder for the test")))
     }
@@ -26,7 +26,7 @@ impl Data {
     }
 }
 
-/// A running server. Dropped, it is killed.
+/// A running server. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -43,7 +43,7 @@ pub struct Refused {
     pub said: String,
 }
 
-/// The command line of the binary under test, without any `WINDLASS_…` of our own environment.
+/// The command line of the binary under test, without the `WINDLASS_…` variables of this process.
 pub fn windlass() -> Command {
     let binary = std::env::var_os("WINDLASS_BIN").map_or_else(|| crate::target().join("debug/windlass"), PathBuf::from);
     let mut command = Command::new(binary);
@@ -73,7 +73,7 @@ impl Server {
         Server::spawn(command, data)
     }
 
-    /// Starts a command that should serve, and waits until it says where.
+    /// Starts a command that should serve, and waits until it prints its address.
     pub fn spawn(mut command: Command, data: &Data) -> Result<Server, Refused> {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stderr = child.stderr.take().expect("the harness asked for a pipe");
@@ -81,7 +81,7 @@ impl Server {
         match address.recv_timeout(DEADLINE) {
             Ok(url) => Ok(Server { child, client: Client::new(url), data: data.clone(), said, reader: Some(reader) }),
             Err(_) => {
-                // Its standard error was closed: it has ended. If it only fell silent, it ends now.
+                // Its standard error was closed, so it has ended. If the deadline has passed, it is killed.
                 let _ = child.kill();
                 let status = child.wait().expect("our own child");
                 let _ = reader.join();
@@ -105,19 +105,19 @@ impl Server {
         self.child.id()
     }
 
-    /// All that the server has said so far.
+    /// The server's log so far.
     pub fn said(&self) -> String {
         self.said.lock().expect("the reader does not panic").clone()
     }
 
-    /// Ends the process as a power cut would: no signal handler, no last words.
+    /// Ends the process without warning: no signal handler runs.
     pub fn kill_9(mut self) -> Data {
         self.child.kill().expect("it is running");
         self.child.wait().expect("our own child");
         self.data.clone()
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Asks the server to stop and waits until it has.
     #[track_caller]
     pub fn stop(mut self) -> (ExitStatus, String, Data) {
         let asked = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
@@ -142,14 +142,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
-            eprintln!("--- what the server said ---\n{}----------------------------", self.said());
+            eprintln!("--- the server's log ---\n{}------------------------", self.said());
         }
     }
 }
 
 type Listening = (Arc<Mutex<String>>, Receiver<String>, JoinHandle<()>);
 
-/// Keeps what the server says, and hands on the address once it is told.
+/// Collects the server's log, and sends the address once it is printed.
 fn listen(stderr: impl BufRead + Send + 'static) -> Listening {
     let said = Arc::new(Mutex::new(String::new()));
     let (found, address) = mpsc::channel();

@@ -1,12 +1,12 @@
-//! Waiting for something to become true, for a while and no longer.
+//! Waiting for a condition, with a deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far longer than anything takes, so that only a fault reaches it.
+/// Far longer than anything takes, so that only a bug reaches it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Asks until there is an answer, and fails the test when none came in time.
+/// Polls until there is a value, and fails the test at the deadline.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();

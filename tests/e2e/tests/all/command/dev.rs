@@ -1,4 +1,4 @@
-//! `windlass dev` as somebody uses it: on a terminal, with a source that changes and keys that are pressed.
+//! `windlass dev` on a terminal, with a source that changes and keys that are pressed.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use windlass_e2e::{Server, eventually, windlass};
 /// How long building and compiling a runtime may take, on a machine that is busy with other tests.
 const PREPARED: Duration = Duration::from_secs(400);
 
-/// A program on a terminal of its own, and all that it has shown there.
+/// A program on its own terminal, and everything that it has printed there.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -20,7 +20,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `script` gives it the terminal, and hands on what is typed.
+    /// `script` provides the terminal, and passes on what is typed.
     fn start(line: &str, url: &str) -> Terminal {
         let mut command = Command::new("script");
         command.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]).env("WINDLASS_URL", url);
@@ -46,7 +46,7 @@ impl Terminal {
         self.shown.lock().expect("nobody panics with it").clone()
     }
 
-    /// Waits until the text has been shown so many times.
+    /// Waits until the text has been printed this many times.
     #[track_caller]
     fn until(&self, text: &str, times: usize) {
         eventually(&format!("{text:?} is shown {times} times"), || self.has(text, times).then_some(()));
@@ -84,7 +84,7 @@ fn change(file: &Path, from: &str, to: &str) {
 }
 
 #[test]
-fn at_each_save_the_plugin_is_built_and_swapped_and_a_key_runs_the_last_job_again() {
+fn each_save_builds_and_swaps_the_plugin_and_a_key_runs_the_last_job_again() {
     let server = Server::start();
     let folder = tempfile::tempdir().expect("a folder");
     let made = windlass().args(["plugin", "new", "count", "--lang", "c"]).current_dir(folder.path()).status();
@@ -120,7 +120,7 @@ fn at_each_save_the_plugin_is_built_and_swapped_and_a_key_runs_the_last_job_agai
     terminal.press(b"r");
     terminal.until(six, 3);
 
-    // Ctrl-C, as a terminal that gives single keys sends it.
+    // Ctrl-C, as a terminal in raw mode sends it.
     terminal.press(b"\x03");
     let status = eventually("it ends", || terminal.child.try_wait().expect("our own child"));
     assert!(status.success(), "{status}");
@@ -130,15 +130,15 @@ fn at_each_save_the_plugin_is_built_and_swapped_and_a_key_runs_the_last_job_agai
 struct Sample {
     lang: &'static str,
     file: &'static str,
-    /// Files that stay as they are.
+    /// Files that do not change.
     others: &'static [(&'static str, &'static str)],
     text: &'static str,
-    /// A change to the file and what the handler then gives back.
+    /// A change to the file and what the handler then returns.
     doubled: [&'static str; 2],
-    /// A change with which the handler fails, and what is shown of that: its own file and line.
+    /// A change that makes the handler fail, and what is shown: its own file and line.
     failing: [&'static str; 2],
     traceback: &'static [&'static str],
-    /// A change that cannot be loaded, and what is said of it.
+    /// A change that cannot be loaded, and the message about it.
     broken: [&'static str; 2],
     complaint: &'static str,
 }
@@ -225,7 +225,7 @@ fn a_save_in_javascript_is_swapped_in_without_a_build_and_without_a_compile() {
     assert!(runs_sources(false).iter().all(|runs| *runs), "{plugin:#}");
 }
 
-/// Makes a folder of it.
+/// Writes the plugin into a folder.
 fn write(sample: &Sample, folder: &Path) -> PathBuf {
     let made = windlass().args(["plugin", "new", "sums", "--lang", sample.lang]).current_dir(folder).status();
     assert!(made.expect("windlass").success());
@@ -238,7 +238,7 @@ fn write(sample: &Sample, folder: &Path) -> PathBuf {
     project
 }
 
-/// Saves, fails, undoes and breaks it, with the last job run after each save.
+/// Saves a change, one that fails, undoes it and saves one that cannot be loaded, running the last job after each.
 fn prepared(sample: &Sample) -> Server {
     let server = Server::start();
     let folder = tempfile::tempdir().expect("a folder");

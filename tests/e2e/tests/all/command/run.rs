@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::{Value, json};
 use windlass_e2e::{eventually, plugin, windlass};
 
-/// A folder with a component in it, and a cache of its own beside it.
+/// A folder with a component in it, and its own cache.
 struct Desk(tempfile::TempDir);
 
 impl Desk {
@@ -37,7 +37,7 @@ impl Desk {
         self.command(payload, arguments).output().expect("the command runs")
     }
 
-    /// The status, and what `--output json` tells.
+    /// The status, and what `--output json` prints.
     fn told(&self, payload: &Value, arguments: &[&str]) -> (Option<i32>, Value) {
         let output = self.run(payload, &[arguments, &["--output", "json"]].concat());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -76,7 +76,7 @@ fn a_job_runs_without_a_server_and_ends_as_the_job_does() {
 }
 
 #[test]
-fn what_a_flag_grants_is_given_and_all_else_is_named_in_the_error() {
+fn a_flag_grants_a_capability_and_the_error_names_those_that_are_missing() {
     let desk = Desk::with("hostile");
     std::fs::create_dir(desk.path("here")).expect("a folder");
     std::fs::write(desk.path("here/file.txt"), "inside").expect("a file");
@@ -98,7 +98,7 @@ fn what_a_flag_grants_is_given_and_all_else_is_named_in_the_error() {
 }
 
 #[test]
-fn a_job_that_waits_for_its_children_says_what_a_server_would_run() {
+fn a_job_that_waits_for_its_children_shows_what_a_server_would_run() {
     let desk = Desk::with("hostile");
     let payload = json!({"try": "wait", "children": 2, "then": "wait"});
     let (code, told) = desk.told(&payload, &[]);
@@ -114,7 +114,7 @@ fn a_job_that_waits_for_its_children_says_what_a_server_would_run() {
 }
 
 #[test]
-fn what_a_job_records_is_kept_for_the_run_and_shown() {
+fn records_last_for_the_run_and_are_shown() {
     let desk = Desk::with("hostile");
     for then in ["save", "complete"] {
         let payload = json!({"try": "record", "key": "a/b", "queue": "walk", "then": then});
@@ -129,7 +129,7 @@ fn what_a_job_records_is_kept_for_the_run_and_shown() {
 }
 
 #[test]
-fn a_secret_is_given_and_shows_nowhere() {
+fn a_secret_reaches_the_handler_and_is_shown_nowhere() {
     let desk = Desk::with("hostile");
     let (tell, give) = (json!({"try": "tell_secret", "name": "token"}), json!({"try": "secret", "name": "token"}));
     for flags in [["--secret", "token=correct-horse"], ["--secret", "token"]] {
@@ -146,7 +146,7 @@ fn a_secret_is_given_and_shows_nowhere() {
 }
 
 #[test]
-fn an_http_request_goes_where_a_flag_allows_it() {
+fn an_http_request_needs_a_flag_that_allows_its_host() {
     let desk = Desk::with("hostile-http");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -172,7 +172,7 @@ fn interrupt(child: &Child) {
     assert!(sent.success());
 }
 
-/// Waits for a word on the standard error.
+/// Waits for a text on standard error.
 fn says(child: &mut Child, word: &str) {
     let stderr = child.stderr.as_mut().expect("a pipe");
     let mut said = String::new();
@@ -184,7 +184,7 @@ fn says(child: &mut Child, word: &str) {
 }
 
 #[test]
-fn a_run_that_is_interrupted_goes_on_from_its_checkpoint() {
+fn a_run_that_is_interrupted_continues_from_its_checkpoint() {
     let desk = Desk::with("digest");
     let state = desk.path("state.json");
     let long = json!({"generate_mb": 64, "step_kb": 64, "pause_ms": 5});
@@ -205,7 +205,7 @@ fn a_run_that_is_interrupted_goes_on_from_its_checkpoint() {
 }
 
 #[test]
-fn a_guest_that_does_not_listen_is_stopped_by_force() {
+fn a_guest_that_ignores_the_request_is_stopped_by_force() {
     let desk = Desk::with("hostile");
     let mut child = desk.command(&json!({"try": "flood", "ms": 600_000}), &[]).spawn().expect("the command runs");
     says(&mut child, "a line, and not the last one");

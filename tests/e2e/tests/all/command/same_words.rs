@@ -1,4 +1,4 @@
-//! The command line says what the API says: the same names, the same order, and no less.
+//! The command line matches the API: the same names, the same order, and nothing missing.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -11,7 +11,7 @@ fn piped(server: &Server, arguments: &[&str], input: &str) -> Output {
     let mut command = windlass();
     command.env("WINDLASS_URL", server.url("")).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the command runs");
-    // A command that refuses its arguments may have gone before it reads.
+    // A command that refuses its arguments may exit before it reads.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("it ends")
 }
@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_filter_has_the_name_that_it_has_in_the_api() {
+fn a_filter_has_the_same_name_as_in_the_api() {
     let server = Server::start();
     let small = server.enqueue(&json!({"queue": "q", "payload": {"amount": 1}}));
     let large =
@@ -55,7 +55,7 @@ fn a_filter_has_the_name_that_it_has_in_the_api() {
 }
 
 #[test]
-fn every_field_of_a_job_has_a_flag_of_its_name() {
+fn every_field_of_a_job_has_a_flag_with_its_name() {
     let server = Server::start();
     let first = server.enqueue(&json!({"queue": "q"}));
     let this_year: u32 = server.job(&first)["created_at"].as_str().and_then(|at| at[..4].parse().ok()).expect("a year");
@@ -106,7 +106,7 @@ fn every_field_of_a_job_has_a_flag_of_its_name() {
 }
 
 #[test]
-fn an_empty_pipe_is_told_and_has_a_status_of_its_own() {
+fn an_empty_pipe_is_reported_and_has_its_own_status() {
     let server = Server::start();
     for (input, arguments) in
         [("", &["bulk", "retry"][..]), ("\n", &["bulk", "delete", "--yes"]), ("[]", &["bulk", "cancel"])]
@@ -118,12 +118,12 @@ fn an_empty_pipe_is_told_and_has_a_status_of_its_own() {
     let output = piped(&server, &["bulk", "retry", "--output", "json"], "");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&answer["affected"], output.status.code()), (&json!(0), Some(5)));
-    // A filter that finds nothing is another matter: it was asked for, and answered.
+    // A filter that finds nothing is different: it is a valid request.
     assert!(piped(&server, &["bulk", "retry", "--state", "dead"], "").status.success());
 }
 
 #[test]
-fn a_version_that_is_only_stored_is_named_first_and_the_table_marks_the_others() {
+fn a_version_that_is_only_stored_is_listed_first_and_the_table_marks_the_others() {
     let server = Server::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, bytes: &[u8]| {
@@ -152,12 +152,12 @@ fn a_version_that_is_only_stored_is_named_first_and_the_table_marks_the_others()
 }
 
 #[test]
-fn jobs_are_listed_in_the_order_of_the_column_that_is_shown() {
+fn jobs_are_sorted_by_the_column_that_is_shown() {
     let server = Server::start();
     let ids: Vec<String> = ["low", "critical", "normal"]
         .map(|priority| server.enqueue(&json!({"queue": "q", "priority": priority})))
         .into();
-    // The oldest changes its state last; it was created first all the same.
+    // The oldest changes its state last, but it was still created first.
     ok(&server, &["job", "hold", &ids[0]]);
     let order = |arguments: &[&str]| -> Vec<usize> {
         let table = ok(&server, &[&["job", "list"], arguments].concat());
@@ -175,7 +175,7 @@ fn jobs_are_listed_in_the_order_of_the_column_that_is_shown() {
 }
 
 #[test]
-fn what_a_job_says_is_shown_and_not_obeyed_by_the_terminal() {
+fn control_characters_of_a_job_do_not_reach_the_terminal() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q", "max_retries": 1}));
     server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w\u{1b}[1m", "timeout": 0}));

@@ -1,4 +1,4 @@
-//! Somebody waits at a terminal for a job: they are told at once what it waits for, and at the end what came of it.
+//! Waiting for a job at a terminal: the output shows immediately what the job waits for, and how it ended.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Lets a worker take the next job of the queue and fail at it.
+/// Lets a worker fetch the next job of the queue and fail it.
 fn fail(server: &Server, queue: &str, error: &str, backtrace: &str) {
     let job = server.post("/api/v1/fetch", &json!({"queues": [queue], "worker_id": "w", "timeout": 30})).body;
     let id = job["job_id"].as_str().unwrap_or_else(|| panic!("no job: {job}"));
@@ -29,12 +29,12 @@ fn fail(server: &Server, queue: &str, error: &str, backtrace: &str) {
 }
 
 #[test]
-fn who_waits_for_a_queue_that_nobody_serves_is_told_at_once_and_ctrl_c_leaves_the_job() {
+fn waiting_on_an_unserved_queue_warns_immediately_and_ctrl_c_leaves_the_job() {
     let server = Server::start();
     let mut watch = start(&server, &["enqueue", "lonely", "--watch"]);
     let mut lines = BufReader::new(watch.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut first = Vec::new();
-    // The event that it was enqueued comes last: from there on, nothing happens.
+    // The event that it was enqueued is the last one; after it nothing happens.
     for line in lines.by_ref() {
         let over = line == "enqueued";
         first.push(line);
@@ -70,7 +70,7 @@ fn who_waits_for_a_queue_that_nobody_serves_is_told_at_once_and_ctrl_c_leaves_th
 }
 
 #[test]
-fn a_job_in_a_served_queue_comes_without_warnings_and_its_id_is_shown() {
+fn a_job_in_a_served_queue_has_no_warnings_and_its_id_is_shown() {
     let server = Server::start();
     server.upload("digest", "digest");
     let watched = run(&server, &["enqueue", "digest", r#"{"text": "hello"}"#, "--watch"]);
@@ -111,7 +111,7 @@ fn a_job_that_dies_ends_the_watch_with_its_error_backtrace_and_what_to_do() {
 }
 
 #[test]
-fn the_record_of_a_job_tells_people_what_it_tells_programs() {
+fn the_text_output_of_a_job_shows_what_the_json_has() {
     let server = Server::start();
     let id = server
         .enqueue(&json!({"queue": "q", "max_retries": 2, "retry_backoff": "none", "agent": {"max_iterations": 5}}));

@@ -1,5 +1,5 @@
-//! Every command in the documentation works as it stands there. [`DOCUMENTS`] says how each document is tried; one with commands that
-//! is not in it fails a test.
+//! Every command in the documentation works as written. [`DOCUMENTS`] lists how each document is tested; a document with commands that
+//! is not listed fails a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,16 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use windlass_e2e::{Data, Server, windlass};
 
-/// How the commands of a document are tried.
+/// How the commands of a document are tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     /// In order, on one server.
     OnAServer,
-    /// In a folder with a component, a payload and what else they name.
+    /// In a folder with a component, a payload and the other files that they name.
     InAFolder,
-    /// They make and build plugins.
+    /// They create and build plugins.
     Building,
-    /// They take minutes, or are what runs this test: only that there is such a command.
+    /// They take minutes, or run this test: only that the commands exist.
     InForm,
 }
 
@@ -27,7 +27,7 @@ const DOCUMENTS: [(&str, How); 16] = [
     ("docs/flows.md", How::OnAServer),
     ("docs/plugins.md", How::OnAServer),
     ("docs/sandbox.md", How::InAFolder),
-    // A server of one's own is started by hand.
+    // A separate server is started by hand.
     ("docs/operating.md", How::InForm),
     ("docs/performance.md", How::InForm),
     ("docs/plugin-guide.md", How::Building),
@@ -40,7 +40,7 @@ const DOCUMENTS: [(&str, How); 16] = [
     ("plugins/tree-diff/README.md", How::InForm),
 ];
 
-/// With these words commands begin.
+/// The words that commands begin with.
 const PROGRAMS: [&str; 12] =
     ["windlass", "curl", "make", "cargo", "python3", "pip", "npm", "node", "go", "rustup", "bash", "git"];
 
@@ -61,7 +61,7 @@ fn commands(document: &str) -> Vec<String> {
         let command = line.strip_prefix("$ ").unwrap_or(line);
         let mut words = command.split(' ').skip_while(|word| word.starts_with("WINDLASS_") && word.contains('='));
         let (program, next) = (words.next().unwrap_or_default(), words.next());
-        // A line of code may begin with such a word too.
+        // A line of code may begin with such a word as well.
         if inside && PROGRAMS.contains(&program) && next.is_some_and(|next| next != "=") {
             found.push(command.to_owned());
         }
@@ -83,7 +83,7 @@ fn documents(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn no_document_has_commands_that_nothing_tries() {
+fn every_document_with_commands_is_tested() {
     let mut all = Vec::new();
     documents(&root(), &mut all);
     assert!(all.len() > 20, "{all:?}");
@@ -99,7 +99,7 @@ fn no_document_has_commands_that_nothing_tries() {
     }
 }
 
-/// Runs a line of a shell, with our program where it says `windlass`.
+/// Runs a line in a shell, with the program under test for `windlass`.
 fn shell(command: &str, folder: &Path, server: Option<&Server>) -> Output {
     let script = match command.strip_prefix("windlass ") {
         Some(rest) => format!("{:?} {rest}", windlass().get_program()),
@@ -121,7 +121,8 @@ fn went_well(line: &str, output: &Output) -> String {
     answer
 }
 
-/// Runs all commands of a document in order. An id in a line stands for the job enqueued last, and a digest for a second version.
+/// Runs all commands of a document in order. An id in a line is replaced by that of the job enqueued last, and a digest by that of a
+/// second version.
 #[track_caller]
 fn commands_work(document: &str) {
     let root = root();
@@ -187,7 +188,7 @@ impl Drop for Worker {
     }
 }
 
-/// Whether there is such a command, without what it takes to run it.
+/// Whether the command exists, without running it.
 fn in_form(line: &str) -> Output {
     let command = line.split(" #").next().unwrap_or_default().trim_end();
     match command.split_once(' ') {
@@ -198,7 +199,7 @@ fn in_form(line: &str) -> Output {
 }
 
 #[test]
-fn commands_that_take_minutes_are_there() {
+fn commands_that_take_minutes_exist() {
     for (document, _) in DOCUMENTS.iter().filter(|(_, how)| *how == How::InForm) {
         for line in commands(document) {
             went_well(&format!("{document}: {line}"), &in_form(&line));
@@ -236,21 +237,21 @@ fn the_commands_of_the_sandbox_document_work() {
     put("order.json", br#"{"text": "hello"}"#);
     std::fs::create_dir(folder.path().join("data")).expect("room");
     for line in commands("docs/sandbox.md") {
-        // The value of a secret comes from the environment.
+        // The value of a secret is read from the environment.
         let output = shell(&format!("export token=a-long-and-random-value; {}", ours(&line)), folder.path(), None);
         let answer = went_well(&line, &output);
         assert!(answer.contains("2cf24dba"), "the digest of hello: {line}\n{answer}");
     }
 }
 
-/// A line with the program under test in it.
+/// A line that calls the program under test.
 fn ours(line: &str) -> String {
     let rest = line.strip_prefix("windlass ").unwrap_or_else(|| panic!("not a command of ours: {line}"));
     format!("{:?} {rest}", windlass().get_program())
 }
 
-/// For every language; what it needs beside its compiler is brought by the commands themselves. The folder is the same each time, so
-/// that cargo finds the crates that it has compiled before.
+/// For every language; the commands themselves install what it needs besides its compiler. The folder is the same each time, so that
+/// cargo finds the crates that it has already compiled.
 #[test]
 fn the_commands_of_the_plugin_guide_work() {
     let server = Server::start();
@@ -274,7 +275,7 @@ fn the_commands_of_the_plugin_guide_work() {
     assert_eq!(languages, 6, "the guide walks every language");
 }
 
-/// `make recording` makes it again.
+/// `make recording` creates it again.
 #[test]
 fn the_recording_is_small_and_shows_a_job_that_survived_a_kill() {
     let picture = std::fs::read_to_string(root().join("docs/demo.svg")).expect("docs/demo.svg");

@@ -1,4 +1,4 @@
-//! What the documentation says, tried out: its commands, the examples, the READMEs of the SDKs.
+//! The documentation is tested: its commands, the examples, the READMEs of the SDKs.
 
 mod docs;
 mod examples;

@@ -1,5 +1,5 @@
-//! A first handler from an SDK's README alone: its files, put into the folder that `windlass plugin new` makes, are built, do what the README
-//! says, and pass the test in it.
+//! A first handler from an SDK's README alone: its files are put into the folder that `windlass plugin new` creates, and are built, do
+//! what the README says, and pass the test in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn files(text: &str) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// The commands of a document, but for those that do not end. `windlass = …` is a line of a manifest.
+/// The commands of a document, except those that do not end. `windlass = …` is a line of a manifest.
 fn commands(text: &str) -> Vec<&str> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("windlass "));
     lines.filter(|line| !["serve", "dev", "="].iter().any(|word| line.starts_with(word))).collect()
@@ -45,11 +45,11 @@ fn told(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Does what the README of `sdk` says, and gives what its first job's command told.
+/// Follows the README of `sdk`, and returns the output of its first job's command.
 #[track_caller]
 fn follow(sdk: &str, test: &str) -> String {
     let (text, server, program) = (readme(sdk), Server::start(), windlass().get_program().to_owned());
-    // The same folder each time, so that a compiler finds what it has compiled before.
+    // The same folder each time, so that a compiler finds what it has already compiled.
     let folder = root().join("target/readmes").join(sdk);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
@@ -69,7 +69,7 @@ fn follow(sdk: &str, test: &str) -> String {
     }
     let tested = shell(test, &folder.join("orders"), &server);
     assert!(tested.status.success(), "{sdk}: {test}\n{}", told(&tested));
-    // The second handler sends a request, for which nobody has granted anything yet.
+    // The second handler sends a request, which has not been granted yet.
     let refused =
         shell(&format!("{program:?} enqueue orders.price '\"pear\"' --max-retries 1 --watch"), &folder, &server);
     assert!(told(&refused).contains("--http api.example.com"), "{sdk}: {}", told(&refused));
@@ -98,7 +98,7 @@ fn a_first_handler_in_typescript() {
 
 #[test]
 fn a_first_handler_in_c() {
-    // Of the bytes of "abc", with its quotes.
+    // The sum of the bytes of `"abc"`, including the quotes.
     assert!(follow("c", "make test").contains("362"));
 }
 

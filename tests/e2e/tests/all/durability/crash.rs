@@ -14,7 +14,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Waits until the job has saved this many steps, and tells how many it really has.
+/// Waits until the job has saved this many steps, and returns how many it really has.
 fn wait_for_steps(server: &Server, id: &str, steps: u64) -> u64 {
     eventually(&format!("{steps} steps are saved"), || {
         let done = server.job(id)["checkpoint"]["steps_done"].as_u64();
@@ -23,7 +23,7 @@ fn wait_for_steps(server: &Server, id: &str, steps: u64) -> u64 {
 }
 
 #[test]
-fn a_job_cut_off_by_kill_9_goes_on_from_its_last_checkpoint_and_completes_once() {
+fn a_job_interrupted_by_kill_9_continues_from_its_last_checkpoint_and_completes_once() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&slow_job());
@@ -34,7 +34,7 @@ fn a_job_cut_off_by_kill_9_goes_on_from_its_last_checkpoint_and_completes_once()
     let server = Server::start_on(&data, &[]);
     let job = server.wait_for(&id, "completed");
 
-    // The guest's own record: the first attempt ran the first steps, the second all others, and none was run by both.
+    // According to the guest, the first attempt ran the first steps, the second all others, and none was run by both.
     let result = &job["result"];
     let shares = result["attempts"].as_array().expect("the record of attempts");
     assert_eq!(shares.len(), 2, "{result:#}");
@@ -44,8 +44,8 @@ fn a_job_cut_off_by_kill_9_goes_on_from_its_last_checkpoint_and_completes_once()
     assert_eq!(shares[1], json!({"attempt": 2, "first_step": last_saved + 1, "last_step": STEPS}));
     assert_eq!(number(&result["steps_run"]), STEPS - last_saved);
 
-    // The job's own: two attempts, one of them cut off, none failed, one completion. It got further since the crash, which is
-    // therefore no longer charged to it.
+    // According to the job, there were two attempts, one interrupted, none failed, one completed. It has made progress since the
+    // crash, so the count of crashes is back at zero.
     assert_eq!((&job["attempt"], &job["crashes"], &job["failures"]), (&json!(2), &json!(0), &json!(0)));
     let errors = job["errors"].as_array().expect("a list");
     assert_eq!(errors.len(), 1, "{errors:#?}");
@@ -54,7 +54,7 @@ fn a_job_cut_off_by_kill_9_goes_on_from_its_last_checkpoint_and_completes_once()
     let states: Vec<&Value> = job["timeline"].as_array().expect("a list").iter().map(|step| &step["state"]).collect();
     assert_eq!(states, ["pending", "active", "pending", "active", "completed"]);
 
-    // And the work is right: the same as without a crash.
+    // And the result is the same as without a crash.
     let whole = json!({"queue": "digest", "payload": {"generate_mb": STEPS, "seed": 7, "checkpoint_ms": 1000}});
     let undisturbed = server.wait_for(&server.enqueue(&whole), "completed");
     assert_eq!(undisturbed["attempt"], 1);
@@ -69,7 +69,7 @@ fn a_job_cut_off_by_kill_9_goes_on_from_its_last_checkpoint_and_completes_once()
 }
 
 #[test]
-fn a_job_cut_off_twice_goes_on_both_times_and_completes() {
+fn a_job_interrupted_twice_continues_both_times_and_completes() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&slow_job());
@@ -90,7 +90,7 @@ fn a_job_cut_off_twice_goes_on_both_times_and_completes() {
 }
 
 #[test]
-fn every_job_that_was_acknowledged_is_there_after_kill_9() {
+fn every_acknowledged_job_survives_kill_9() {
     let server = Server::start();
     let ids: Vec<String> = (0..50).map(|n| server.enqueue(&json!({"queue": "waiting", "payload": {"n": n}}))).collect();
     let server = Server::start_on(&server.kill_9(), &[]);

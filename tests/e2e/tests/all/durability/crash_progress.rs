@@ -1,13 +1,13 @@
-//! Jobs that happen to run when the server dies are not what kills it: as long as they get further, they survive any number of
-//! crashes. A job that never gets further ends after five.
+//! Jobs that happen to run when the server dies are not its cause: as long as they make progress, they survive any number of
+//! crashes. A job that makes none is dead after five.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually};
 
 const STEPS: u64 = 40;
 
-/// Kills the server once the job runs for the `attempt`th time and has saved more than `saved` steps, if that is asked;
-/// starts it again, and tells how many steps were saved.
+/// Kills the server once the job runs for the `attempt`th time and has saved more than `saved` steps, if given;
+/// restarts it, and returns how many steps were saved.
 fn crash(server: Server, id: &str, attempt: u64, saved: Option<u64>) -> (Server, u64) {
     let job = eventually(&format!("attempt {attempt} has come far enough"), || {
         let job = server.job(id);
@@ -38,12 +38,12 @@ fn a_job_that_saves_something_between_crashes_survives_more_than_five_of_them() 
     let job = server.wait_for(&id, "completed");
     assert_eq!((&job["attempt"], &job["crashes"], &job["failures"]), (&json!(7), &json!(0), &json!(0)));
     assert_eq!(job["result"]["steps"], STEPS);
-    // What happened is still told.
+    // The history is still shown.
     assert_eq!(errors(&job), 6, "{:#}", job["errors"]);
 }
 
 #[test]
-fn a_job_that_never_gets_further_is_dead_after_five_crashes() {
+fn a_job_that_makes_no_progress_is_dead_after_five_crashes() {
     let mut server = Server::start();
     server.upload("digest", "digest");
     let never_saves = json!({"generate_mb": STEPS, "pause_ms": 1_000, "checkpoint_ms": 3_600_000});

@@ -1,4 +1,4 @@
-//! A plugin whose component is damaged on the disk: its jobs wait and none of them is charged, until the same bytes are uploaded again.
+//! A plugin whose component is damaged on disk: its jobs wait without counting failures, until the same bytes are uploaded again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ fn blob_of(server: &Server, name: &str) -> PathBuf {
     server.data().path().join("blobs").join(version.as_str().expect("a digest"))
 }
 
-/// Turns a bit in the middle.
+/// Flips a bit in the middle.
 fn damage(file: &PathBuf) {
     let mut bytes = fs::read(file).expect("it is there");
     let middle = bytes.len() / 2;
@@ -19,7 +19,7 @@ fn damage(file: &PathBuf) {
     fs::write(file, bytes).expect("it can be written");
 }
 
-/// Damages the component of `digest` while the server is stopped; what was compiled of it is gone, too.
+/// Damages the component of `digest` while the server is stopped, and removes its compiled code.
 fn restarted_with_damage(server: Server) -> Server {
     let blob = blob_of(&server, "digest");
     let (_, _, data) = server.stop();
@@ -40,13 +40,13 @@ fn command(server: &Server, words: &[&str]) -> String {
 }
 
 #[test]
-fn jobs_of_a_plugin_whose_component_is_damaged_wait_and_an_upload_of_the_same_bytes_heals_it() {
+fn jobs_of_a_plugin_whose_component_is_damaged_wait_and_uploading_the_same_bytes_repairs_it() {
     let server = Server::start();
     server.upload("digest", "digest");
     server.upload("hostile", "hostile");
     let server = restarted_with_damage(server);
     let waiting: Vec<String> = (0..3).map(|_| hello(&server, "digest")).collect();
-    // A neighbour's job comes after them, and is done.
+    // A job of another plugin comes after them, and completes.
     let neighbour = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "clock"}}));
     server.wait_for(&neighbour, "completed");
     for id in &waiting {
@@ -83,7 +83,7 @@ fn jobs_of_a_plugin_whose_component_is_damaged_wait_and_an_upload_of_the_same_by
         let job = server.wait_for(id, "completed");
         assert_eq!((&job["failures"], &job["attempt"]), (&json!(0), &json!(1)), "{:#}", job["timeline"]);
     }
-    // And what was written is whole.
+    // And the file that was written is intact.
     let (_, _, data) = server.stop();
     let server = Server::start_on(&data, &[]);
     assert_eq!(server.get("/api/v1/plugins/digest").body["ready"], true);
@@ -91,7 +91,7 @@ fn jobs_of_a_plugin_whose_component_is_damaged_wait_and_an_upload_of_the_same_by
 }
 
 #[test]
-fn a_component_that_is_restored_on_the_disk_is_found_without_a_restart() {
+fn a_component_that_is_restored_on_disk_is_used_without_a_restart() {
     let server = Server::start();
     server.upload("digest", "digest");
     let server = restarted_with_damage(server);
@@ -104,11 +104,11 @@ fn a_component_that_is_restored_on_the_disk_is_found_without_a_restart() {
 }
 
 #[test]
-fn a_damaged_version_cannot_be_activated_and_the_active_one_goes_on() {
+fn a_damaged_version_cannot_be_activated_and_the_active_one_stays() {
     let data = Data::new();
     let server = Server::start_on(&data, &[]);
     server.upload("digest", "digest");
-    // Stored and not active, so nobody reads it before it is tried.
+    // Stored and not active, so it is not read before it is activated.
     let other = windlass_e2e::variant(&plugin("digest"), 1);
     let answer = server.put("/api/v1/plugins/digest?activate=false", &other);
     let version = answer.body["version"].as_str().expect("a digest").to_owned();
@@ -122,7 +122,7 @@ fn a_damaged_version_cannot_be_activated_and_the_active_one_goes_on() {
 }
 
 #[test]
-fn a_damaged_canary_is_taken_back_and_no_job_is_charged_for_it() {
+fn a_damaged_canary_is_rolled_back_and_no_job_counts_a_failure() {
     let server = Server::start();
     server.upload("digest", "digest");
     let other = windlass_e2e::variant(&plugin("digest"), 1);

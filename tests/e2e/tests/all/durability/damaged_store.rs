@@ -1,5 +1,5 @@
-//! A damaged file of the store under a server: the one job it concerns is answered with what is damaged and what to do, all others as
-//! before, and a start that it prevents names it.
+//! A damaged file of the store: a request for the affected job gets an error that says what is damaged and what to do, all others work
+//! as before, and a start that it prevents names it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use windlass_e2e::{Data, Server, windlass};
 
-/// Payloads that lie in the database: enough of them for it to write tables.
+/// Payloads in the database: enough of them for it to write tables.
 const JOBS: usize = 400;
 const PAYLOAD: usize = 60_000;
 
@@ -32,7 +32,7 @@ fn flip(file: &Path, at: impl Fn(usize) -> usize) {
     fs::write(file, bytes).expect("writes");
 }
 
-/// A stopped server's folder with jobs whose payloads lie in tables, and the jobs' ids.
+/// A stopped server's folder with jobs whose payloads are in tables, and the jobs' ids.
 fn filled() -> (Data, Vec<String>) {
     let server = Server::start();
     let mut ids = Vec::new();
@@ -64,7 +64,7 @@ fn says_what_is_damaged(message: &Value, file: &Path) {
 }
 
 #[test]
-fn a_damaged_block_is_answered_with_what_to_do_and_everything_else_goes_on() {
+fn a_damaged_block_is_reported_with_what_to_do_and_everything_else_works() {
     let (data, ids) = filled();
     let file = largest_table(&data);
     flip(&file, |size| size / 2);
@@ -90,7 +90,7 @@ fn a_damaged_block_is_answered_with_what_to_do_and_everything_else_goes_on() {
     let found = server.post("/api/v1/jobs/search", &json!({"queue": "q", "payload_contains": "0", "limit": 1000}));
     assert_eq!(found.status, 200, "{:?}", found.body["error"]);
     assert_eq!((ids_of(&found.body["jobs"]), strings(&found.body["unreadable"]["ids"])), (whole, lost.clone()));
-    // A list shows no payloads, and misses nothing.
+    // A list has no payloads, so it is complete.
     let list = server.get("/api/v1/jobs?queue=q&limit=1000").body;
     assert_eq!((ids_of(&list["jobs"]).len(), &list["unreadable"]), (JOBS, &Value::Null));
 
@@ -103,7 +103,7 @@ fn a_damaged_block_is_answered_with_what_to_do_and_everything_else_goes_on() {
         assert_eq!(output.status.success(), words[0] == "search", "{said}");
         assert!(said.contains(&file.display().to_string()) && said.contains("backup"), "{words:?}: {said}");
     }
-    // The store takes writes, and work is handed out.
+    // The store accepts writes, and jobs can be fetched.
     server.enqueue(&json!({"queue": "other", "payload": {}}));
     assert_eq!(server.get("/readyz").status, 200);
     let fetched = server.post("/api/v1/fetch/batch", &json!({"queues": ["q"], "worker_id": "w", "count": 512}));

@@ -1,4 +1,4 @@
-//! The machine in trouble under running handlers: a full disk, no file descriptors. No job is charged for it, and all go on.
+//! Shortages on the machine while handlers run: a full disk, no file descriptors. No job counts a failure for it, and all continue.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_e2e::{Data, Server, eventually, plugin};
 
-/// A small file system over the data folder, gone with the test.
+/// A small file system over the data folder, unmounted after the test.
 struct SmallDisk(Data);
 
 impl SmallDisk {
-    /// None where this user may not mount one.
+    /// `None` where this user may not mount one.
     fn mount(data: &Data, megabytes: u32) -> Option<SmallDisk> {
         let size = format!("size={megabytes}m");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(data.path()).output();
@@ -27,7 +27,7 @@ impl SmallDisk {
         mounted.then(|| SmallDisk(data.clone()))
     }
 
-    /// Takes all the room there is, also what is given back meanwhile, until it is dropped.
+    /// Takes all free space, including what is freed meanwhile, until it is dropped.
     fn fill(&self) -> Full {
         let (path, full) = (self.0.path().join("ballast"), Arc::new(AtomicBool::new(true)));
         let (ballast, still) = (path.clone(), Arc::clone(&full));
@@ -44,7 +44,7 @@ impl SmallDisk {
     }
 }
 
-/// A disk without room.
+/// A full disk.
 struct Full {
     path: PathBuf,
     full: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Lets the server open no more files than it has open, or as many as before.
+/// Limits the server to the files that it has open, or restores the limit.
 fn limit_files(server: &Server, most: &str) -> bool {
     let pid = server.pid().to_string();
     let set = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={most}:")]).status();
@@ -79,7 +79,7 @@ fn soft_limit(server: &Server) -> String {
     line.split_whitespace().nth(3).expect("a number").to_owned()
 }
 
-/// A job of many steps, each with a checkpoint, that may fail but once.
+/// A job of many steps, each with a checkpoint, with a single attempt.
 fn steps(queue: &str) -> Value {
     let payload = json!({"generate_mb": 4, "step_kb": 32, "pause_ms": 20});
     json!({"queue": queue, "payload": payload, "max_retries": 1})
@@ -91,7 +91,7 @@ fn steps_done(server: &Server, id: &str) -> u64 {
 
 #[track_caller]
 fn completed_uncharged(server: &Server, id: &str) -> Value {
-    // The store may still be on its way back.
+    // The store may still be recovering.
     let path = format!("/api/v1/jobs/{id}");
     let job = eventually("it has ended", || {
         let answer = server.get(&path);
@@ -105,14 +105,14 @@ fn completed_uncharged(server: &Server, id: &str) -> Value {
 }
 
 #[test]
-fn a_full_disk_kills_no_job_of_a_plugin() {
+fn a_full_disk_fails_no_job_of_a_plugin() {
     let data = Data::new();
     let Some(disk) = SmallDisk::mount(&data, 128) else { return };
     let server = Server::start_on(&data, &[]);
     server.upload("digest", "digest");
     server.upload("hostile", "hostile");
     let running = server.enqueue(&steps("digest"));
-    // It ends while the disk is full: its result must wait.
+    // It ends while the disk is full, so its result must wait.
     let sleeper = json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 1_500}, "max_retries": 1});
     let sleeper = server.enqueue(&sleeper);
     eventually("both run", || {
@@ -130,11 +130,11 @@ fn a_full_disk_kills_no_job_of_a_plugin() {
 }
 
 #[test]
-fn no_file_descriptors_kill_no_job_of_a_plugin() {
+fn running_out_of_file_descriptors_fails_no_job_of_a_plugin() {
     let server = Server::start();
     server.upload("digest", "digest");
     server.upload("hostile", "hostile");
-    // One reads its payload from a file of its own; the other is the first of its plugin, whose memory is prepared with it.
+    // One reads its payload from a file; the other is the first of its plugin, for which memory must be mapped.
     let text = "word ".repeat(40_000);
     let large = json!({"queue": "digest", "payload": {"text": text}, "max_retries": 1, "delay": "2s"});
     let first = json!({"queue": "hostile", "payload": {"try": "clock"}, "max_retries": 1, "delay": "2s"});
@@ -153,7 +153,7 @@ fn no_file_descriptors_kill_no_job_of_a_plugin() {
 }
 
 #[test]
-fn an_upload_on_a_full_disk_is_refused_with_words_about_the_disk_and_taken_when_there_is_room() {
+fn an_upload_on_a_full_disk_is_refused_and_accepted_once_there_is_space() {
     let data = Data::new();
     let Some(disk) = SmallDisk::mount(&data, 128) else { return };
     let server = Server::start_on(&data, &[]);

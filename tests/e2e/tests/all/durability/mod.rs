@@ -1,4 +1,4 @@
-//! The promises under failure: crashes, full disks, damaged files.
+//! The guarantees under failures: crashes, full disks, damaged files.
 
 mod crash;
 mod crash_progress;

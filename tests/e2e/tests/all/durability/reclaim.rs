@@ -1,4 +1,4 @@
-//! Disk space of removed jobs comes back under a running server; one that is killed in the middle of it loses nothing.
+//! Disk space of removed jobs is reclaimed by a running server; a server that is killed meanwhile loses nothing.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_e2e::{Data, Server, eventually};
 
-/// As docs/operating.md has it.
+/// As in docs/operating.md.
 const BOUND: u64 = 75_000_000;
 const JOBS: usize = 2_500;
 const PAYLOAD: usize = 60_000;
@@ -16,7 +16,7 @@ const PAYLOAD: usize = 60_000;
 fn disk_use(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.flatten().map(|entry| {
-        // A file may be gone by now.
+        // A file may have been removed by now.
         let path = entry.path();
         if path.is_dir() { disk_use(&path) } else { fs::metadata(&path).map_or(0, |found| found.blocks() * 512) }
     });
@@ -58,7 +58,7 @@ fn all_there(server: &Server, ids: &[String]) {
 }
 
 #[test]
-fn disk_space_comes_back_without_a_restart_and_a_kill_in_the_middle_loses_nothing() {
+fn disk_space_is_reclaimed_without_a_restart_and_a_kill_in_between_loses_nothing() {
     let mut server = Server::start();
     let kept = enqueue_many(&server, "kept", 100, 6_000);
     enqueue_many(&server, "removed", JOBS, PAYLOAD);
@@ -67,7 +67,7 @@ fn disk_space_comes_back_without_a_restart_and_a_kill_in_the_middle_loses_nothin
     let full = store(server.data());
     assert!(full > 2 * BOUND, "there is much to give back: {full}");
 
-    // Killed as soon as anything happens to its files, again and again.
+    // Killed repeatedly, each time as soon as its files change.
     for _ in 0..3 {
         let before = store(server.data());
         eventually("it is at work", || (store(server.data()) != before || before < BOUND).then_some(()));
@@ -76,7 +76,7 @@ fn disk_space_comes_back_without_a_restart_and_a_kill_in_the_middle_loses_nothin
         assert_eq!(server.get("/api/v1/jobs?queue=removed").body["jobs"], json!([]));
     }
     eventually("the space is back", || {
-        // Reads and writes go on.
+        // Reads and writes still work.
         server.enqueue(&json!({"queue": "kept", "payload": {}}));
         (store(server.data()) < BOUND).then_some(())
     });

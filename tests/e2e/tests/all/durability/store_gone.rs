@@ -1,4 +1,4 @@
-//! A server whose store goes away, or whose disk is full: what it says, what it refuses, and that it begins nothing anew.
+//! A server whose store is removed, or whose disk is full: what it reports, what it refuses, and that it creates no new store.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -25,7 +25,7 @@ fn assert_refused(server: &Server, why: &str) {
 }
 
 #[test]
-fn a_server_whose_store_was_removed_says_so_takes_nothing_and_a_restart_refuses() {
+fn a_server_whose_store_was_removed_reports_it_accepts_nothing_and_does_not_restart() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     assert_eq!(server.get("/readyz").status, 200);
@@ -48,7 +48,7 @@ fn a_server_whose_store_was_removed_says_so_takes_nothing_and_a_restart_refuses(
 }
 
 #[test]
-fn a_server_whose_data_folder_was_removed_does_not_make_it_again() {
+fn a_server_whose_data_folder_was_removed_does_not_recreate_it() {
     let data = Data::new();
     let server = Server::start_on(&data, &[]);
     server.enqueue(&json!({"queue": "q"}));
@@ -59,13 +59,13 @@ fn a_server_whose_data_folder_was_removed_does_not_make_it_again() {
     assert_eq!(large.status, 503, "{large:?}");
     drop(server);
     assert!(!data.path().exists());
-    // Nothing at all is a new store: that is what `--data` with a new folder means.
+    // An empty folder is a new store, as `--data` with a new folder is.
     let server = Server::start_on(&data, &[]);
     assert_eq!(server.get("/readyz").status, 200);
 }
 
 #[test]
-fn commits_that_are_missing_are_given_up_only_by_their_exact_number() {
+fn missing_commits_are_abandoned_only_by_their_exact_number() {
     let server = Server::start();
     for n in 0..20 {
         server.enqueue(&json!({"queue": "q", "payload": n}));
@@ -89,11 +89,11 @@ fn commits_that_are_missing_are_given_up_only_by_their_exact_number() {
     Server::start_on(&data, &[]);
 }
 
-/// A small file system of its own.
+/// A small file system.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None where this user may not mount one.
+    /// `None` where this user may not mount one.
     fn mount(at: &Path) -> Option<SmallDisk> {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(at).output();
         mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(at.to_owned()))
@@ -107,7 +107,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn while_the_disk_is_full_reads_go_on_and_readiness_says_that_writes_do_not() {
+fn while_the_disk_is_full_reads_work_and_readiness_reports_that_writes_do_not() {
     let data = Data::new();
     let Some(_disk) = SmallDisk::mount(data.path()) else {
         println!("skipped: this user may not mount a small file system");

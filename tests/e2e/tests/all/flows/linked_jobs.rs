@@ -1,4 +1,4 @@
-//! Work that is more than one job, through the real server: dependencies, batches, children and chains.
+//! Flows through the real server: dependencies, batches, children and chains.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually};
@@ -57,13 +57,13 @@ fn a_graph_of_one_request_runs_in_its_order() {
     work(&server, "c");
     let last = server.job(ids[0].as_str().expect("an id"));
     assert_eq!((&last["state"], last.get("waits_for")), (&json!("completed"), None));
-    // A dependency that has completed holds nobody up.
+    // A completed dependency does not block.
     let later = server.enqueue(&json!({"queue": "d", "depends_on": [ids[0]]}));
     assert_eq!(server.job(&later)["state"], "pending");
 }
 
 #[test]
-fn what_a_failed_dependency_does_is_the_dependants_choice() {
+fn the_dependant_chooses_what_a_failed_dependency_does() {
     let server = Server::start();
     let on = server.enqueue(&json!({"queue": "a", "max_retries": 1}));
     let with = |policy: &str| json!({"queue": "b", "depends_on": [on], "on_dependency_failure": policy});
@@ -82,7 +82,7 @@ fn what_a_failed_dependency_does_is_the_dependants_choice() {
 }
 
 #[test]
-fn a_graph_that_cannot_be_is_refused_whole() {
+fn an_impossible_graph_is_refused_as_a_whole() {
     let server = Server::start();
     let circle = json!({"jobs": [
         {"name": "a", "queue": "q", "depends_on": ["b"]}, {"name": "b", "queue": "q", "depends_on": ["a"]}, {"queue": "q"},
@@ -133,7 +133,7 @@ fn a_batch_calls_back_once_with_its_numbers_even_when_the_server_is_killed() {
     let told = json!({"batch_id": id, "total": 3, "succeeded": 2, "failed": 1, "cancelled": 0, "report": 7});
     assert_eq!(callback["payload"], told);
 
-    // A member that is retried calls nobody back.
+    // Retrying a member does not trigger the callback again.
     assert_eq!(server.post(&format!("/api/v1/jobs/{last}/retry"), &json!({})).status, 200);
     assert_eq!(server.get(&format!("/api/v1/batch/{id}")).body["pending"], 1);
     work(&server, "m");
@@ -142,7 +142,7 @@ fn a_batch_calls_back_once_with_its_numbers_even_when_the_server_is_killed() {
 }
 
 #[test]
-fn an_open_batch_takes_jobs_until_it_is_sealed() {
+fn an_open_batch_accepts_jobs_until_it_is_sealed() {
     let server = Server::start();
     let made = server.post("/api/v1/batch", &json!({"callback_queue": "done"}));
     assert_eq!(made.status, 201, "{made:?}");
@@ -194,7 +194,7 @@ fn a_parent_waits_for_its_children_and_reads_their_results() {
     let tree = server.get(&format!("/api/v1/jobs/{id}/tree")).body;
     assert_eq!(tree["jobs"].as_array().map(Vec::len), Some(3), "{tree}");
     assert!(tree["percent"].as_f64().is_some_and(|percent| (percent - 100.0 / 3.0).abs() < 0.1), "{tree}");
-    // What waits is on disk: nothing is held in memory for it.
+    // A waiting job is on disk; nothing is held in memory for it.
     let server = Server::start_on(&server.kill_9(), &[]);
     work(&server, "c");
     assert_eq!(server.job(&id)["state"], "blocked");
@@ -214,7 +214,7 @@ fn a_parent_waits_for_its_children_and_reads_their_results() {
 }
 
 #[test]
-fn what_a_dead_child_does_is_the_parents_choice() {
+fn the_parent_chooses_what_a_dead_child_does() {
     for (policy, parent, others) in
         [("fail", "dead", "cancelled"), ("cancel", "pending", "cancelled"), ("continue", "blocked", "pending")]
     {
@@ -234,7 +234,7 @@ fn what_a_dead_child_does_is_the_parents_choice() {
 }
 
 #[test]
-fn to_cancel_a_parent_cancels_its_tree() {
+fn cancelling_a_parent_cancels_its_tree() {
     let server = Server::start();
     let root = server.enqueue(&json!({"queue": "p"}));
     fetch(&server, "p");
@@ -243,7 +243,7 @@ fn to_cancel_a_parent_cancels_its_tree() {
     let middle = fetch(&server, "p")["job_id"].as_str().expect("an id").to_owned();
     let wait = json!({"wait": "children", "children": [{"queue": "c"}]});
     assert_eq!(server.post(&format!("/api/v1/ack/{middle}"), &wait).status, 200);
-    // One that somebody else puts under it belongs to the tree as well.
+    // A child that another client adds belongs to the tree as well.
     let put = server.enqueue(&json!({"queue": "c", "parent_id": middle}));
     assert_eq!(server.post(&format!("/api/v1/jobs/{root}/cancel"), &json!({})).body["status"], "cancelled");
     becomes(&server, &json!(put), "cancelled");
@@ -259,7 +259,7 @@ fn to_cancel_a_parent_cancels_its_tree() {
 }
 
 #[test]
-fn a_chain_hands_each_result_to_the_next_step() {
+fn a_chain_passes_each_result_to_the_next_step() {
     let server = Server::start();
     let chain = json!({
         "steps": [{"queue": "a", "payload": {"n": 1}}, {"queue": "b", "payload": {"n": 2}}, {"queue": "c"}],
@@ -299,7 +299,7 @@ fn a_chain_that_breaks_runs_its_on_failure() {
     die(&server, "a");
     let broken = fetch(&server, "broken");
     assert_eq!(broken["payload"], json!({"failed_job_id": first, "failed_step": 0, "error": "no"}));
-    // Somebody repairs it: the chain goes on, and the failure is not told twice.
+    // After a retry the chain continues, and the failure is not reported twice.
     assert_eq!(server.post(&format!("/api/v1/jobs/{first}/retry"), &json!({})).status, 200);
     work(&server, "a");
     work(&server, "b");

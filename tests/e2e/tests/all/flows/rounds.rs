@@ -1,4 +1,4 @@
-//! Queues that run level by level, through the real server: rounds, gates, records and sweeps, killed in the middle.
+//! Queues that run level by level, through the real server: rounds, gates, records and sweeps, with a kill in between.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn path_of(job: &Value) -> String {
     job["payload"]["path"].as_str().expect("a path").to_owned()
 }
 
-/// Runs every job that can be fetched now, and tells their rounds. Each notes its path.
+/// Runs every job that can be fetched now, and returns their rounds. Each stores its path as a record.
 fn walk(server: &Server, queue: &str, depth: u64, width: usize) -> Vec<u64> {
     let mut seen = Vec::new();
     while let Some(job) = fetch(server, queue, 0) {
@@ -52,7 +52,7 @@ fn walk(server: &Server, queue: &str, depth: u64, width: usize) -> Vec<u64> {
 }
 
 #[test]
-fn a_tree_is_walked_level_by_level_and_a_kill_in_the_middle_loses_and_doubles_nothing() {
+fn a_tree_is_walked_level_by_level_and_a_kill_loses_and_repeats_nothing() {
     let server = Server::start();
     set(&server, "walk", &json!({"rounds": true}));
     assert_eq!(rounds(&server, "walk")["state"], "idle");
@@ -87,7 +87,7 @@ fn a_tree_is_walked_level_by_level_and_a_kill_in_the_middle_loses_and_doubles_no
 }
 
 #[test]
-fn a_waiting_job_says_what_for_and_events_tell_of_rounds() {
+fn a_waiting_job_shows_what_it_waits_for_and_rounds_have_events() {
     let server = Server::start();
     set(&server, "walk", &json!({"rounds": true}));
     server.enqueue(&json!({"queue": "walk", "payload": {"path": ""}}));
@@ -113,7 +113,7 @@ fn a_waiting_job_says_what_for_and_events_tell_of_rounds() {
 }
 
 #[test]
-fn two_queues_stay_as_far_apart_as_their_gate_says() {
+fn two_queues_stay_within_the_distance_of_their_gate() {
     let server = Server::start();
     set(&server, "src", &json!({"rounds": true}));
     set(&server, "dst", &json!({"rounds": true, "gate": {"queue": "src", "lead": 2, "max_lead": 3}}));
@@ -124,7 +124,7 @@ fn two_queues_stay_as_far_apart_as_their_gate_says() {
     let waits = rounds(&server, "dst");
     assert_eq!(waits["state"], "waiting");
     assert_eq!(waits["waits_for"], "round 0 waits until queue `src` is at round 2; it is at 0");
-    // How far each is when the other cannot go on.
+    // How far each is when the other cannot continue.
     let mut done: BTreeMap<&str, u64> = BTreeMap::new();
     let mut server = server;
     for _ in 0..40 {
@@ -155,7 +155,7 @@ fn two_queues_stay_as_far_apart_as_their_gate_says() {
 }
 
 #[test]
-fn a_sweep_rebuilds_what_failed_and_what_is_marked_without_doubles() {
+fn a_sweep_rebuilds_failed_and_marked_jobs_once() {
     let server = Server::start();
     set(&server, "src", &json!({"rounds": true, "defaults": {"max_retries": 1}}));
     server.enqueue(&json!({"queue": "src", "payload": {"path": "r"}}));

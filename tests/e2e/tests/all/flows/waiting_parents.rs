@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually, plugin};
 
-/// The plugin `hostile` with a parent that waits, on a folder of its own.
+/// A new server with the plugin `hostile` and a parent that waits.
 fn parent(children: u32, then: &str) -> (Server, String) {
     let server = Server::start();
     let manifest = json!({"queues": ["parents"], "capabilities": {"spawn": ["more"]}}).to_string();
@@ -25,7 +25,7 @@ fn end_child(server: &Server, ack: &Value) {
 }
 
 #[test]
-fn a_handler_waits_through_a_crash_and_reads_what_its_children_gave_back() {
+fn a_handler_waits_through_a_crash_and_reads_the_results_of_its_children() {
     let (server, id) = parent(3, "complete");
     let job = server.wait_for(&id, "blocked");
     assert_eq!((&job["waits_for"]["count"], &job["checkpoint"]), (&json!(3), &json!("begun")), "{job}");
@@ -42,7 +42,7 @@ fn a_handler_waits_through_a_crash_and_reads_what_its_children_gave_back() {
 }
 
 #[test]
-fn a_handler_without_children_goes_on_at_once() {
+fn a_handler_without_children_continues_immediately() {
     let (server, id) = parent(0, "wait");
     let job = server.wait_for(&id, "completed");
     assert_eq!((&job["result"], &job["attempt"]), (&json!("0 joined, 0 in all, "), &json!(2)), "{job}");
@@ -59,7 +59,7 @@ fn a_handler_that_fails_after_a_wait_is_dead_and_has_no_children() {
 }
 
 #[test]
-fn to_cancel_a_handler_that_waits_cancels_its_children() {
+fn cancelling_a_handler_that_waits_cancels_its_children() {
     let (server, id) = parent(3, "wait");
     server.wait_for(&id, "blocked");
     assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 200);
@@ -77,7 +77,7 @@ fn fetch(server: &Server, queue: &str) -> String {
     fetched.body["job_id"].as_str().expect("an id").to_owned()
 }
 
-/// A child that dies of this error.
+/// A child that dies with this error.
 fn dead_child(server: &Server, error: &str) -> String {
     let child = fetch(server, "resize");
     assert_eq!(server.post(&format!("/api/v1/fail/{child}"), &json!({"error": error})).status, 200);
@@ -85,7 +85,7 @@ fn dead_child(server: &Server, error: &str) -> String {
     child
 }
 
-/// A parent that runs in an external worker, with three children that have one run each.
+/// A parent in an external worker, with three children that have one attempt each.
 fn parent_of_three(server: &Server) -> String {
     let parent = server.enqueue(&json!({"queue": "parents"}));
     assert_eq!(fetch(server, "parents"), parent);
@@ -103,7 +103,7 @@ fn assert_error(server: &Server, parent: &str, expected: &str) {
 }
 
 #[test]
-fn a_parent_that_fails_with_its_children_says_which_why_and_how_many_more() {
+fn a_parent_that_fails_with_its_children_names_one_its_error_and_how_many_more() {
     let server = Server::start();
     let wait = json!({"wait": "children"});
     let parent = parent_of_three(&server);
@@ -113,7 +113,7 @@ fn a_parent_that_fails_with_its_children_says_which_why_and_how_many_more() {
     assert_error(&server, &parent, &format!("child {child} (queue resize) failed: connection refused"));
     eventually("the others are cancelled", || (server.queue("resize")["pending"] == 0).then_some(()));
 
-    // Two have failed before it begins to wait.
+    // Two have failed before it starts to wait.
     let parent = parent_of_three(&server);
     dead_child(&server, "no route to host");
     let child = dead_child(&server, "disk full");

@@ -1,4 +1,4 @@
-//! Who may come in.
+//! Who has access.
 
 use serde_json::json;
 use windlass_e2e::{Data, Server, eventually, windlass};
@@ -6,7 +6,7 @@ use windlass_e2e::{Data, Server, eventually, windlass};
 const KEY: &str = "a-key-for-the-tests";
 
 #[test]
-fn a_key_is_needed_once_one_is_set() {
+fn a_key_is_required_once_one_is_set() {
     let server = Server::start_on(&Data::new(), &["--api-key", KEY]);
     let refused = server.get("/api/v1/queues");
     assert_eq!((refused.status, &refused.body["code"]), (401, &json!("UNAUTHORIZED")));

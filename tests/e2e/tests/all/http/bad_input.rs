@@ -1,4 +1,4 @@
-//! What is wrong is refused in words, and changes nothing.
+//! Invalid input is refused with an explanation, and changes nothing.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Answer, Data, Server, plugin};
@@ -24,7 +24,7 @@ const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 #[test]
-fn an_upload_that_is_no_handler_is_refused_and_says_what_would_be() {
+fn an_upload_that_is_not_a_handler_is_refused_with_what_to_upload() {
     let server = Server::start();
     let upload = |bytes: &[u8]| server.put("/api/v1/plugins/digest", bytes);
     refused(&upload(b"#!/bin/sh\necho hello\n"), 422, "NOT_WASM", &["not WebAssembly", "component"]);
@@ -53,7 +53,7 @@ fn foreign() -> Vec<u8> {
 }
 
 #[test]
-fn a_refused_upload_leaves_the_plugin_as_it_was() {
+fn a_refused_upload_leaves_the_plugin_unchanged() {
     let server = Server::start();
     server.upload("digest", "digest");
     let before = server.get("/api/v1/plugins/digest").body;
@@ -73,7 +73,7 @@ fn a_queue_of_another_plugin_is_refused_by_name() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_told_apart_from_json_that_does_not_fit() {
+fn invalid_json_and_unexpected_json_have_different_errors() {
     let server = Server::start();
     let raw = |body: &str| server.post_bytes("/api/v1/enqueue", body.as_bytes());
     refused(&raw("{\"queue\": \"q\","), 400, "PARSE_ERROR", &["not JSON", "line 1"]);
@@ -169,7 +169,7 @@ fn what_does_not_exist_is_a_404_in_json() {
 }
 
 #[test]
-fn a_wrong_method_is_a_405_in_json_that_says_which_are_right() {
+fn a_wrong_method_is_a_405_in_json_that_lists_the_allowed_ones() {
     let server = Server::start();
     let answer = server.delete("/api/v1/enqueue");
     refused(&answer, 405, "METHOD_NOT_ALLOWED", &["/api/v1/enqueue"]);
@@ -177,7 +177,7 @@ fn a_wrong_method_is_a_405_in_json_that_says_which_are_right() {
 }
 
 #[test]
-fn a_list_with_wrong_words_is_refused() {
+fn a_list_with_unknown_values_is_refused() {
     let server = Server::start();
     refused(&server.get("/api/v1/jobs?state=lost"), 400, "VALIDATION_ERROR", &["lost", "pending"]);
     refused(&server.get("/api/v1/jobs?limit=few"), 400, "VALIDATION_ERROR", &[]);

@@ -1,4 +1,4 @@
-//! Connections beside each other: those that ask for nothing never keep out those that do, however few files the server may open.
+//! Concurrent connections: those without requests never block those that have some, however few files the server may open.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// A server that was started under the limits that `ulimit` of a shell sets.
+/// A server that is started under the limits that a shell's `ulimit` sets.
 fn start_under(ulimit: &str, flags: &[&str]) -> Server {
     let data = Data::new();
     let own = windlass();
@@ -32,10 +32,10 @@ fn start_under(ulimit: &str, flags: &[&str]) -> Server {
 }
 
 #[test]
-fn hundreds_of_half_sent_requests_do_not_keep_out_a_client_that_works() {
+fn hundreds_of_half_sent_requests_do_not_block_other_clients() {
     const HALF_OPEN: usize = 400;
     let server = start_under("-n 256", &[]);
-    // Each of these bodies is a file of its own in the store.
+    // Each of these bodies is a separate file in the store.
     let large = json!({"queue": "q", "payload": "x".repeat(100_000)});
     let (done, opened) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -43,7 +43,7 @@ fn hundreds_of_half_sent_requests_do_not_keep_out_a_client_that_works() {
             let mut streams = VecDeque::new();
             while !done.load(Ordering::Relaxed) {
                 let mut stream = connect(&server);
-                // It may be closed for the next one already.
+                // It may already be closed in favour of the next one.
                 let _ = stream.write_all(b"POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nx-slow: ");
                 streams.push_back(stream);
                 opened.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn hundreds_of_half_sent_requests_do_not_keep_out_a_client_that_works() {
 }
 
 #[test]
-fn the_limit_on_open_files_is_raised_as_far_as_it_goes() {
+fn the_limit_on_open_files_is_raised_as_far_as_possible() {
     let server = start_under("-Sn 64", &[]);
     assert!(server.said().contains("files may be open at once; it was 64"), "{}", server.said());
     let held: Vec<TcpStream> = (0..60).map(|_| connect(&server)).collect();
@@ -76,7 +76,7 @@ fn the_limit_on_open_files_is_raised_as_far_as_it_goes() {
 }
 
 #[test]
-fn one_address_is_turned_away_in_words_when_it_uses_all_its_connections() {
+fn an_address_that_uses_all_its_connections_is_refused_with_a_response() {
     let server = Server::start_on(&Data::new(), &["--max-connections-per-address", "1"]);
     let mut first = connect(&server);
     first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
@@ -98,8 +98,8 @@ fn one_address_is_turned_away_in_words_when_it_uses_all_its_connections() {
 }
 
 #[test]
-fn a_connection_that_asks_for_nothing_is_closed_after_a_short_while() {
-    // What a client may take for later requests does not count for the first.
+fn a_connection_without_a_request_is_closed_soon() {
+    // The timeout of later requests does not apply to the first.
     let server = Server::start_on(&Data::new(), &["--client-timeout", "3600"]);
     let mut silent = connect(&server);
     assert_eq!(silent.read(&mut [0; 1]).expect("it is closed in order"), 0);

@@ -1,4 +1,4 @@
-//! JSON that is nested very deep is refused at the door; where a handler makes it, it breaks nothing.
+//! JSON that is nested too deep is refused in requests; when a handler produces it, it breaks nothing.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, windlass};
@@ -8,7 +8,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn a_body_that_is_nested_too_deep_is_refused_and_the_limit_is_named() {
+fn a_body_that_is_nested_too_deep_is_refused_with_the_limit() {
     let server = Server::start();
     let deep = nested(200_000);
     for (path, body) in [
@@ -30,7 +30,7 @@ fn a_body_that_is_nested_too_deep_is_refused_and_the_limit_is_named() {
 }
 
 #[test]
-fn what_a_handler_nests_too_deep_is_kept_and_breaks_no_search_and_no_answer() {
+fn results_that_are_nested_too_deep_are_stored_and_break_no_search_and_no_response() {
     let server = Server::start();
     server.upload("hostile", "hostile");
     for levels in [150, 20_000] {

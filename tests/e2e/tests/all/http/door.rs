@@ -1,4 +1,4 @@
-//! The front door: the description of the API, workers that drain or go away, limits on fetches, logs that are followed, figures.
+//! The description of the API, workers that drain or disconnect, limits on fetches, followed logs, metrics.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ fn fetch(server: &Server, worker: &str, queue: &str, timeout: u64) -> windlass_e
 }
 
 #[test]
-fn the_description_names_what_the_server_answers_and_the_page_shows_it() {
+fn the_description_matches_the_servers_responses_and_the_page_shows_it() {
     let server = Server::start();
     let document: Value = serde_json::from_slice(&server.download("/openapi.json")).expect("JSON");
     assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")), "{}", document["openapi"]);
     let paths = document["paths"].as_object().expect("paths");
     assert!(paths.len() > 40, "only {} paths", paths.len());
-    // Every path that can be asked without knowing anything is answered as it is described.
+    // Every path without parameters is answered as described.
     let mut asked = 0;
     for (path, item) in paths {
         let endless = path == "/api/v1/events" || path == "/docs" || path == "/" || path.ends_with("/metrics");
@@ -40,7 +40,7 @@ fn the_description_names_what_the_server_answers_and_the_page_shows_it() {
 }
 
 #[test]
-fn the_description_is_open_and_everything_else_asks_for_the_key() {
+fn the_description_needs_no_key_and_everything_else_does() {
     let server = Server::start_on(&Data::new(), &["--api-key", "a-long-enough-key"]);
     for open in ["/healthz", "/readyz", "/openapi.json"] {
         assert_eq!(server.get(open).status, 200, "{open}");
@@ -51,12 +51,12 @@ fn the_description_is_open_and_everything_else_asks_for_the_key() {
 }
 
 #[test]
-fn a_worker_that_drains_gets_no_more_jobs_and_keeps_what_it_has() {
+fn a_worker_that_drains_gets_no_more_jobs_and_finishes_those_it_has() {
     let server = Server::start();
     assert_eq!(server.post("/api/v1/workers/ann/drain", &json!({})).status, 404, "nobody knows her");
     let held = server.enqueue(&json!({"queue": "q"}));
     assert_eq!(fetch(&server, "ann", "q", 1).body["job_id"], json!(held));
-    // A poll that waits ends when the worker is told to drain, and gets nothing that comes later.
+    // A waiting poll ends when the worker is drained, and gets no later job.
     let client = (*server).clone();
     let waiting = thread::spawn(move || {
         client.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "ann", "timeout": 2}))
@@ -78,14 +78,14 @@ fn a_worker_that_drains_gets_no_more_jobs_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_job_for_one_worker_is_not_given_to_another() {
+fn a_job_for_one_worker_is_not_assigned_to_another() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q", "target_worker": "ann"}));
     assert_eq!(fetch(&server, "bob", "q", 0).status, 204);
     assert_eq!(fetch(&server, "ann", "q", 1).body["job_id"], json!(id));
 }
 
-/// Sends a fetch and leaves without waiting for the answer.
+/// Sends a fetch and disconnects without waiting for the response.
 fn fetch_and_go(server: &Server, close: bool) -> TcpStream {
     let address = server.url("").trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(address).expect("connected");
@@ -104,7 +104,7 @@ fn fetch_and_go(server: &Server, close: bool) -> TcpStream {
 }
 
 #[test]
-fn a_fetch_whose_client_has_gone_takes_no_job() {
+fn a_fetch_whose_client_has_disconnected_takes_no_job() {
     let server = Server::start();
     drop(fetch_and_go(&server, true));
     let id = server.enqueue(&json!({"queue": "q"}));
@@ -115,7 +115,7 @@ fn a_fetch_whose_client_has_gone_takes_no_job() {
 }
 
 #[test]
-fn a_storm_of_fetches_on_one_queue_is_turned_away_and_others_are_not() {
+fn too_many_fetches_on_one_queue_are_refused_and_other_queues_are_not_affected() {
     let server = Server::start_on(&Data::new(), &["--max-fetches", "1"]);
     let mut waiting = fetch_and_go(&server, false);
     let refused = eventually("the place is taken", || {
@@ -150,7 +150,7 @@ fn the_log_of_a_job_is_followed_to_its_end() {
 }
 
 #[test]
-fn figures_of_queues_are_histograms_and_rates() {
+fn queues_have_histograms_and_rates() {
     let server = Server::start();
     for _ in 0..3 {
         server.enqueue(&json!({"queue": "q"}));
@@ -175,7 +175,7 @@ fn figures_of_queues_are_histograms_and_rates() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "no {line:?} in\n{metrics}");
     }
-    // Every family says what it is before its first sample.
+    // Every metric has its help and type before its first sample.
     let mut told = Vec::new();
     for line in metrics.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -200,7 +200,7 @@ fn figures_of_queues_are_histograms_and_rates() {
 }
 
 #[test]
-fn an_agent_works_in_rounds_within_its_bounds() {
+fn an_agent_works_in_iterations_within_its_limits() {
     let server = Server::start();
     let id = server
         .enqueue(&json!({"queue": "q", "agent": {"max_iterations": 2, "max_cost_usd": 5, "iteration_timeout": "10m"}}));

@@ -1,4 +1,4 @@
-//! A page of another site that gets at this server under a name of its own: its requests are refused before anything is done.
+//! A page of another site that reaches this server under the site's own name: its requests are refused before anything is done.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 use windlass_e2e::{DEADLINE, Data, Server, windlass};
 
-/// Sends a request with exactly these headers, and gives the status and the body.
+/// Sends a request with exactly these headers, and returns the status and the body.
 fn ask(server: &Server, request: &str, headers: &[&str], body: &[u8]) -> (u16, Value) {
     let address = server.url("").trim_start_matches("http://").replace("0.0.0.0", "127.0.0.1");
     let mut stream = TcpStream::connect(address).expect("connected");
@@ -24,7 +24,7 @@ fn ask(server: &Server, request: &str, headers: &[&str], body: &[u8]) -> (u16, V
 }
 
 #[test]
-fn a_rebound_name_reaches_nothing() {
+fn a_rebound_name_gets_no_access() {
     let server = Server::start();
     let port = server.url("").rsplit(':').next().expect("a port").to_owned();
     let (host, origin) = (format!("host: evil.example:{port}"), format!("origin: http://evil.example:{port}"));
@@ -46,7 +46,7 @@ fn a_rebound_name_reaches_nothing() {
 }
 
 #[test]
-fn a_request_without_one_good_host_is_a_bad_request() {
+fn a_request_without_exactly_one_valid_host_is_a_bad_request() {
     let server = Server::start();
     let wrong: [&[&str]; 4] = [&[], &["host: localhost", "host: localhost"], &["host: local host"], &["host: a/b"]];
     for headers in wrong {
@@ -57,7 +57,7 @@ fn a_request_without_one_good_host_is_a_bad_request() {
 }
 
 #[test]
-fn loopback_names_and_those_that_were_added_are_let_in() {
+fn loopback_names_and_allowed_hosts_are_accepted() {
     let data = Data::new();
     let mut command = windlass();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
@@ -98,7 +98,7 @@ fn names_come_from_the_environment_and_the_config_file_too() {
 }
 
 #[test]
-fn on_all_addresses_any_address_is_let_in_and_no_strange_name() {
+fn when_listening_on_all_addresses_any_address_is_accepted_and_no_unknown_name() {
     let data = Data::new();
     let mut command = windlass();
     command.args(["serve", "--listen", "0.0.0.0:0", "--insecure", "--data"]).arg(data.path());
@@ -119,7 +119,7 @@ fn without_a_key_no_other_site_reads_or_changes_anything() {
         ["origin: https://evil.example", "origin: null", "sec-fetch-site: cross-site", "origin: http://localhost:3000"]
     {
         for request in ["GET /api/v1/jobs", "POST /api/v1/enqueue", "GET /healthz"] {
-            // A key is worth nothing to a server that has none.
+            // A server without a key ignores keys.
             let headers: [&str; 3] = [&host, foreign, "x-api-key: any-key-at-all"];
             let (status, answer) = ask(&server, request, &headers, br#"{"queue": "q"}"#);
             assert_eq!((status, &answer["code"]), (403, &json!("FORBIDDEN")), "{request}, {foreign}: {answer}");

@@ -1,11 +1,11 @@
-//! Results and payloads as they are, and what a person finds at the root of the server.
+//! Results and payloads as raw bytes, and the root page of the server.
 
 use std::process::Stdio;
 
 use serde_json::json;
 use windlass_e2e::{Client, Server, windlass};
 
-/// A request by a plain client: the status, the headers and the bytes.
+/// Sends a request; returns the status, the headers and the bytes.
 fn get(client: &Client, path: &str, accept: &str) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let mut response = agent.get(client.url(path)).header("accept", accept).call().expect("an answer");
@@ -18,7 +18,7 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> &'a str {
     headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value.as_str())
 }
 
-/// A job of a worker that answers with this result, byte for byte.
+/// A job that a worker completes with exactly this result.
 fn completed(server: &Server, result: &str) -> String {
     let made = server.post_bytes("/api/v1/enqueue", br#"{"queue": "q", "payload": {"n":  1.50}}"#);
     let id = made.body["job_id"].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
@@ -29,7 +29,7 @@ fn completed(server: &Server, result: &str) -> String {
 }
 
 #[test]
-fn a_result_is_fetched_as_it_is_with_its_own_content_type() {
+fn a_result_is_returned_unchanged_with_its_own_content_type() {
     let server = Server::start();
     let id = completed(&server, r#"{"html": "<script>alert(1)</script>"}"#);
     let (status, headers, bytes) = get(&server, &format!("/api/v1/jobs/{id}/result"), "*/*");
@@ -43,7 +43,7 @@ fn a_result_is_fetched_as_it_is_with_its_own_content_type() {
 }
 
 #[test]
-fn a_job_without_a_result_says_how_it_stands() {
+fn a_job_without_a_result_reports_its_state() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     let answer = server.get(&format!("/api/v1/jobs/{id}/result"));

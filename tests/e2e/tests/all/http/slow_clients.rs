@@ -1,4 +1,4 @@
-//! Clients that take too long, and more of them than there are places: each is bounded, and nobody else waits for them for ever.
+//! Clients that take too long, and more of them than there may be connections: each has a timeout, so others do not wait for ever.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,19 +13,19 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Everything that the server says until it closes the connection.
+/// Everything that the server sends until it closes the connection.
 fn rest(mut stream: TcpStream) -> String {
     let mut said = String::new();
     match stream.read_to_string(&mut said) {
         Ok(_) => said,
-        // It may close with something of ours unread.
+        // It may close before it has read everything.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => said,
         Err(error) => panic!("it is not closed: {error}"),
     }
 }
 
 #[test]
-fn a_head_that_does_not_come_to_its_end_closes_the_connection() {
+fn a_request_head_that_never_ends_closes_the_connection() {
     let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
     let mut stream = connect(&server);
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
@@ -35,7 +35,7 @@ fn a_head_that_does_not_come_to_its_end_closes_the_connection() {
 }
 
 #[test]
-fn a_body_that_falls_silent_is_answered_408_and_nothing_is_done() {
+fn a_body_that_stalls_gets_408_and_nothing_is_done() {
     let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
     let mut stream = connect(&server);
     let head = "POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100\r\n\r\n";
@@ -48,7 +48,7 @@ fn a_body_that_falls_silent_is_answered_408_and_nothing_is_done() {
 }
 
 #[test]
-fn a_connection_too_many_waits_for_a_place() {
+fn a_connection_beyond_the_limit_waits_for_a_free_one() {
     let server = Server::start_on(&Data::new(), &["--max-connections", "1"]);
     let mut first = connect(&server);
     first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
@@ -64,10 +64,10 @@ fn a_connection_too_many_waits_for_a_place() {
 }
 
 #[test]
-fn a_client_that_does_not_take_its_answer_loses_its_place() {
+fn a_client_that_does_not_read_its_response_loses_its_connection() {
     let server =
         Server::start_on(&Data::new(), &["--max-connections", "1", "--client-timeout", "1", "--max-body", "64MiB"]);
-    // More than the operating system keeps for a connection on both sides.
+    // More than the operating system buffers for a connection on both sides.
     let id = server.enqueue(&json!({"queue": "q", "payload": "x".repeat(48 << 20)}));
     let mut idle = connect(&server);
     write!(idle, "GET /api/v1/jobs/{id} HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");

@@ -1,4 +1,4 @@
-//! Live streams: every event once and in order, whenever one comes to watch, and across a reconnect and a restart.
+//! Live streams: every event once and in order, whenever a watcher connects, and across a reconnect and a restart.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ fn kinds(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.kind.as_str()).collect()
 }
 
-/// Takes one job through its life by hand: fetched, reported on, completed.
+/// Fetches one job, reports its progress and completes it.
 fn work(server: &Server, queue: &str) -> String {
     let fetched = server.post("/api/v1/fetch", &json!({"queues": [queue], "worker_id": "w", "timeout": 5})).body;
     let id = fetched["job_id"].as_str().expect("an id").to_owned();
@@ -63,7 +63,7 @@ fn filters_narrow_by_job_type_and_scope() {
 }
 
 #[test]
-fn coming_back_with_the_last_id_misses_nothing_and_repeats_nothing_even_after_a_restart() {
+fn reconnecting_with_the_last_id_misses_and_repeats_nothing_even_after_a_restart() {
     let server = Server::start();
     let jobs: Vec<Value> = (0..1_500).map(|n| json!({"queue": "q", "payload": n})).collect();
     server.post("/api/v1/enqueue/batch", &json!({"jobs": jobs}));
@@ -81,7 +81,7 @@ fn coming_back_with_the_last_id_misses_nothing_and_repeats_nothing_even_after_a_
 }
 
 #[test]
-fn an_id_that_was_never_given_is_told_and_the_stream_goes_on() {
+fn an_unknown_last_id_is_reported_and_the_stream_continues() {
     let server = Server::start();
     server.enqueue(&json!({"queue": "q"}));
     let mut events = server.events_after("/api/v1/events", Some(999_999_999));
@@ -108,14 +108,14 @@ fn a_late_watcher_of_a_job_gets_what_is_stored_and_the_stream_ends_with_the_job(
     let last = early[3].id.expect("an id").to_string();
     assert_eq!(server.get_with(&path, &[("Last-Event-ID", &last)]).status, 204, "there is no more to come");
 
-    // The events in memory are gone with the process; the disk has them.
+    // The events in memory ended with the process; they are on disk.
     let server = Server::start_on(&server.kill_9(), &[]);
     assert_eq!(server.events(&path).collect::<Vec<_>>(), early);
     assert_eq!(server.get("/api/v1/jobs/job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5/events").status, 404);
 }
 
 #[test]
-fn a_watcher_of_a_retried_job_sees_its_present_life_only() {
+fn a_watcher_of_a_retried_job_sees_only_the_events_since_the_retry() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     let path = format!("/api/v1/jobs/{id}/events");
@@ -166,13 +166,13 @@ fn waiting_for_a_job_answers_as_soon_as_it_ends_or_when_time_is_up() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_is_dropped_with_a_word_and_others_go_on() {
+fn a_watcher_that_does_not_read_is_disconnected_with_a_message_and_others_continue() {
     let server = Server::start();
     let address = server.url("").trim_start_matches("http://").to_owned();
     let mut slow = TcpStream::connect(&address).expect("a connection");
     write!(slow, "GET /api/v1/events HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("a request");
     let mut quick = server.events("/api/v1/events?types=cancelled");
-    // Enough to fill every buffer between, and then the channel.
+    // Enough to fill every buffer on the way, and then the channel.
     let tags: Value = json!({"queue": "q".repeat(128)});
     for _ in 0..8 {
         server.post("/api/v1/enqueue/batch", &json!({"jobs": vec![tags.clone(); 10_000]}));
@@ -203,7 +203,7 @@ fn open_streams_end_when_the_server_stops() {
 }
 
 #[test]
-fn whoever_watches_one_job_is_not_bothered_by_a_storm_of_others() {
+fn a_watcher_of_one_job_is_not_affected_by_many_events_of_others() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "calm", "delay": "1h"}));
     let mut watching = server.events(&format!("/api/v1/jobs/{id}/events"));

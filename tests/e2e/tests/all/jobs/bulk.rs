@@ -26,7 +26,7 @@ fn bulk(server: &Server, request: &Value) -> Value {
 }
 
 #[test]
-fn every_action_works_by_ids_and_by_filter_and_passes_over_what_it_cannot_be_done_to() {
+fn every_action_works_by_ids_and_by_filter_and_skips_jobs_that_it_does_not_apply_to() {
     let server = Server::start();
     let ids = enqueue_many(&server, "q", 6);
     let count = |state: &str| server.queue("q")[state].clone();
@@ -57,7 +57,7 @@ fn every_action_works_by_ids_and_by_filter_and_passes_over_what_it_cannot_be_don
 }
 
 #[test]
-fn a_request_that_cannot_be_is_refused_and_changes_nothing() {
+fn an_impossible_request_is_refused_and_changes_nothing() {
     let server = Server::start();
     let ids = enqueue_many(&server, "q", 2);
     for (request, word) in [
@@ -84,13 +84,13 @@ fn a_request_that_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_large_operation_runs_in_the_background_tells_its_progress_and_can_be_cancelled() {
+fn a_large_operation_runs_in_the_background_reports_progress_and_can_be_cancelled() {
     let server = Server::start();
     enqueue_many(&server, "q", 12_000);
     let taken = server.post("/api/v1/jobs/bulk", &json!({"action": "hold", "filter": {"queue": "q"}}));
     assert_eq!(taken.status, 202, "{taken:?}");
     assert_eq!(taken.body["estimated_total"], 12_000);
-    // Made after it was asked for: not one of them.
+    // Enqueued after the request, so not one of them.
     let late = server.enqueue(&json!({"queue": "q"}));
     let events = server.events(taken.body["progress_url"].as_str().expect("a path"));
     let mut kinds = Vec::new();
@@ -125,7 +125,7 @@ fn a_large_operation_runs_in_the_background_tells_its_progress_and_can_be_cancel
 }
 
 #[test]
-fn an_operation_cut_off_by_kill_9_goes_on_and_does_nothing_twice() {
+fn an_operation_interrupted_by_kill_9_continues_and_does_nothing_twice() {
     const JOBS: usize = 20_000;
     let server = Server::start();
     let ids = enqueue_many(&server, "from", JOBS);
@@ -146,7 +146,7 @@ fn an_operation_cut_off_by_kill_9_goes_on_and_does_nothing_twice() {
     });
     assert_eq!((&record["processed"], &record["affected"]), (&json!(JOBS), &json!(JOBS)));
     assert_eq!((&server.queue("from")["pending"], &server.queue("to")["pending"]), (&json!(0), &json!(JOBS)));
-    // Each job says itself how often it was moved.
+    // Each job's timeline shows how often it was moved.
     for page in ids.chunks(1_000) {
         let jobs = server.post("/api/v1/jobs/bulk-get", &json!({ "job_ids": page })).body;
         for job in jobs["jobs"].as_array().expect("jobs") {
@@ -168,7 +168,7 @@ fn run(server: &Server, arguments: &[&str], input: Option<&str>) -> Output {
 }
 
 #[test]
-fn what_a_search_prints_is_what_bulk_reads() {
+fn bulk_reads_what_a_search_prints() {
     let server = Server::start();
     let ids = enqueue_many(&server, "q", 5);
     bulk(&server, &json!({"action": "cancel", "job_ids": &ids[..3]}));

@@ -1,4 +1,4 @@
-//! Schedules: jobs that the clock makes.
+//! Schedules: jobs that are enqueued at set times.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_e2e::{Server, eventually, windlass};
 
 #[test]
-fn a_schedule_is_made_shown_changed_and_removed() {
+fn a_schedule_is_created_shown_changed_and_removed() {
     let server = Server::start();
     let sent = json!({"name": "nightly", "queue": "reports", "cron": "30 2 * * *", "timezone": "Europe/Berlin",
         "payload": {"kind": "full"}, "max_retries": 5, "tags": {"team": "a"}, "overlap": "skip", "catch_up": "all", "catch_up_most": 3});
@@ -34,7 +34,7 @@ fn a_schedule_is_made_shown_changed_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_a_schedule_is_refused_by_field() {
+fn an_invalid_schedule_is_refused_with_the_field() {
     let server = Server::start();
     let refused = |body: serde_json::Value, field: &str| {
         let answer = server.post("/api/v1/schedules", &body);
@@ -78,7 +78,7 @@ fn a_skipped_run_is_shown_with_its_reason_and_survives_a_crash() {
     let sent =
         json!({"name": "tick", "queue": "ticks", "cron": "* * * * * *", "overlap": "skip", "timezone": "Asia/Tokyo"});
     server.post("/api/v1/schedules", &sent);
-    // Nobody serves the queue: the first job never ends, and every later run is skipped.
+    // The queue is not served, so the first job never ends and every later run is skipped.
     let skipped = |server: &Server| server.get("/api/v1/schedules/tick").body["skipped_runs"][0].clone();
     eventually("a skipped run", || (skipped(&server)["reason"] == "overlap").then_some(()));
     let tick = server.get("/api/v1/schedules/tick").body;

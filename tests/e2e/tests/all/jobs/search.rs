@@ -1,4 +1,4 @@
-//! Finding jobs: every filter, every order, page by page, and filters that mean no good.
+//! Searching for jobs: every filter, every order, page by page, and malicious filters.
 
 use std::process::{Command, Output, Stdio};
 
@@ -12,7 +12,7 @@ fn search(server: &Client, request: &Value) -> Value {
     answer.body
 }
 
-/// The `n` of the payloads of what is found, in order.
+/// The `n` of the payloads of the jobs found, in order.
 #[track_caller]
 fn found(server: &Client, request: &Value) -> Vec<i64> {
     let answer = search(server, request);
@@ -21,7 +21,7 @@ fn found(server: &Client, request: &Value) -> Vec<i64> {
     jobs.iter().map(|job| job["payload"]["n"].as_i64().unwrap_or_else(|| panic!("no n in {job:#}"))).collect()
 }
 
-/// Six jobs that differ in everything that can be asked for. Answers with their ids.
+/// Enqueues six jobs that differ in everything that can be searched for; returns their ids.
 fn six_jobs(server: &Server) -> Vec<String> {
     let batch = server.post("/api/v1/batch", &json!({})).body["batch_id"].clone();
     let jobs = [
@@ -35,17 +35,17 @@ fn six_jobs(server: &Server) -> Vec<String> {
     jobs.iter().map(|job| server.enqueue(job)).collect()
 }
 
-/// Fetches the next job of the queue as `worker`, and answers with its id.
+/// Fetches the next job of the queue as `worker`, and returns its id.
 fn fetch(server: &Server, queue: &str, worker: &str) -> String {
     let answer = server.post("/api/v1/fetch", &json!({"queues": [queue], "worker_id": worker, "timeout": 1}));
     answer.body["job_id"].as_str().unwrap_or_else(|| panic!("a job: {answer:?}")).to_owned()
 }
 
 #[test]
-fn every_filter_finds_what_it_should_and_nothing_else() {
+fn every_filter_finds_exactly_the_matching_jobs() {
     let server = Server::start();
     let ids = six_jobs(&server);
-    // 0 completes (it is the most urgent), 1 fails for good, 3 is active.
+    // 0 completes (it is the most urgent), 1 fails permanently, 3 is active.
     assert_eq!(fetch(&server, "mail", "w-1"), ids[0]);
     server.post(&format!("/api/v1/ack/{}", ids[0]), &json!({"result": 1}));
     assert_eq!(fetch(&server, "mail", "w-2"), ids[1]);
@@ -110,7 +110,7 @@ fn every_filter_finds_what_it_should_and_nothing_else() {
 }
 
 #[test]
-fn orders_are_kept_and_pages_fit_together() {
+fn results_are_sorted_and_pages_are_complete() {
     let server = Server::start();
     six_jobs(&server);
     let by = |sort: &str, order: &str| found(&server, &json!({"sort": sort, "order": order}));
@@ -143,7 +143,7 @@ fn orders_are_kept_and_pages_fit_together() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_what_would_be_right() {
+fn an_invalid_search_is_refused_with_what_is_valid() {
     let server = Server::start();
     six_jobs(&server);
     for (request, word) in [
@@ -170,7 +170,7 @@ fn what_cannot_be_asked_is_refused_with_what_would_be_right() {
 }
 
 #[test]
-fn a_filter_that_means_no_good_is_stopped_and_the_server_does_not_notice() {
+fn a_malicious_filter_is_stopped_and_the_server_is_not_affected() {
     let server = Server::start();
     six_jobs(&server);
     for code in ["last(repeat(1))", "[range(1e12)] | length", "def f: 1 + f; f", "until(false; .)"] {
@@ -178,7 +178,7 @@ fn a_filter_that_means_no_good_is_stopped_and_the_server_does_not_notice() {
         assert_eq!(answer.status, 400, "{code}: {answer:?}");
         assert!(answer.body["error"].as_str().is_some_and(|error| error.contains("payload_jq")), "{code}: {answer:?}");
     }
-    // The environment of the server is none of a filter's business.
+    // A filter cannot read the server's environment.
     assert_eq!(found(&server, &json!({"payload_jq": "env | length > 0"})), [0; 0]);
     assert_eq!(found(&server, &json!({"payload_jq": "halt"})).len(), 0);
     assert_eq!(found(&server, &json!({"payload_jq": ".n == 5"})), [5]);
@@ -213,12 +213,12 @@ fn the_search_command_prints_ids_into_a_pipe_a_table_when_asked_and_json_for_pro
 }
 
 #[test]
-fn a_machine_that_has_no_descriptors_left_for_jq_says_so_and_does_not_blame_the_filter() {
+fn a_shortage_of_descriptors_for_jq_is_reported_as_such_and_not_as_an_error_of_the_filter() {
     let server = Server::start();
     server.enqueue(&json!({"queue": "q", "payload": {"n": 7}}));
     let ask = || server.post("/api/v1/jobs/search", &json!({"payload_jq": ".n == 7"}));
     assert_eq!(ask().body["total"], 1);
-    // What is open stays open, the connection of our client among it; nothing more can be opened.
+    // Open files stay open, including the connection of this client; nothing more can be opened.
     let limit = |files: &str| {
         let set =
             Command::new("prlimit").args(["--pid", &server.id().to_string(), &format!("--nofile={files}:")]).status();

@@ -1,4 +1,4 @@
-//! Whoever enqueues learns at once whether anybody serves the queue.
+//! The response to an enqueue tells whether the queue is served.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ fn enqueue(server: &Server, queue: &str) -> Value {
 }
 
 #[test]
-fn an_enqueue_to_a_queue_that_nobody_serves_is_accepted_and_says_so() {
+fn an_enqueue_to_an_unserved_queue_is_accepted_with_a_warning() {
     let server = Server::start();
     let body = enqueue(&server, "lonely");
     assert_eq!(body["served_by"], Value::Null);
@@ -47,7 +47,7 @@ fn a_worker_serves_a_queue_while_it_waits_there_and_after_it_has_fetched() {
 }
 
 #[test]
-fn a_batch_tells_it_of_each_of_its_queues() {
+fn a_bulk_enqueue_reports_it_for_each_of_its_queues() {
     let server = Server::start();
     server.upload("digest", "served");
     let jobs = json!({"jobs": [{"queue": "served"}, {"queue": "lonely"}, {"queue": "lonely"}]});
@@ -58,7 +58,7 @@ fn a_batch_tells_it_of_each_of_its_queues() {
 }
 
 #[test]
-fn a_duplicate_tells_it_of_the_queue_that_the_job_is_in() {
+fn a_duplicate_reports_it_for_the_queue_of_the_existing_job() {
     let server = Server::start();
     server.upload("digest", "served");
     let unique = |queue: &str| json!({"queue": queue, "unique_key": "k", "unique_scope": "scope", "scope": "a:1", "delay": "1h"});

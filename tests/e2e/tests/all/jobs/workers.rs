@@ -56,11 +56,11 @@ fn a_worker_fetches_beats_and_acks() {
 }
 
 #[test]
-fn a_worker_is_known_by_what_it_holds_also_after_a_restart() {
+fn a_worker_is_listed_with_its_jobs_even_after_a_restart() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     fetch(&server);
-    // The form of a heartbeat that does not name the worker, and a fetch that does not name its host.
+    // A heartbeat that does not name the worker, and a fetch that does not name its host.
     server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w", "timeout": 0}));
     let first = server.get("/api/v1/workers").body[0].clone();
     assert_eq!((&first["hostname"], &first["jobs"]), (&json!("h"), &json!([id])));
@@ -103,7 +103,7 @@ fn a_fail_says_what_comes_next_and_a_hand_back_costs_nothing() {
 }
 
 #[test]
-fn a_cancel_reaches_the_worker_with_its_next_heartbeat() {
+fn a_cancellation_reaches_the_worker_with_its_next_heartbeat() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     fetch(&server);
@@ -143,7 +143,7 @@ fn a_fetch_that_finds_nothing_is_a_204_and_one_that_cannot_is_told_why() {
 }
 
 #[test]
-fn a_waiting_fetch_gets_the_job_that_comes() {
+fn a_waiting_fetch_gets_the_next_job() {
     let server = Server::start();
     let client: &windlass_e2e::Client = &server;
     let client = client.clone();

@@ -1,6 +1,6 @@
-//! The plugins that people can use, on a real server: real work, seen live, cut off in the middle and gone on with, cancelled.
+//! The bundled plugins on a real server: real work, watched live, interrupted and resumed, cancelled.
 //!
-//! `digest` has its own tests (crash, running, swaps); here are those in the other languages, and the Rust one that speaks HTTP.
+//! `digest` has its own tests (crash, running, swaps); here are those in the other languages, and the Rust one that uses HTTP.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use windlass_e2e::{Data, Gate, Origin, Request, Server, answer, eventually, plugin};
 
-/// A server that has the plugin, with a manifest of the test's own.
+/// A server with the plugin, uploaded with the test's own manifest.
 fn server_with(name: &str, manifest: &Value) -> Server {
     let server = Server::start_on(&Data::new(), &[]);
     let answer = server.upload_with(&format!("/api/v1/plugins/{name}"), &plugin(name), &manifest.to_string());
@@ -31,8 +31,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Enqueues the job, waits until `saved` likes its checkpoint, kills the server, does `meanwhile`, and gives the job as it ended on
-/// the next one, with that.
+/// Enqueues the job, waits until `saved` accepts its checkpoint, kills the server, calls `meanwhile`, and returns the next server with
+/// the job as it ended there.
 fn cut_off(server: Server, job: &Value, saved: impl Fn(&Value) -> bool, meanwhile: impl FnOnce()) -> (Server, Value) {
     let id = server.enqueue(job);
     eventually("its checkpoint is saved", || saved(&server.job(&id)["checkpoint"]).then_some(()));
@@ -46,7 +46,7 @@ fn cut_off(server: Server, job: &Value, saved: impl Fn(&Value) -> bool, meanwhil
     (server, job)
 }
 
-/// Its watchers saw the progress of both attempts, and the second did not begin at the beginning.
+/// The events contain the progress of both attempts, and the second one did not start from the beginning.
 fn went_on(server: &Server, id: &str) {
     let mut first = Vec::new();
     for event in server.events_after(&format!("/api/v1/jobs/{id}/events"), Some(0)) {
@@ -63,7 +63,7 @@ fn went_on(server: &Server, id: &str) {
     assert!(first.len() == 2 && first[1] > first[0] && first[0] > Some(Some(0)), "{first:?}");
 }
 
-/// Enqueues the job, waits for its first progress live, cancels it, and insists that it has stopped by itself.
+/// Enqueues the job, waits for its first progress event, cancels it, and asserts that it stopped by itself.
 fn cancelled(server: &Server, job: &Value) -> Value {
     let queue = job["queue"].as_str().expect("a queue");
     let mut events = server.events(&format!("/api/v1/events?queues={queue}&types=progress"));
@@ -103,7 +103,7 @@ fn checksum_hashes_bytes_in_c() {
     let payload = "x".repeat(6 << 20);
     let bytes = json!(payload).to_string();
     let job = json!({"queue": "sums", "payload": payload});
-    // Its state is a struct of C: the number of bytes comes first, in eight bytes.
+    // Its state is a C struct that begins with the number of bytes, in eight bytes.
     let done = |saved: &Value| {
         let state = saved["$base64"].as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
         state.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -140,7 +140,7 @@ fn report_sums_up_a_table_in_python() {
 
 const FILE: usize = 512 * 1024;
 
-/// `/file` gives its first half and waits for the gate before the rest; `/drip` goes on for ever, a little at a time.
+/// `/file` sends its first half and waits for the gate before the rest; `/drip` never ends and sends a little at a time.
 fn files(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::start(move |request, stream| match request.path.as_str() {
@@ -172,7 +172,7 @@ fn drip(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn fetch_downloads_and_goes_on_in_the_middle_in_rust() {
+fn fetch_downloads_and_resumes_in_rust() {
     let gate = Gate::default();
     let origin = files(&gate);
     let manifest =
@@ -199,7 +199,7 @@ fn fetch_downloads_and_goes_on_in_the_middle_in_rust() {
     assert_eq!(ranges, [None, Some(format!("bytes={}-", FILE / 2))]);
     assert_eq!(origin.asked("/hello").len(), 1, "what was done before is not done again");
 
-    // The manifest's own limit on answers holds: the same file, and no more of it than that.
+    // The manifest's own limit on responses applies to the same file.
     let answer = server.put("/api/v1/plugins/fetch/manifest", manifest("100KiB").to_string().as_bytes());
     assert_eq!(answer.status, 200, "{answer:?}");
     let mut large = job("/file");
@@ -258,7 +258,7 @@ fn fanout_delivers_signed_events_in_typescript() {
     assert_eq!(job["checkpoint"]["outcomes"][0], 204, "who has it stays noted");
 }
 
-/// As the Standard Webhooks convention has it.
+/// As the Standard Webhooks specification defines it.
 fn signature(request: &Request) -> String {
     let part = |name: &str| request.header(name).unwrap_or_else(|| panic!("no {name}: {request:?}"));
     let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).expect("any key will do");

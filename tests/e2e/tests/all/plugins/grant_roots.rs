@@ -1,4 +1,4 @@
-//! Folders that plugins are granted lie in a root that the server was started with, at the grant and whenever they are opened.
+//! Folders that plugins are granted must be in a root that the server was started with, when granted and whenever opened.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use windlass_e2e::{Data, Server, plugin, windlass};
 
 const HOSTILE: &str = "/api/v1/plugins/hostile";
 
-/// `root/granted/greeting`, and beside the root a folder with a secret.
+/// `root/granted/greeting`, and next to the root a folder with a secret.
 struct House(tempfile::TempDir);
 
 impl House {
@@ -59,7 +59,7 @@ fn command(server: &Server, words: &[&str]) -> Output {
 }
 
 #[test]
-fn without_a_root_no_folder_is_granted_and_the_answer_names_the_flag() {
+fn without_a_root_no_folder_is_granted_and_the_error_names_the_flag() {
     let house = House::new();
     let server = Server::start();
     let folder = house.path("root/granted");
@@ -97,7 +97,7 @@ fn a_folder_outside_of_the_root_the_data_folder_and_a_link_out_of_the_root_are_r
         assert!(status == 400 && told.contains(expected), "{}: {told}", path.display());
         assert_eq!(granted_path(&server), Value::Null, "{}", path.display());
     }
-    // A link into the root is granted as what it leads to.
+    // A link into the root is granted as the folder that it leads to.
     assert_eq!(grant(&server, &house.path("leads-in")).0, 200);
     assert_eq!(granted_path(&server), json!(house.path("root/granted")));
     assert_eq!(server.wait_for(&greeting(&server), "completed")["result"], "hello");
@@ -121,7 +121,7 @@ fn a_granted_path_that_becomes_a_link_is_not_opened() {
 }
 
 #[test]
-fn jobs_of_a_plugin_whose_folder_is_in_no_root_any_more_wait_and_other_grants_can_still_be_changed() {
+fn jobs_of_a_plugin_whose_folder_is_no_longer_in_a_root_wait_and_other_grants_can_be_changed() {
     let house = House::new();
     let data = Data::new();
     let server = house.server(&data);
@@ -143,7 +143,7 @@ fn jobs_of_a_plugin_whose_folder_is_in_no_root_any_more_wait_and_other_grants_ca
     let output = command(&server, &["plugin", "grant", "hostile", "--env", "TZ=UTC"]);
     assert!(output.status.success(), "what is granted already does not stand in the way: {output:?}");
 
-    // Started with the root again, the job runs; and with the grant taken back, it runs without the folder.
+    // Started with the root again, the job runs; with the grant revoked, it runs without the folder.
     drop(server.stop());
     let server = house.server(&data);
     assert_eq!(server.wait_for(&waits, "completed")["result"], "hello");
@@ -157,7 +157,7 @@ fn jobs_of_a_plugin_whose_folder_is_in_no_root_any_more_wait_and_other_grants_ca
 }
 
 #[test]
-fn a_root_that_has_to_do_with_the_data_or_a_key_is_refused_at_the_start() {
+fn a_root_that_overlaps_with_the_data_or_a_key_is_refused_at_the_start() {
     let house = House::new();
     let data = Data::new();
     let above = data.path().parent().expect("a folder above").display().to_string();
@@ -175,7 +175,7 @@ fn a_root_that_has_to_do_with_the_data_or_a_key_is_refused_at_the_start() {
         let refused = Server::try_start(&data, &flags).err().unwrap_or_else(|| panic!("{flags:?} was taken"));
         assert!(!refused.status.success() && refused.said.contains(expected), "{flags:?}: {}", refused.said);
     }
-    // From the file, and a file in the root may not be the one with the settings.
+    // From the config file, which itself may not be in the root.
     let config = house.path("root/windlass.toml");
     fs::write(&config, format!("grant_root = [{root:?}]")).expect("a file");
     let flags = ["--config", &config.display().to_string()];

@@ -1,7 +1,7 @@
-//! One conformance handler, written in every language, asked the same of each: see tests/guests/README.md.
+//! One conformance handler, written in every language, with the same tests for each: see tests/guests/README.md.
 //!
-//! Compiling them is what takes the time, so all phases share one data folder, and with it the compiled code: each component is
-//! uploaded once, in two versions that differ by a note at the end.
+//! Compiling them takes most of the time, so all phases share one data folder, and with it the compiled code: each component is
+//! uploaded once, in two versions that differ by a custom section at the end.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -52,7 +52,7 @@ fn results(server: &Server, lang: &str) {
     assert_eq!(echo["result"]["text"], UNICODE, "{lang}");
 
     let large = json!({"mode": "echo", "text": "é".repeat(5 << 20)});
-    // Asked once, not polled: the answer is as large as the payload.
+    // Requested once, not polled, because the response is as large as the payload.
     let job = server.get(&format!("/api/v1/jobs/{}/wait?timeout=50s", enqueue(server, lang, large))).body;
     assert_eq!(job["state"], "completed", "{lang}: {}", job["errors"]);
     assert!(number(&job["result"]["bytes"]) > 10 << 20, "{lang}: {}", job["result"]["bytes"]);
@@ -90,7 +90,7 @@ fn failures(server: &Server, lang: &str) {
     assert_eq!(job["errors"].as_array().map(Vec::len), Some(1), "{lang}: an unknown mode is final: {job:#}");
 }
 
-/// Starts children, waits for them without a place of its own, and reads what came of them.
+/// Spawns children, waits for them without holding a slot, and reads their results.
 fn joins(server: &Server, lang: &str) {
     let join = |bad: u64, on_failure: &str| {
         let order = json!({
@@ -109,7 +109,7 @@ fn joins(server: &Server, lang: &str) {
     assert_eq!(job["attempt"], 1, "{lang}: it is not run again: {job:#}");
 }
 
-/// Notes something under a key, finds it in a later job, and may not look into a stranger's queue.
+/// Stores a record, reads it in a later job, and is denied the records of a foreign queue.
 fn records(server: &Server, lang: &str) {
     let order = |queue: &str| json!({"mode": "record", "queue": queue, "name": "a/ü", "text": UNICODE});
     let run = |expected: Value| {
@@ -177,7 +177,7 @@ fn cancels(server: &Server, lang: &str) {
     }
 }
 
-/// The running attempt finishes on its version, the next one takes the new.
+/// The running attempt finishes on its version; the next one uses the new version.
 fn swaps(server: &Server, lang: &str, newer: &str) {
     let name = format!("/api/v1/plugins/test-{lang}");
     let older = server.get(&name).body["active"].clone();
@@ -192,7 +192,7 @@ fn swaps(server: &Server, lang: &str, newer: &str) {
     assert_eq!((&job["result"]["ran"], &job["attempt"]), (&json!(20), &json!(1)), "{lang}: {job:#}");
 }
 
-/// Uploads two versions, makes the first active, and gives the name of the second.
+/// Uploads two versions, activates the first, and returns the digest of the second.
 fn upload(server: &Server, lang: &str, page: &str) -> String {
     let name = format!("test-{lang}");
     let manifest = json!({
@@ -202,7 +202,7 @@ fn upload(server: &Server, lang: &str, page: &str) -> String {
     });
     let component = plugin(&name);
     let mut newer = component.clone();
-    // A section of the user's own, with the name `v` and nothing in it.
+    // An empty custom section with the name `v`.
     newer.extend([0, 2, 1, b'v']);
     for (bytes, activate) in [(&component, true), (&newer, false)] {
         let path = format!("/api/v1/plugins/{name}?activate={activate}");
@@ -216,7 +216,7 @@ fn upload(server: &Server, lang: &str, page: &str) -> String {
     newest.and_then(|version| version.as_str().map(str::to_owned)).expect("a second version")
 }
 
-/// Grants it on top of what is granted.
+/// Adds it to what is granted.
 fn allow_spawning(server: &Server, lang: &str, queue: &str) {
     let path = format!("/api/v1/plugins/test-{lang}/grant");
     let mut grant = server.get(&path).body;
@@ -224,7 +224,7 @@ fn allow_spawning(server: &Server, lang: &str, queue: &str) {
     assert_eq!(server.put(&path, grant.to_string().as_bytes()).status, 200, "{lang}");
 }
 
-/// The same for all languages at once. A thread carries its language's name, so that a failure does.
+/// The same for all languages concurrently. Each thread has its language's name, so that a failure shows it.
 fn each(work: impl Fn(&str, usize) + Sync) {
     thread::scope(|scope| {
         let work = &work;
@@ -268,7 +268,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// A page that says hello to everybody, for as long as the process lives. Gives its address.
+/// Starts a web server that answers every request with a greeting, and returns its address.
 fn answer_hello() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");

@@ -5,7 +5,7 @@ use windlass_e2e::{Data, Server, eventually, plugin, variant, windlass};
 
 const HOSTILE: &str = "/api/v1/plugins/hostile";
 
-/// Uploads the guest that tries what its payload says, with a manifest.
+/// Uploads the plugin `hostile`, whose payload selects what it tries, with a manifest.
 #[track_caller]
 fn upload(server: &Server, manifest: &str) {
     let answer = server.upload_with(HOSTILE, &plugin("hostile"), manifest);
@@ -24,7 +24,7 @@ fn tried(server: &Server, payload: &Value, state: &str) -> Value {
 }
 
 #[test]
-fn what_is_denied_stands_in_the_error_with_the_command_that_grants_it_and_that_command_grants_it() {
+fn the_error_names_a_denied_capability_and_the_command_that_grants_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().display().to_string();
     let server = Server::start_on(&Data::new(), &["--grant-root", &root]);
@@ -41,7 +41,7 @@ fn what_is_denied_stands_in_the_error_with_the_command_that_grants_it_and_that_c
     assert!(error.contains("windlass plugin grant hostile --secret token"), "{error}");
     assert_eq!(server.get(HOSTILE).body["denied"].as_array().map(Vec::len), Some(3));
 
-    // The operator does as it says.
+    // The operator runs that command.
     let words = command.replace("/a/folder/of/the/server", &folder.path().display().to_string());
     for line in [words.as_str(), "windlass plugin grant hostile --env TZ=UTC"] {
         let status = windlass().args(line.split(' ').skip(1)).env("WINDLASS_URL", server.url("")).status();
@@ -54,14 +54,14 @@ fn what_is_denied_stands_in_the_error_with_the_command_that_grants_it_and_that_c
     tried(&server, &write, "dead");
     assert_eq!(std::fs::read_to_string(folder.path().join("greeting")).expect("it is there"), "hello");
 
-    // And takes it back.
+    // And revokes it.
     let status = windlass().args(["plugin", "revoke", "hostile"]).env("WINDLASS_URL", server.url("")).status();
     assert!(status.expect("it runs").success());
     tried(&server, &read, "dead");
 }
 
 #[test]
-fn a_grant_can_come_first_and_goes_with_its_plugin() {
+fn a_grant_can_be_set_first_and_is_removed_with_its_plugin() {
     let server = Server::start();
     let grant = json!({"environment": {"TZ": "UTC"}}).to_string();
     assert_eq!(server.put(&format!("{HOSTILE}/grant"), grant.as_bytes()).status, 200);
@@ -72,7 +72,7 @@ fn a_grant_can_come_first_and_goes_with_its_plugin() {
 }
 
 #[test]
-fn a_manifest_is_read_as_toml_and_as_json_and_what_is_wrong_with_it_is_named() {
+fn a_manifest_is_read_as_toml_and_as_json_and_its_errors_are_named() {
     let server = Server::start();
     upload(&server, "queues = [\"a\", \"b\"]\nreuse = 2\n[retry]\nmax_retries = 7\n[limits]\nmemory = \"64MiB\"");
     let shown = server.get(HOSTILE).body;
@@ -110,7 +110,7 @@ fn a_queue_has_one_plugin_and_the_refusal_names_it() {
 }
 
 #[test]
-fn limits_of_the_manifest_hold_and_the_grant_can_only_lower_them() {
+fn the_limits_of_the_manifest_apply_and_a_grant_can_only_lower_them() {
     let server = Server::start();
     upload(&server, "[limits]\nattempt_timeout = \"200ms\"");
     let slept = tried(&server, &json!({"try": "sleep", "ms": 60_000}), "dead");
@@ -126,7 +126,7 @@ fn limits_of_the_manifest_hold_and_the_grant_can_only_lower_them() {
 }
 
 #[test]
-fn a_plugin_runs_no_more_attempts_at_once_than_it_may_and_others_go_on() {
+fn a_plugin_runs_no_more_attempts_at_once_than_its_limit_and_others_continue() {
     let server = Server::start();
     upload(&server, "queues = [\"x\", \"y\"]\n[limits]\nconcurrency = 2");
     server.upload("digest", "digest");
@@ -148,7 +148,7 @@ fn a_plugin_runs_no_more_attempts_at_once_than_it_may_and_others_go_on() {
 }
 
 #[test]
-fn an_instance_is_kept_when_the_manifest_asks_for_it() {
+fn an_instance_is_reused_when_the_manifest_asks_for_it() {
     let server = Server::start();
     upload(&server, "reuse = 5");
     let served = |server: &Server| tried(server, &json!({"try": "served"}), "completed")["result"].clone();
@@ -182,7 +182,7 @@ fn versions_are_shown_downloaded_and_removed_but_not_while_in_use() {
         assert_eq!((answer.status, &answer.body["code"]), (409, &json!("IN_USE")), "{path}: {answer:?}");
         assert!(answer.body["error"].as_str().is_some_and(|error| error.contains("force=true")), "{answer:?}");
     }
-    // By force: what runs is stopped, goes back in line uncharged, and starts on what is there.
+    // With force, running jobs are stopped, return to their queue without a failure, and start on another version.
     assert_eq!(server.delete(&format!("{HOSTILE}/versions/{old}?force=true")).status, 200);
     let job = eventually("it runs again", || {
         let job = server.job(&id);
@@ -195,7 +195,7 @@ fn versions_are_shown_downloaded_and_removed_but_not_while_in_use() {
 }
 
 #[test]
-fn every_attempt_says_what_it_took_and_on_which_version() {
+fn every_attempt_has_its_usage_and_its_version() {
     let server = Server::start();
     upload(&server, "");
     let version = server.get(HOSTILE).body["active"].clone();
@@ -212,10 +212,10 @@ fn every_attempt_says_what_it_took_and_on_which_version() {
 }
 
 #[test]
-fn a_plugin_that_was_granted_nothing_spawns_into_its_own_queues_only() {
+fn a_plugin_without_a_grant_spawns_only_into_its_own_queues() {
     let server = Server::start();
     upload(&server, "queues = [\"hostile\"]\n[capabilities]\nspawn = [\"more*\"]");
-    // What another plugin is granted is not to be borrowed.
+    // A plugin cannot use what another plugin is granted.
     server.upload("digest", "more");
     let spawn = json!({"try": "wait", "children": 1, "then": "wait"});
     let job = tried(&server, &spawn, "dead");
@@ -225,7 +225,7 @@ fn a_plugin_that_was_granted_nothing_spawns_into_its_own_queues_only() {
     assert_eq!(server.queue("more")["pending"], 0);
     assert_eq!(server.get(HOSTILE).body["denied"].as_array().map(Vec::len), Some(1));
 
-    // It waits for its child, or has waited already.
+    // It waits for its child, or has already waited.
     let has_spawned = |id: &str| {
         let state = || server.job(id)["state"].as_str().map(str::to_owned);
         eventually("it waits for its child", || state().filter(|state| state == "blocked" || state == "completed"));
@@ -235,7 +235,7 @@ fn a_plugin_that_was_granted_nothing_spawns_into_its_own_queues_only() {
     assert!(status.expect("it runs").success());
     let id = attempt(&server, &spawn);
     has_spawned(&id);
-    // Taken back, it is denied again; and serving the queue itself needs no grant.
+    // Once revoked, it is denied again; serving the queue itself needs no grant.
     let words = ["plugin", "revoke", "hostile", "--spawn", "more"];
     let status = windlass().args(words).env("WINDLASS_URL", server.url("")).status();
     assert!(status.expect("it runs").success());

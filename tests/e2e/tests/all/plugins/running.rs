@@ -1,4 +1,4 @@
-//! Jobs that run in plugins: to the end, until cancelled, and as soon as somebody can run them.
+//! Jobs that run in plugins: to the end, until cancelled, and as soon as a plugin serves their queue.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually, plugin};
@@ -8,7 +8,7 @@ fn slow_job() -> Value {
 }
 
 #[test]
-fn a_job_runs_in_its_plugin_and_its_record_tells_all_about_it() {
+fn a_job_runs_in_its_plugin_and_everything_about_it_can_be_read() {
     let server = Server::start();
     server.upload("digest", "digest");
     let answer = server.post("/api/v1/enqueue", &json!({"queue": "digest", "payload": {"text": "hello"}}));
@@ -32,7 +32,7 @@ fn a_job_runs_in_its_plugin_and_its_record_tells_all_about_it() {
 }
 
 #[test]
-fn a_queue_without_a_plugin_takes_jobs_and_runs_them_once_the_plugin_arrives() {
+fn a_queue_without_a_plugin_accepts_jobs_and_runs_them_once_the_plugin_is_uploaded() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "later", "payload": {"text": "patience"}}));
     let queue = server.queue("later");
@@ -64,7 +64,7 @@ fn a_running_job_is_cancelled_and_its_handler_stops_by_itself() {
 }
 
 #[test]
-fn a_cancelled_job_that_is_retried_goes_on_from_its_checkpoint() {
+fn a_cancelled_job_that_is_retried_continues_from_its_checkpoint() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&json!({"queue": "digest", "payload": {"generate_mb": 30, "pause_ms": 50}}));
@@ -81,7 +81,7 @@ fn a_cancelled_job_that_is_retried_goes_on_from_its_checkpoint() {
 }
 
 #[test]
-fn a_running_job_that_is_deleted_is_gone_once_its_handler_has_stopped() {
+fn a_running_job_that_is_deleted_is_removed_once_its_handler_has_stopped() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&slow_job());
@@ -104,7 +104,7 @@ fn an_attempt_that_takes_too_long_is_stopped_and_counted() {
 }
 
 #[test]
-fn a_handler_that_gives_up_for_good_leaves_a_dead_job_with_its_words() {
+fn a_handler_that_fails_permanently_leaves_a_dead_job_with_its_message() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&json!({"queue": "digest", "payload": {}}));
@@ -116,7 +116,7 @@ fn a_handler_that_gives_up_for_good_leaves_a_dead_job_with_its_words() {
 }
 
 #[test]
-fn uploading_the_same_bytes_again_makes_no_new_version_and_keeps_the_queues() {
+fn uploading_the_same_bytes_again_creates_no_version_and_leaves_the_queues_unchanged() {
     let server = Server::start();
     let bytes = plugin("digest");
     let first = server.put("/api/v1/plugins/digest?queues=a,b", &bytes);

@@ -1,4 +1,4 @@
-//! Secrets reach the plugins that are granted them, and nobody else.
+//! Secrets reach only the plugins that are granted them.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -21,7 +21,7 @@ fn server_with_secret(data: &Data) -> Server {
 }
 
 #[test]
-fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shows_nowhere() {
+fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shown_nowhere() {
     let data = Data::new();
     let server = server_with_secret(&data);
     let tell = json!({"queue": "hostile", "payload": {"try": "tell_secret", "name": "token"}, "max_retries": 1});
@@ -60,14 +60,14 @@ fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shows_nowhere() {
     assert!(!said.contains(SECRET), "the server's log");
     assert_eq!(files_holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
 
-    // It is still there after a restart.
+    // It survives a restart.
     let server = Server::start_on(&data, &[]);
     let id = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}}));
     assert_eq!(server.wait_for(&id, "completed")["result"], "[secret]");
 }
 
 #[test]
-fn a_checkpoint_with_a_secret_comes_back_to_its_guest_and_to_nobody_else() {
+fn only_its_guest_can_read_a_checkpoint_with_a_secret() {
     let data = Data::new();
     let server = server_with_secret(&data);
     let grant = json!({"secrets": ["token"], "spawn": ["children"]}).to_string();
@@ -85,7 +85,7 @@ fn a_checkpoint_with_a_secret_comes_back_to_its_guest_and_to_nobody_else() {
     let job = server.wait_for(&id, "completed");
     assert_eq!(job["result"], "as it was: true; kept: [secret]");
 
-    // A child runs with the payload it was given, so that is refused instead.
+    // A child needs its payload unchanged, so a secret in it is refused instead.
     let spawn = json!({"queue": "hostile", "payload": {"try": "spawn_secret", "name": "token"}, "max_retries": 1});
     let job = server.wait_for(&server.enqueue(&spawn), "dead");
     let error = job["errors"][0]["error"].as_str().expect("an error");
@@ -93,7 +93,7 @@ fn a_checkpoint_with_a_secret_comes_back_to_its_guest_and_to_nobody_else() {
 }
 
 #[test]
-fn without_the_right_key_the_server_does_not_start_and_says_why() {
+fn without_the_right_key_the_server_does_not_start_and_the_error_says_why() {
     let data = Data::new();
     server_with_secret(&data).stop();
     let key = data.path().join("secrets.key");

@@ -1,6 +1,6 @@
-//! The plugin `tree-diff`: two folder trees, compared in rounds, held against a plain recursion.
+//! The plugin `tree-diff`: two folder trees compared in rounds, checked against a plain recursion.
 //!
-//! The large tree has WINDLASS_TREE_FILES files, some thousand unless that says otherwise; `make soak` takes 200,000 and more.
+//! The large tree has WINDLASS_TREE_FILES files, by default a few thousand; `make soak` uses 200,000 and more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ const REPORT: &str = "tree-diff.report";
 /// More than the walk of the largest tree takes.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
-/// Two trees that go when the test does.
+/// Two trees that are removed after the test.
 struct Trees(tempfile::TempDir);
 
 impl Trees {
@@ -74,7 +74,7 @@ fn start(server: &Server) -> String {
     server.enqueue(&json!({"queue": "tree-diff", "payload": {}}))
 }
 
-/// Waits for the end of a job that may take long.
+/// Waits for a job that may take long.
 fn finished(server: &Server, id: &str) -> Value {
     let began = Instant::now();
     loop {
@@ -106,7 +106,7 @@ fn record(server: &Server, queue: &str, key: &str) -> Value {
     answer.body
 }
 
-/// The plain way: one recursion over both.
+/// The reference: one recursion over both.
 fn plain(source: Option<&Path>, destination: Option<&Path>, path: &str, found: &mut Vec<(String, String)>) {
     let names = |folder: Option<&Path>| -> BTreeMap<String, fs::Metadata> {
         let Some(folder) = folder else { return BTreeMap::new() };
@@ -145,7 +145,7 @@ fn plain(source: Option<&Path>, destination: Option<&Path>, path: &str, found: &
     }
 }
 
-/// The report says what the plain way finds, all of it and nothing twice.
+/// The report contains exactly what the reference finds, and nothing twice.
 #[track_caller]
 fn check(server: &Server, trees: &Trees, report: &Value) {
     let mut expected = Vec::new();
@@ -191,14 +191,14 @@ fn small() -> Trees {
 }
 
 #[test]
-fn two_trees_are_compared_in_rounds_and_one_report_tells_the_differences() {
+fn two_trees_are_compared_in_rounds_and_one_report_lists_the_differences() {
     let trees = small();
     let server = server(&Data::new(), &trees, 8);
     let report = finished(&server, &start(&server));
     check(&server, &trees, &report);
     assert_eq!((&report["same"], &report["bytes"]), (&json!(3), &json!(1 + 2 + 1 + 1 + 1)), "{report:#}");
 
-    // Another run does not mind the first.
+    // A second run is not affected by the first.
     trees.write("a/fresh", "1");
     let again = finished(&server, &start(&server));
     assert_ne!(again["run"], report["run"]);
@@ -206,7 +206,7 @@ fn two_trees_are_compared_in_rounds_and_one_report_tells_the_differences() {
 }
 
 #[test]
-fn a_folder_that_vanished_is_told_and_a_sweep_rebuilds_it_without_doubles() {
+fn a_folder_that_vanished_is_reported_and_a_sweep_rebuilds_it_once() {
     let trees = small();
     // The source may be one round ahead, and the destination is held: it stops before the third level.
     let server = server(&Data::new(), &trees, 1);
@@ -233,7 +233,7 @@ fn a_folder_that_vanished_is_told_and_a_sweep_rebuilds_it_without_doubles() {
     assert_eq!((jobs_of(&server, SRC), jobs_of(&server, DST)), (7, 9), "each folder has one job");
 }
 
-/// Numbers that look random, from a seed.
+/// Pseudorandom numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -243,11 +243,11 @@ impl Dice {
     }
 }
 
-/// So many files in folders of about a hundred, some of them on one side only, and some that differ.
+/// This many files in folders of about a hundred, some of them on one side only, and some that differ.
 fn large(files: usize, seed: u64) -> Trees {
     let trees = Trees::new();
     let mut dice = Dice(seed);
-    // Where each folder is: on both sides, or on one. What is in it is there too.
+    // Whether each folder is on both sides or on one; its contents are on the same sides.
     let mut folders = vec![(String::new(), [true, true], 0)];
     let mut made = 0;
     while made < files {
@@ -299,7 +299,7 @@ fn a_large_tree_is_compared_through_a_crash_as_a_plain_recursion_would() {
     let walk = Instant::now();
     let server = server(&data, &trees, 8);
     let run = start(&server);
-    // In the middle: some of the destination's folders are compared, most are not.
+    // Halfway: some of the destination's folders are compared, most are not.
     let folders = files / 100;
     let enough = |server: &Server| jobs_of(server, DST) > folders / 10;
     let asked = Instant::now();

@@ -1,4 +1,4 @@
-//! Uploads that nobody would build, sent to a real server: each is refused in words or taken, and jobs go on meanwhile.
+//! Damaged components uploaded to a real server: each is refused with an explanation or accepted, and jobs run meanwhile.
 
 use serde_json::json;
 use windlass_e2e::{Server, plugin};
@@ -22,7 +22,7 @@ impl Chance {
     }
 }
 
-/// A component with one to three bytes changed or a piece cut out; the header stays, or nobody would look any further.
+/// A component with one to three bytes changed or a piece removed; the header stays intact, because parsing ends at a damaged one.
 fn damaged(good: &[u8], chance: &mut Chance) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..=chance.below(3) {
@@ -41,7 +41,7 @@ fn damaged(good: &[u8], chance: &mut Chance) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_uploads_are_refused_in_words_and_the_server_goes_on() {
+fn damaged_uploads_are_refused_with_an_explanation_and_the_server_continues() {
     let seed = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x75_706c_6f61);
     println!("seed {seed}: set WINDLASS_SEED to it to run the same again");
     let mut chance = Chance(seed);

@@ -1,4 +1,4 @@
-//! Versions that take over while jobs run, and canaries.
+//! Swaps while jobs run, and canaries.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use windlass_e2e::{Server, eventually, plugin, variant};
 
 const DIGEST: &str = "/api/v1/plugins/digest";
 
-/// A job that saves a step every 20 ms, so many of them.
+/// A job that saves this many steps, one every 20 ms.
 fn stepping(steps: u32) -> Value {
     json!({"queue": "digest", "payload": {"generate_mb": steps, "step_kb": 1024, "pause_ms": 20}})
 }
@@ -44,7 +44,7 @@ fn with_drain_a_running_job_finishes_on_its_version() {
 }
 
 #[test]
-fn with_checkpoint_a_running_job_goes_over_at_its_next_checkpoint_and_does_nothing_twice() {
+fn with_checkpoint_a_running_job_moves_at_its_next_checkpoint_and_does_nothing_twice() {
     let server = Server::start();
     let old = put(&server, "", 1);
     let id = stepping_job(&server, 60);
@@ -88,7 +88,7 @@ fn a_handler_that_saves_nothing_is_stopped_when_the_swap_has_waited_long_enough(
 }
 
 #[test]
-fn a_job_whose_checkpoint_the_new_version_does_not_read_stays_with_its_old_one_and_says_so() {
+fn a_job_whose_checkpoint_the_new_version_cannot_read_stays_on_the_old_one_and_reports_it() {
     let server = Server::start();
     let old = put(&server, "", 1);
     let id = stepping_job(&server, 60);
@@ -100,7 +100,7 @@ fn a_job_whose_checkpoint_the_new_version_does_not_read_stays_with_its_old_one_a
     let said = reasons(&job).iter().any(|reason| reason.contains("does not read its checkpoint"));
     assert!(said && job["attempt"] == 1, "{job:#}");
 
-    // Stopped and started again, it goes to the version that can go on from what it saved.
+    // Stopped and started again, it runs on the version that can read its checkpoint.
     let newest = server.get(DIGEST).body["active"].as_str().expect("a version").to_owned();
     assert_eq!(server.post(&format!("{DIGEST}/rollback"), &json!({})).body["active"], old);
     let id = stepping_job(&server, 40);
@@ -117,7 +117,7 @@ fn a_job_whose_checkpoint_the_new_version_does_not_read_stays_with_its_old_one_a
 }
 
 #[test]
-fn many_jobs_through_many_swaps_of_each_kind_and_not_one_fails_or_is_lost() {
+fn no_job_fails_or_is_lost_through_many_swaps_of_each_kind() {
     let server = Server::start();
     put(&server, "", 1);
     let mut ids = BTreeSet::new();
@@ -140,7 +140,7 @@ fn many_jobs_through_many_swaps_of_each_kind_and_not_one_fails_or_is_lost() {
     assert_eq!((shown["versions"].as_array().map(Vec::len), &shown["running"]), (Some(10), &json!(0)));
 }
 
-/// A plugin whose second version fails every job that the first one can do.
+/// A plugin whose second version fails every job that the first one completes.
 fn with_bad_second_version() -> (Server, String, String) {
     let server = Server::start();
     let good = put(&server, "", 1);
@@ -151,7 +151,7 @@ fn with_bad_second_version() -> (Server, String, String) {
 }
 
 #[test]
-fn a_canary_that_fails_is_taken_back_and_no_job_fails_for_it() {
+fn a_canary_that_fails_is_rolled_back_and_no_job_fails_because_of_it() {
     let (server, good, bad) = with_bad_second_version();
     let mut events = server.events("/api/v1/events?types=plugin.canary_started,plugin.rolled_back");
     let wish = json!({"version": bad, "share": 50, "max_failure_rate": 0.2, "min_attempts": 5});
@@ -191,7 +191,7 @@ fn a_canary_that_does_well_is_promoted_when_that_was_asked_for() {
     assert_eq!((&shown["canary"], &shown["active"]), (&Value::Null, &json!(second)));
     let history = shown["history"].to_string();
     assert!(history.contains("plugin.promoted"), "{history}");
-    // By hand, too: a third one.
+    // By hand as well: a third version.
     let third = put(&server, "activate=false", 3);
     assert_eq!(server.post(&format!("{DIGEST}/canary"), &json!({"version": third})).status, 200);
     assert_eq!(server.post(&format!("{DIGEST}/canary/promote"), &json!({})).body["active"], third);
@@ -220,7 +220,7 @@ fn a_swap_survives_a_restart_and_the_code_is_not_compiled_again() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn invalid_changes_are_refused_with_the_field() {
     let server = Server::start();
     let only = put(&server, "", 1);
     let cases = [

@@ -1,4 +1,4 @@
-//! Numbers that people read: a gauge counts what is, a total what has happened.
+//! Metrics and counts: a gauge is the current number, a total counts what has happened.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually, windlass};
@@ -11,14 +11,14 @@ fn command(server: &Server, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The line of `windlass status` with this title, without it.
+/// The line of `windlass status` with this title, without the title.
 fn line(status: &str, title: &str) -> String {
     let found = status.lines().find_map(|line| line.strip_prefix(title));
     found.unwrap_or_else(|| panic!("no {title} in\n{status}")).trim().to_owned()
 }
 
 #[test]
-fn a_dead_job_that_is_moved_and_retried_is_dead_nowhere_and_has_died_once() {
+fn a_dead_job_that_is_moved_and_retried_counts_as_one_death_and_as_dead_in_no_queue() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "mail", "max_retries": 1}));
     let fetched = server.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"}));
@@ -56,7 +56,7 @@ fn a_dead_job_that_is_moved_and_retried_is_dead_nowhere_and_has_died_once() {
 }
 
 #[test]
-fn an_attempt_that_is_tried_again_at_once_is_in_the_failed_of_its_queue() {
+fn an_attempt_that_is_retried_immediately_counts_as_failed_in_its_queue() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "mail", "retry_backoff": "none"}));
     let fetch = || server.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"}));

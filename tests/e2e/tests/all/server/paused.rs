@@ -1,4 +1,4 @@
-//! A restored copy that is started with `--paused`: nothing in it starts or is sent until somebody resumes it; then all of it goes on.
+//! A restored copy that is started with `--paused`: nothing in it starts or is sent until it is resumed; then everything continues.
 
 use std::process::{Command, Output, Stdio};
 
@@ -58,7 +58,7 @@ fn a_restored_copy_does_nothing_until_it_is_resumed() {
     let hook = json!({"url": hooks.url("/hook"), "events": ["pending", "started", "completed", "enqueued"]});
     assert_eq!(copy.post("/api/v1/webhooks", &hook).status, 201);
 
-    // Jobs are taken, with a warning, and not given to anybody.
+    // Jobs are accepted with a warning, and not assigned.
     let new = copy.post("/api/v1/enqueue", &json!({"queue": "mail"}));
     assert_eq!(new.status, 201, "{new:?}");
     let warnings = new.body["warnings"].to_string();
@@ -67,7 +67,7 @@ fn a_restored_copy_does_nothing_until_it_is_resumed() {
     assert_eq!((fetched.status, &fetched.body["jobs"]), (200, &json!([])), "{fetched:?}");
     assert!(fetched.body["warnings"].to_string().contains(PAUSED), "{fetched:?}");
 
-    // The delay and several instants of the schedule pass, by the server's own clock.
+    // The delay and several times of the schedule pass on the server's own clock.
     let (ticks, due) = (copy.queue("ticks")["enqueued"].clone(), copy.job(&delayed)["scheduled_at"].clone());
     eventually("the delay is over", || {
         let now = copy.post("/api/v1/enqueue", &json!({"queue": "clock"})).body["job_id"].clone();
@@ -78,7 +78,7 @@ fn a_restored_copy_does_nothing_until_it_is_resumed() {
     assert_eq!(states(&copy, &ids), ["pending", "active", "pending", "scheduled"]);
     assert_eq!(copy.queue("ticks")["enqueued"], ticks, "no instant has run");
 
-    // It stays so after a restart, without the flag.
+    // It stays paused after a restart without the flag.
     let copy = Server::start_on(&copy.kill_9(), &["--webhooks-private"]);
     eventually("the log says it", || copy.said().contains(PAUSED).then_some(()));
     assert_eq!(states(&copy, &ids), ["pending", "active", "pending", "scheduled"]);
@@ -118,7 +118,7 @@ fn a_running_server_is_paused_and_resumed() {
     let resumed: Value = serde_json::from_str(&said(&server, &["resume", "--output", "json"])).expect("JSON");
     assert_eq!(resumed, json!({"status": "resumed"}));
     server.wait_for(&waiting, "completed");
-    // A variable says it as well as the flag.
+    // The variable has the same effect as the flag.
     let data = server.kill_9();
     let mut command = windlass();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).env("WINDLASS_PAUSED", "true");

@@ -18,13 +18,13 @@ fn refused(started: Result<Server, windlass_e2e::Refused>, because: &str) {
 }
 
 #[test]
-fn a_second_server_on_the_same_folder_refuses_and_the_first_goes_on() {
+fn a_second_server_on_the_same_folder_refuses_to_start_and_the_first_continues() {
     let first = Server::start();
     refused(Server::try_start(first.data(), &[]), "is in use by another windlass process");
     assert_eq!(first.get("/healthz").body, json!({"status": "ok"}));
 }
 
-/// Every file and folder below that somebody else than its owner may do anything with.
+/// Every file and folder below that is accessible to users other than its owner.
 fn open_to_others(path: &Path, found: &mut Vec<String>) {
     let mode = std::fs::symlink_metadata(path).expect("it is there").permissions().mode();
     if mode & 0o077 != 0 {
@@ -36,7 +36,7 @@ fn open_to_others(path: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_data_folder_is_its_owners_alone_also_one_that_was_open_before() {
+fn a_data_folder_is_accessible_only_to_its_owner_even_if_it_was_open_before() {
     let data = Data::new();
     std::fs::set_permissions(data.path(), Permissions::from_mode(0o755)).expect("opens it");
     let server = Server::start_on(&data, &[]);
@@ -88,7 +88,7 @@ fn a_restart_keeps_plugins_and_jobs() {
 }
 
 #[test]
-fn a_running_job_is_handed_back_when_the_server_stops_and_charged_to_nobody() {
+fn a_running_job_is_handed_back_when_the_server_stops_and_counts_no_failure() {
     let server = Server::start();
     server.upload("digest", "digest");
     let id = server.enqueue(&json!({"queue": "digest", "payload": {"generate_mb": 30, "pause_ms": 50}}));
@@ -125,7 +125,7 @@ fn a_config_file_is_read_and_an_unknown_key_in_it_is_named() {
 }
 
 #[test]
-fn a_variable_goes_before_the_file_and_a_flag_before_the_variable() {
+fn a_variable_overrides_the_file_and_a_flag_overrides_the_variable() {
     let data = Data::new();
     let file = data.path().join("windlass.toml");
     std::fs::write(&file, "listen = \"127.0.0.1:1\"\nmax_body = 1\n").expect("a file");
@@ -137,9 +137,9 @@ fn a_variable_goes_before_the_file_and_a_flag_before_the_variable() {
     assert_eq!(server.post("/api/v1/enqueue", &json!({"queue": "q"})).status, 201);
 }
 
-/// A name without a dot is looked for in the file that `HOSTALIASES` names. A pipe that nobody writes to makes that wait for ever.
+/// A name without a dot is looked up in the file that `HOSTALIASES` names. A pipe without a writer makes that wait for ever.
 #[test]
-fn a_stop_does_not_wait_for_names_that_are_being_looked_up() {
+fn a_stop_does_not_wait_for_pending_name_lookups() {
     use std::os::unix::fs::OpenOptionsExt;
     const NONBLOCK: i32 = 0o4000;
     let data = Data::new();
@@ -154,7 +154,7 @@ fn a_stop_does_not_wait_for_names_that_are_being_looked_up() {
         assert_eq!(made.status, 201, "{made:?}");
     }
     server.enqueue(&json!({"queue": "q"}));
-    // It can be opened for writing when somebody reads, and while it is open, the reader waits for a line.
+    // It can be opened for writing once there is a reader, and while it is open, the reader waits for a line.
     let held = eventually("a name is being looked up", || {
         std::fs::OpenOptions::new().write(true).custom_flags(NONBLOCK).open(&pipe).ok()
     });
