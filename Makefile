@@ -1,4 +1,4 @@
-# One command per thing one does with a checkout. The work itself is in scripts/ and plugins/build.sh.
+# One target per task. The work itself is in scripts/ and plugins/build.sh.
 
 # A fresh rustup install is not yet on the PATH of an open terminal.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -15,13 +15,13 @@ help: ## list these targets
 run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder, ARGS=--flags-of-serve)
 	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh $(ARGS)
 
-recording: ## make docs/demo.svg again: a terminal recording of a job that survives kill -9
+recording: ## create docs/demo.svg again: a terminal recording of a job that survives kill -9
 	@scripts/record.sh
 
 bench: ## measure everything with a release build (QUICK=1: a few minutes)
 	@scripts/bench.sh
 
-soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter), then mutate the rules to see that their tests notice
+soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter), then mutate the rules to check that their tests notice
 	@scripts/soak.sh
 
 test: ## check everything: format, lints, unit tests, plugins, end to end
@@ -50,5 +50,5 @@ fmt: ## format all Rust code
 	cargo fmt --all
 	@scripts/guests.sh fmt
 
-clean: ## remove what was built; the data folder stays
+clean: ## remove all build output, but not the data folder
 	rm -rf target guest-sdk/*/target plugins/target plugins/*/target

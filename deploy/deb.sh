@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes a Debian package of a release binary: target/dist/windlass_VERSION_ARCH.deb with the program and a systemd service that runs
-# as a user of its own. The service is installed but not started.
+# Creates a Debian package of a release binary: target/dist/windlass_VERSION_ARCH.deb with the program and a systemd service that runs
+# as its own user. The service is installed but not started.
 #
-# usage: deploy/deb.sh BINARY VERSION ARCH     (ARCH as Debian says it: amd64, arm64)
+# usage: deploy/deb.sh BINARY VERSION ARCH     (ARCH as in Debian: amd64, arm64)
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the container image around a release binary for this machine's architecture.
+# Builds the container image from a release binary for this machine's architecture.
 #
 # usage: deploy/image.sh BINARY TAG
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Windlass with a release build. QUICK=1 takes a small version of each figure, about a minute for each part.
+# Measures Windlass with a release build. QUICK=1 measures a small version of each figure, about a minute for each part.
 #
 # usage: scripts/bench.sh
 set -euo pipefail
@@ -11,7 +11,7 @@ say "building with optimisations"
 cargo build --release -p windlass -p windlass-bench
 plugins/build.sh hostile >&2
 mkdir -p target/bench
-say "measuring the engine: leave the machine alone meanwhile"
+say "measuring the engine; do not use the machine meanwhile"
 target/release/windlass-bench engine --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring flows"
 target/release/windlass-bench flow --dir target/bench ${QUICK:+--quick} "$@"

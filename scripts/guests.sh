@@ -3,13 +3,13 @@
 #
 # usage: scripts/guests.sh fmt | check-fmt | lint | test | bindings
 #
-# `bindings` writes the C and Go bindings anew from guest-sdk/wit; `test` fails when they are out of date.
+# `bindings` generates the C and Go bindings from guest-sdk/wit again; `test` fails when they are out of date.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
 
-# The guests are workspaces apart from the host's. One target folder serves them all.
+# The guests' workspaces are separate from the host's. They share one target folder.
 export CARGO_TARGET_DIR="$ROOT/target/guests-native"
 
 each() {
@@ -42,19 +42,19 @@ lint() { cargo clippy --workspace --all-targets "$@" -- -D warnings; }
 
 bindings() { cargo run --quiet --manifest-path guest-sdk/bindgen/Cargo.toml -- guest-sdk "$@"; }
 
-# Every folder under these that has its own go.mod, the templates aside.
+# Every folder under these that has its own go.mod, except the templates.
 test_go() {
     local go module
     go=$(go_tool)
     for module in guest-sdk/go plugins/*/go.mod; do
         module=${module%/go.mod}
         [ -f "$module/go.mod" ] || continue
-        # The generated bindings are for wasm alone.
+        # The generated bindings are for wasm only.
         (cd "$module" && "$go" list ./... | grep -v /internal/wit/ | xargs "$go" vet && "$go" list ./... | grep -v /internal/ | xargs "$go" test)
     done
 }
 
-# The tests of the C SDK and of each plugin in C, with whatever the compiler can find out by itself.
+# The tests of the C SDK and of each plugin in C, with all warnings and sanitizers.
 test_c() {
     local test folder flags="-std=gnu11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover"
     mkdir -p target/guests-native

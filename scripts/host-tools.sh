@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes sure the tools that build Windlass itself are there: a C compiler, curl, cargo, rustfmt, clippy.
+# Makes sure that the tools that build Windlass itself are installed: a C compiler, curl, cargo, rustfmt, clippy.
 #
 # usage: scripts/host-tools.sh
 #
-# What a package manager on this machine can bring without asking, it brings (apt as root; rustup for rustfmt and clippy).
-# It never downloads and runs an installer: where Rust itself is missing and apt cannot give a new enough one, it says which
+# It installs what a package manager on this machine can install without asking (apt as root; rustup for rustfmt and clippy).
+# It never downloads and runs an installer: if Rust itself is missing and apt has no version that is new enough, it prints the
 # command to run. Quiet and quick when nothing is missing. The wasm target for guests is scripts/wasm-target.sh.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

@@ -3,7 +3,7 @@
 #
 # usage: scripts/js-guest.sh      prints the folder with the tools, for WINDLASS_TOOLS
 #
-# They go into the same place in the cache as those of `windlass plugin build`, once; nothing else is touched.
+# They are installed once, into the same folder of the cache as those of `windlass plugin build`; nothing else is changed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by the scripts beside it; sourced, never run. Everything here writes to stderr, so that a script's stdout stays its result.
+# Shared by the scripts in this folder; sourced, never run. Messages are written to stderr, because a script's stdout is its result.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/windlass
@@ -25,16 +25,16 @@ version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = 
 # The oldest compiler the workspace accepts, as Cargo.toml names it.
 wanted_rust() { sed -n 's/^rust-version *= *"\([^"]*\)".*/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
-# The version apt would take of a package; empty where there is none.
+# The version of a package that apt would install; empty if there is none.
 apt_candidate() {
     apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p' | grep -v '^(none)$' || true
 }
 
-# As root, brings apt's package list up to date, once per script: an old list may offer a package too old or no longer there.
+# As root, updates apt's package list, once per script: an old list may name packages that are too old or no longer exist.
 apt_refresh() {
     if [ -n "${APT_REFRESHED:-}" ] || ! is_root || ! have apt-get; then return 0; fi
     say "refreshing the package list (apt-get update)"
-    apt-get update -qq >&2 || warn "that failed; going on with the list there is"
+    apt-get update -qq >&2 || warn "that failed; continuing with the existing list"
     APT_REFRESHED=1
 }
 
@@ -52,7 +52,7 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
-# venv_tools NAME PACKAGE: a Python environment in the cache with one package, as `windlass plugin build` makes it; prints its folder.
+# venv_tools NAME PACKAGE: a Python environment in the cache with one package, as `windlass plugin build` creates it; prints its folder.
 venv_tools() {
     local folder=$CACHE/$1
     if [ ! -e "$folder/.ready" ]; then
@@ -70,7 +70,7 @@ venv_tools() {
     printf '%s\n' "$folder"
 }
 
-# The Go that builds and tests plugins: the one on the PATH if it is new enough (1.24), else one in the cache.
+# The Go that builds and tests plugins: the one on the PATH if it is new enough (1.24), otherwise one in the cache.
 go_tool() {
     if have go && version_at_least "$(go env GOVERSION | sed 's/^go//')" 1.24; then
         command -v go

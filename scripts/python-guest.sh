@@ -3,7 +3,7 @@
 #
 # usage: scripts/python-guest.sh      prints the path of its interpreter
 #
-# It goes into the same place in the cache as that of `windlass plugin build`, once; nothing else is touched.
+# It is installed once, into the same folder of the cache as that of `windlass plugin build`; nothing else is changed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,7 +22,7 @@ flock 9
 if ! [ -e "$folder/.ready" ]; then
     say "installing componentize-py into $folder (pip, once)"
     rm -rf "$folder"
-    python3 -m venv "$folder" >&2 || fail "python3 cannot make an environment." "On Debian or Ubuntu: sudo apt-get install python3-venv"
+    python3 -m venv "$folder" >&2 || fail "python3 cannot create a virtual environment." "On Debian or Ubuntu: sudo apt-get install python3-venv"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" >&2 ||
         fail "pip could not install it (see above)." "Check the network, then run this again."
     : >"$folder/.ready"

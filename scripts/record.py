@@ -26,15 +26,15 @@ import pyte
 
 COLUMNS = 100
 TYPING_S = 0.035  # between two keys
-FRAME_S = 0.1  # changes that follow each other faster are one
-LONGEST_PAUSE_S = 1.6  # nothing happens for longer in the picture, whatever the machine needed
-LAST_S = 5  # how long the end is shown before it begins again
+FRAME_S = 0.1  # changes closer together are merged
+LONGEST_PAUSE_S = 1.6  # longer pauses are cut to this
+LAST_S = 5  # how long the end is shown before the recording repeats
 MAX_BYTES = 150_000
 DEADLINE_S = 60
 
 
 class Failed(Exception):
-    """The demonstration did not go as it should; says what was waited for."""
+    """The demonstration failed; the message has what it waited for."""
 
 
 class Terminal:
@@ -80,7 +80,7 @@ class Stage:
             self.frames.append((time.monotonic(), shown))
 
     def play(self, seconds, until=None):
-        """Records for so many seconds, or until a condition is true; returns False if it never was."""
+        """Records for this many seconds, or until a condition is true; returns False if it never was."""
         end = time.monotonic() + seconds
         looked = 0
         while time.monotonic() < end:
@@ -116,7 +116,7 @@ def cell(char):
 
 
 def runs(cells):
-    """Neighbours of one style together, without the blanks at the end: (column, text, style)."""
+    """Adjacent cells of one style together, without trailing blanks: (column, text, style)."""
     found, column = [], 0
     for style, group in groupby(cells, key=lambda cell: cell[1]):
         text = "".join(data for data, _ in group)
@@ -211,7 +211,7 @@ def pace(seen):
 
 
 def spans(frames, times, length, row):
-    """What a row shows, and from when to when, leaving out the times when it is empty."""
+    """What a row shows, and from when to when, without the times when it is empty."""
     shown = [(content[row], at) for (_, content), at in zip(frames, times)]
     changes = [next(group) for _, group in groupby(shown, key=lambda pair: pair[0])]
     ends = [at for _, at in changes[1:]] + [length]
@@ -230,7 +230,7 @@ def text(run, top):
     if style == "cursor":
         return f'<rect class="cursor" x="{x}" y="{top}" width="{CELL_W}" height="{CELL_H - 2}"/>'
     kind = f' class="{style}"' if style else ""
-    span = round(len(content) * CELL_W, 1)  # whatever font the reader has, the columns are where they were
+    span = round(len(content) * CELL_W, 1)  # keeps the columns in place with any font
     return f'<text{kind} x="{x}" y="{baseline}" textLength="{span}">{html.escape(content, quote=False)}</text>'
 
 
@@ -238,10 +238,10 @@ def text(run, top):
 
 
 def port():
-    """The one in the documentation, if it is free."""
+    """The port in the documentation, if it is free."""
     for wanted in (7070, 0):
         with socket.socket() as probe:
-            # Connections of an earlier recording that are not quite closed do not count.
+            # Ignores connections of an earlier recording that are still closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", wanted))
@@ -260,10 +260,10 @@ def main():
         "LANG": "C.UTF-8",
         "PS1": "$ ",
         "WINDLASS_LISTEN": address,
-        "WINDLASS_MAX_CONNECTIONS": "1000",  # so that the limits of this machine give no cause for a warning
+        "WINDLASS_MAX_CONNECTIONS": "1000",  # so that the limits of this machine cause no warning
         "WINDLASS_URL": f"http://{address}",
     }
-    # The prompt waits until a server in the background answers, so that the server's first lines come before it.
+    # The prompt waits until a server in the background answers, so that it appears after the server's first lines.
     ready = 'while [ -n "$(jobs -r)" ] && ! curl -sfo /dev/null "$WINDLASS_URL/healthz"; do sleep 0.05; done; sleep 0.1'
     server = Terminal("server", 14, {**environment, "PROMPT_COMMAND": ready}, f"{folder}/work")
     client = Terminal("client", 14, environment, f"{folder}/work")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Starts the server with the demo plugin and a few demo jobs, and stays until Ctrl-C. This is what `make run` runs.
+# Starts the server with the demo plugin and a few demo jobs, and runs until Ctrl-C. This is what `make run` runs.
 #
 # usage: scripts/run-demo.sh [FLAG-OF-WINDLASS-SERVE...]
 #   LISTEN   the address to serve on   (default 127.0.0.1:7070)
 #   DATA     the data folder           (default ./windlass-data)
-# A second run on the same folder goes on where the first stopped: the plugin is uploaded again, which changes nothing, and a few
-# jobs more are enqueued.
+# A second run on the same folder continues where the first stopped: the plugin is uploaded again, which changes nothing, and a few
+# more jobs are enqueued.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -18,11 +18,11 @@ START_TIMEOUT_S=60
 
 "$ROOT/scripts/host-tools.sh"
 say "building the server (the first time this takes several minutes)"
-# As `make test` builds it: another choice of packages means other features, and wasmtime built twice.
+# With the same packages as `make test`: others would mean other features, and building wasmtime twice.
 cargo build --workspace --all-targets
 plugins/build.sh digest
 
-# A wildcard address is no place to connect to; the loopback behind it is.
+# One cannot connect to a wildcard address, but to the loopback address that it includes.
 port=${LISTEN##*:}
 host=${LISTEN%:*}
 case $host in 0.0.0.0) host=127.0.0.1 ;; '[::]') host='[::1]' ;; esac
@@ -32,7 +32,7 @@ if (exec 3<>"/dev/tcp/$(printf %s "$host" | tr -d '[]')/$port") 2>/dev/null; the
     fail "something already listens on $LISTEN." "Choose another address: make run LISTEN=127.0.0.1:$((port + 101))"
 fi
 
-# Job control gives the server a process group of its own: Ctrl-C reaches only this script, which asks the server to stop once.
+# Job control gives the server its own process group: Ctrl-C reaches only this script, which asks the server to stop once.
 set -m
 "$ROOT/target/debug/windlass" serve --listen "$LISTEN" --data "$DATA" "$@" &
 server=$!
@@ -54,13 +54,13 @@ trap 'kill -TERM "$server" 2>/dev/null || true' EXIT
 
 waited=0
 until curl -fs -o /dev/null "$url/healthz"; do
-    kill -0 "$server" 2>/dev/null || fail "the server did not start; what it said is above."
+    kill -0 "$server" 2>/dev/null || fail "the server did not start (see above)."
     [ "$waited" -lt $((START_TIMEOUT_S * 10)) ] || fail "the server did not answer on $url/healthz within $START_TIMEOUT_S s."
     sleep 0.1
     waited=$((waited + 1))
 done
 
-# call METHOD PATH CURL-ARGUMENTS...: the answer on stdout; a refusal is shown and ends the demo.
+# call METHOD PATH CURL-ARGUMENTS...: prints the response; an error is shown and ends the demo.
 call() {
     local method=$1 path=$2 answer status
     shift 2
@@ -87,7 +87,7 @@ for payload in '{"generate_mb": 16, "seed": 1, "pause_ms": 100}' \
     '{"generate_mb": 64, "seed": 2, "pause_ms": 250}' \
     '{"generate_mb": 128, "seed": 3, "pause_ms": 250}'; do
     last=$(enqueue "$payload")
-    [ -n "$last" ] || fail "the answer to an enqueue named no job."
+    [ -n "$last" ] || fail "the response to an enqueue has no job id."
     warn "$last $payload"
 done
 
@@ -99,8 +99,8 @@ Windlass is at $url, its data in $DATA. Three things to try in another terminal:
   curl $url/api/v1/enqueue -H 'content-type: application/json' -d '{"queue": "$QUEUE", "payload": {"generate_mb": 32, "seed": 7, "pause_ms": 100}}'
   curl $url/api/v1/queues
 
-The first shows a job's progress and checkpoint, and its result when it is done; the second starts one more; the third counts them.
-Ctrl-C stops the server; what was running goes on from its last checkpoint at the next start.
+The first shows a job's progress and checkpoint, and its result when it has ended; the second starts another; the third counts them.
+Ctrl-C stops the server; jobs that were running continue from their last checkpoint at the next start.
 
 TEXT
 

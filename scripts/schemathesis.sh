@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Lets schemathesis try the API of a running server against its own description: no 5xx, and no answer off its schema.
+# Tests the API of a running server against its own description with schemathesis: no 5xx, and no response outside its schema.
 #
 # usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES-PER-OPERATION [SECONDS-AT-MOST]]
 #
-# schemathesis is installed once into a virtual environment in the cache folder. Where Python or the package index cannot be
-# reached, it says so and passes: the e2e tests check the description without it. SCHEMATHESIS=require makes that a failure.
+# schemathesis is installed once into a virtual environment in the cache folder. If Python or the package index is not available,
+# it says so and passes, because the e2e tests check the description as well. SCHEMATHESIS=require makes that a failure.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -53,7 +53,7 @@ for _ in $(seq 300); do
 done
 [ -n "$url" ] || fail "the server did not start within half a minute."
 
-# It keeps notes where it runs: that is the folder that goes. A stream that never ends is the one thing a test of single answers cannot look at.
+# It writes files to its working directory, so it runs in the folder that is removed. The endless event stream cannot be tested this way.
 status=0
 cd "$work"
 PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/schemathesis" run "$url/openapi.json" \
@@ -63,6 +63,6 @@ PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/sche
 if [ "$status" != 0 ] || grep -q ' ERROR ' "$work/log"; then
     cat "$work/report" >&2
     grep ' ERROR ' "$work/log" >&2 || true
-    fail "the API does not keep to its description (see above)."
+    fail "the API does not match its description (see above)."
 fi
 tail -n 4 "$work/report" >&2

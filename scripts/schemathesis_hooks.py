@@ -1,4 +1,4 @@
-"""Teaches schemathesis about components, and keeps it from waiting: a request that would poll gets no time to."""
+"""Teaches schemathesis about components, and sets the timeout of requests that would poll to zero."""
 
 import schemathesis
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries the API against its description, compares two large trees through a crash, then runs the deterministic simulator of the engine,
-# for as long as one likes: an hour unless SECONDS_TO_RUN says otherwise (and a quarter of that before, for the API).
-# A failing seed prints the one command that replays it. Last, the rules in core are changed one at a time, to see whether
+# Tests the API against its description, compares two large trees through a crash, then runs the deterministic simulator of the engine
+# for an hour, or for SECONDS_TO_RUN (and the API for a quarter of that before).
+# A failing seed prints the command that replays it. Last, the rules in core are changed one at a time, to see whether
 # their tests notice: scripts/mutants.sh.
 #
 # usage: scripts/soak.sh
@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
 scripts/host-tools.sh
-say "trying the API against its description"
+say "testing the API against its description"
 cargo build --workspace --all-targets
 scripts/schemathesis.sh "$ROOT/target/debug/windlass" 200 $((${SECONDS_TO_RUN:-3600} / 4))
 say "comparing two trees of 200,000 files, through a crash"

@@ -9,7 +9,7 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT" || exit 1
 
-# stage NAME COMMAND...: says what starts and when; ends everything if it fails.
+# stage NAME COMMAND...: prints what starts and when; exits if it fails.
 stage() {
     local name=$1
     shift
@@ -22,12 +22,12 @@ stage() {
 
 check_format() {
     { cargo fmt --all --check && scripts/guests.sh check-fmt; } || {
-        warn "'make fmt' puts this right"
+        warn "run 'make fmt' to fix this"
         return 1
     }
 }
 
-# Everything of the host at once: building some of the packages alone would choose other features, and build wasmtime again.
+# All packages of the host at once: building only some of them would select other features, and build wasmtime again.
 host_tests() {
     WINDLASS_BIN="$ROOT/target/debug/windlass" WINDLASS_PLUGINS="$ROOT/target/plugins" cargo test --workspace --all-targets
 }
@@ -41,7 +41,7 @@ stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
 stage "build" cargo build --workspace --all-targets
 stage "plugins" plugins/build.sh
-stage "tests (host, end to end among them)" host_tests
+stage "tests (host, including end to end)" host_tests
 stage "examples in the documentation of the crates" cargo test --quiet --workspace --doc
 stage "the API against its description" scripts/schemathesis.sh "$ROOT/target/debug/windlass" 4 35
 say "[${SECONDS}s] everything passed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that Rust guests can be built for wasm32-wasip2, and says with what.
+# Makes sure that Rust guests can be built for wasm32-wasip2, and prints the variables for it.
 #
 # usage:  . scripts/wasm-target.sh     sets the variables below in your shell (any POSIX one; from the project's root, if it is
 #                                      not bash); returns 1 if no compiler can be had
@@ -10,13 +10,13 @@
 #   RUSTC                       only with the Debian toolchain: the compiler that has the target
 #
 # WINDLASS_WASM_TOOLCHAIN chooses where the target comes from:
-#   auto     (default) the first that works: already installed, kept from an earlier Debian set-up, rustup, Debian
+#   auto     (default) the first that works: already installed, cached from an earlier Debian set-up, rustup, Debian
 #   rustup   the installed compiler, with `rustup target add wasm32-wasip2` if need be
 #   debian   Debian's rustc-web packages, for machines where rustup cannot reach its server. They are unpacked, not installed:
-#            no root is needed. std is built once (about two minutes) and kept in ~/.cache/windlass (or XDG_CACHE_HOME).
+#            no root is needed. std is built once (about two minutes) and cached in ~/.cache/windlass (or XDG_CACHE_HOME).
 # Safe to run twice, also at the same time: the set-up holds a lock. Delete ~/.cache/windlass to start over.
 
-# Sourced: do the work in a shell of its own, so that nothing but the variables reaches the caller.
+# When sourced, do the work in a separate shell, so that nothing but the variables reaches the caller.
 if [ "${0##*/}" != wasm-target.sh ]; then
     # shellcheck disable=SC2128  # the first element is meant; other shells have no such variable
     _windlass_exports=$(bash "${BASH_SOURCE:-scripts/wasm-target.sh}") || return 1
@@ -60,7 +60,7 @@ add_with_rustup() {
 
 # --- Debian -----------------------------------------------------------------------------------------------------------------
 
-# The kept toolchain, if one works: prints its compiler.
+# Prints the compiler of the cached toolchain, if it works.
 kept_debian_rustc() {
     local rustc
     for rustc in "$CACHE"/rust-web-*/rustc; do
@@ -86,11 +86,11 @@ make_debian_toolchain() {
     local version dir part std llvm packages
     version=$(apt_candidate rustc-web)
     dir=$CACHE/rust-web-${version%%[+~-]*}
-    part=$CACHE/making-${dir##*/} # renamed when it works, so that nothing half made is ever used
+    part=$CACHE/making-${dir##*/} # renamed when it works, so that an incomplete one is never used
     std=$(depends_on libstd-rust-web-dev '^libstd-rust-web-[0-9]')
     llvm=$(depends_on "$std" '^libllvm[0-9]')
     packages=(rustc-web libstd-rust-web-dev "$std" "$llvm" rust-web-src wasi-libc)
-    # What LLVM itself needs and a small machine may lack.
+    # Packages that LLVM needs and a minimal machine may lack.
     for extra in libz3-4 libedit2 libxml2; do
         if apt_offers "$extra"; then packages+=("$extra"); fi
     done
@@ -99,7 +99,7 @@ make_debian_toolchain() {
     rm -rf "$part" "$dir"
     mkdir -p "$part/debs" "$part/sys"
 
-    say "wasm target: fetching Debian's Rust $version (about 150 MB, kept in $CACHE)"
+    say "wasm target: fetching Debian's Rust $version (about 150 MB, cached in $CACHE)"
     (cd "$part/debs" && apt-get download -q "${packages[@]}" >"$part/apt.log" 2>&1) || {
         cat "$part/apt.log" >&2
         fail "apt-get could not download: ${packages[*]}" "If the package list is old: sudo apt-get update"
@@ -119,10 +119,10 @@ make_debian_toolchain() {
 
     rm -rf "$part/sys/usr/src" "$part/sys/usr/share" "$part/build" "$part/apt.log"
     mv "$part" "$dir"
-    say "wasm target: kept in $dir"
+    say "wasm target: installed in $dir"
 }
 
-# A compiler that finds its own libraries wherever the folder lies.
+# A compiler that finds its own libraries wherever the folder is.
 write_wrapper() {
     cat >"$1/rustc" <<'WRAPPER'
 #!/bin/sh
@@ -143,7 +143,7 @@ rustup_linker() {
     [ -x "$bin/wasm-component-ld" ] && [ -x "$bin/rust-lld" ] && printf '%s\n' "$bin"
 }
 
-# rustc calls wasm-component-ld, which calls wasm-ld; both are looked for beside rustc's own tools. They are links to rustup's,
+# rustc calls wasm-component-ld, which calls wasm-ld; both are expected next to rustc's own tools. They are links to rustup's,
 # or, where there is no rustup, wasm-component-ld built from crates.io and Debian's wasm-ld.
 link_linker() {
     local dir=$1 host tools bin lld
@@ -170,15 +170,15 @@ link_linker() {
     esac
 }
 
-# std for the target, from the packaged sources, laid where the compiler looks for it.
+# std for the target, built from the packaged sources and installed where the compiler expects it.
 build_std() {
     local flags dir=$1 work=$1/build lib=$1/sys/usr/lib/rustlib/$TARGET/lib
     mkdir -p "$work/std/src" "$lib/self-contained"
     : >"$work/std/src/lib.rs"
     printf '[package]\nname = "windlass-std"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n' >"$work/std/Cargo.toml"
     say "wasm target: building std for $TARGET (once, about two minutes)"
-    # Bitcode is what lets a guest's own build use link-time optimisation across std. Paths in panic messages name no folder of
-    # this machine.
+    # Bitcode lets a guest's build use link-time optimisation across std. Paths in panic messages contain no folder of this
+    # machine.
     flags=-Cembed-bitcode=yes$'\x1f'--remap-path-prefix=$dir/sys/usr/lib/rustlib/src/rust=/rustc
     (cd "$work/std" && env RUSTC="$dir/rustc" RUSTC_BOOTSTRAP=1 CARGO_ENCODED_RUSTFLAGS="$flags" \
         CARGO_TARGET_DIR="$work/target" cargo build --quiet --release -Zbuild-std=std,panic_abort --target $TARGET >&2) ||
@@ -188,7 +188,7 @@ build_std() {
     cp "$dir"/sys/usr/lib/wasm32-wasi/{crt1-command.o,crt1-reactor.o,libc.a} "$lib/self-contained/"
 }
 
-# A guest as small as can be that uses std; what cannot build it is not kept.
+# Builds a minimal guest that uses std; a toolchain that cannot build it is removed.
 probe() {
     local dir=$1 work=$1/build/probe
     mkdir -p "$work"
