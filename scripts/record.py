@@ -189,7 +189,7 @@ def draw(frames, terminals):
                 css.append(keyframes(name, start / length, end / length))
             last = " end" if end == length else ""
             body.append(f'<g class="r {names[start, end]}{last}">{"".join(text(run, top) for run in content)}</g>')
-    label = "Terminal recording: a job goes on from its checkpoint after the server was killed"
+    label = "Terminal recording: a job continues from its checkpoint after the server was killed"
     size = f'viewBox="0 0 {width} {y - GAP}" width="{width}" height="{y - GAP}"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">',

@@ -166,7 +166,7 @@ impl GrantRoots {
             })?;
             let found = rustix::fs::fstat(&folder).map_err(system)?;
             if let Some(private) = self.private.iter().find(|private| is_at(private, &found)) {
-                return Err(Unusable::Private { how: "lies in", private: private.clone() });
+                return Err(Unusable::Private { how: "is inside", private: private.clone() });
             }
         }
         let found = rustix::fs::fstat(&folder).map_err(system)?;
@@ -208,7 +208,7 @@ fn relation(folder: &Path, private: &Path) -> Option<&'static str> {
     } else if private.starts_with(folder) {
         Some("contains")
     } else if folder.starts_with(private) {
-        Some("lies in")
+        Some("is inside")
     } else {
         None
     }
@@ -277,7 +277,7 @@ mod tests {
             ("root", None),
             ("holder", None),
             ("data", Some("is ")),
-            ("data/compiled", Some("lies in ")),
+            ("data/compiled", Some("is inside ")),
             ("link", Some("is ")),
             ("", Some("contains ")),
             ("gone", Some("cannot be opened")),
@@ -366,7 +366,7 @@ mod tests {
         // A bind mount needs privileges that a test does not have; a symbolic link also gives a folder two names.
         let fixture = Fixture::new();
         let inside = fixture.path("root/in/deep");
-        for (private, expected) in [("root/in", "lies in"), ("root/in/deep/key", "contains")] {
+        for (private, expected) in [("root/in", "is inside"), ("root/in/deep/key", "contains")] {
             fs::write(inside.join("key"), "").expect("a file");
             // By its text alone this path is unrelated to the root.
             symlink(fixture.path("root/in"), fixture.path("alias")).expect("a link");

@@ -61,7 +61,7 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
 
-    /// How many connections are open at once; more wait their turn [default: 10000]
+    /// How many connections are open at once; further ones wait [default: 10000]
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<usize>,
 
@@ -98,7 +98,7 @@ pub struct Layer {
     #[arg(long)]
     pub webhooks_private: bool,
 
-    /// Serve other machines without a key: whoever reaches the port may do everything
+    /// Serve other machines without a key: anyone who can reach the port may do everything
     #[arg(long)]
     pub insecure: bool,
 

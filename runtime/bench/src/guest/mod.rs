@@ -1,11 +1,11 @@
 //! `windlass-bench guest`: what the sandbox costs, and how guests affect other work.
 //!
 //! The server is a separate process with its own data folder; the load comes from this one. Each figure is compared with a limit
-//! measured in the same run. Reading order: `durable` (jobs end to end), `beside` (other work next to hostile guests), `swap` (a new
+//! measured in the same run. Reading order: `durable` (jobs end to end), `neighbours` (other work next to hostile guests), `swap` (a new
 //! version under load).
 
-mod beside;
 mod durable;
+mod neighbours;
 mod swap;
 
 use std::path::Path;
@@ -29,7 +29,7 @@ pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
     let alone = sandbox::Setting { noop: guest.clone(), noop_payload: NOTHING.into(), quick: setting.quick };
     let mut figures = sandbox::run(&alone)?;
     figures.push(durable::measure(setting, &alone)?);
-    figures.extend(beside::measure(setting, &guest)?);
+    figures.extend(neighbours::measure(setting, &guest)?);
     figures.push(swap::measure(setting, &guest)?);
     Ok(figures)
 }

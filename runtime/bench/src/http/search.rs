@@ -34,7 +34,7 @@ pub fn measure(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<V
     say(&format!(
         "{jobs} jobs: by an index {indexed:.1} ms; of a million: a text {text:.2} s, jq {jq:.2} s, sorted by priority {priority:.2} s"
     ));
-    let (alone, beside) = enqueueing(&server.url, span, repeats)?;
+    let (alone, during) = enqueueing(&server.url, span, repeats)?;
     let figure =
         |name, value, unit, most| Figure { name, value, unit, limit: None, ratio: value, goal: Goal::AtMost(most) };
     Ok(vec![
@@ -43,10 +43,10 @@ pub fn measure(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<V
         figure("search_jq", jq, "s", 2.0),
         Figure {
             name: "search_beside_enqueue",
-            value: beside,
+            value: during,
             unit: "jobs/s",
             limit: Some(alone),
-            ratio: beside / alone,
+            ratio: during / alone,
             goal: Goal::AtLeast(0.8),
         },
     ])
@@ -102,7 +102,7 @@ fn search(url: &str, request: &Value) -> anyhow::Result<f64> {
 fn enqueueing(url: &str, span: f64, repeats: usize) -> anyhow::Result<(f64, f64)> {
     let shape = Shape::post(url, "/api/v1/enqueue/batch", &bulk_body(), 4, span);
     let rate = || anyhow::Ok(load::spawn(&shape)? * JOBS_PER_REQUEST as f64);
-    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let (mut alone, mut during) = (Vec::new(), Vec::new());
     for repeat in 0..=repeats {
         // Which one is first alternates: the store grows, and that should affect both alike.
         let (without, with) = if repeat % 2 == 0 {
@@ -112,13 +112,13 @@ fn enqueueing(url: &str, span: f64, repeats: usize) -> anyhow::Result<(f64, f64)
             let with = while_searching(url, rate)?;
             (rate()?, with)
         };
-        say(&format!("{without:.0} jobs/s alone, {with:.0} jobs/s beside searches"));
+        say(&format!("{without:.0} jobs/s alone, {with:.0} jobs/s during searches"));
         if repeat > 0 {
             alone.push(without);
-            beside.push(with);
+            during.push(with);
         }
     }
-    Ok((median(alone), median(beside)))
+    Ok((median(alone), median(during)))
 }
 
 /// Measures while all payloads are searched, for a text and by jq in turn.

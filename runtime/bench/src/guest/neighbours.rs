@@ -36,7 +36,7 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
 /// A server with a well-behaved plugin and a hostile one. It is killed with all running jobs, because cancelling guests that ignore
 /// the request would take five seconds for each kind.
 fn server(setting: &Setting, guest: &[u8]) -> anyhow::Result<Server> {
-    let server = Server::start(setting, "beside")?;
+    let server = Server::start(setting, "neighbours")?;
     server.client.upload("noop", guest)?;
     // Other bytes, so that the executor, too, sees another plugin.
     server.client.upload("hostile", &crate::guest::swap::other_bytes(guest, "hostile"))?;
@@ -50,13 +50,13 @@ fn answers(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
     // The 99th percentile rests on few samples, so many are taken; each takes less than a millisecond.
     let samples = if setting.quick { 1_000 } else { 5_000 };
     timed(samples / 4, || client.healthz())?;
-    timed(samples / 4, || client.enqueue("nobody", &Value::Null).map(drop))?;
+    timed(samples / 4, || client.enqueue("unserved", &Value::Null).map(drop))?;
     let mut health = timed(samples, || client.healthz())?;
-    let mut enqueue = timed(samples, || client.enqueue("nobody", &Value::Null).map(drop))?;
+    let mut enqueue = timed(samples, || client.enqueue("unserved", &Value::Null).map(drop))?;
     let cores = available_parallelism().map_or(2, usize::from);
     burn(client, &json!({"try": "compute", "ms": 600_000}), 2 * cores)?;
     let mut busy_health = timed(samples, || client.healthz())?;
-    let mut busy_enqueue = timed(samples, || client.enqueue("nobody", &Value::Null).map(drop))?;
+    let mut busy_enqueue = timed(samples, || client.enqueue("unserved", &Value::Null).map(drop))?;
     let figure = |name, idle: &mut [Duration], busy: &mut [Duration]| {
         let (idle, value) = (percentile(idle, 99), percentile(busy, 99));
         let limit = 2.0 * idle + 1.0;
@@ -79,11 +79,11 @@ fn neighbour(setting: &Setting, guest: &[u8], name: &'static str, hostile: &Valu
     timed(samples / 4, job)?;
     let mut alone = timed(samples, job)?;
     burn(client, hostile, 2 * available_parallelism().map_or(2, usize::from))?;
-    let mut beside = timed(samples, job)?;
-    let (limit, value) = (percentile(&mut alone, 50), percentile(&mut beside, 50));
+    let mut busy = timed(samples, job)?;
+    let (limit, value) = (percentile(&mut alone, 50), percentile(&mut busy, 50));
     say(&format!(
         "{name}: a job takes {value:.2} ms (p99 {:.2}), alone {limit:.2} ms (p99 {:.2})",
-        percentile(&mut beside, 99),
+        percentile(&mut busy, 99),
         percentile(&mut alone, 99)
     ));
     Ok(Figure { name, value, unit: "ms", limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(2.0) })
