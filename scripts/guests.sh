@@ -3,7 +3,7 @@
 #
 # usage: scripts/guests.sh fmt | check-fmt | lint | test | bindings
 #
-# `bindings` generates the C and Go bindings from guest-sdk/wit again; `test` fails when they are out of date.
+# `bindings` regenerates the C and Go bindings from wit/; `test` fails when they are out of date.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

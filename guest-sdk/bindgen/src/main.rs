@@ -25,19 +25,34 @@ fn main() -> anyhow::Result<()> {
     let sdk = PathBuf::from(args.next().context("usage: windlass-bindgen GUEST-SDK-FOLDER [--check]")?);
     let check = args.next().is_some_and(|word| word == "--check");
 
-    let mut wanted = BTreeMap::new();
-    add(&mut wanted, &sdk.join("c/bindings"), &generate(&sdk, c())?);
-    add(&mut wanted, &sdk.join("go/internal/wit"), &generate(&sdk, go())?);
-    // The files that are copied: the interface itself.
+    let mut stale = Vec::new();
+    // The interface is copied first, because the bindings are generated from the copies.
+    let mut copies = BTreeMap::new();
     for (source, copy) in
         [("../wit/0.1.0/job.wit", "wit/deps/job/job.wit"), ("../wit/dev/0.1.0/dev.wit", "wit/deps/dev/dev.wit")]
     {
         let source = sdk.join(source);
-        wanted.insert(sdk.join(copy), std::fs::read(&source).with_context(|| source.display().to_string())?);
+        copies.insert(sdk.join(copy), std::fs::read(&source).with_context(|| source.display().to_string())?);
     }
+    write(&copies, check, &mut stale)?;
+    let mut wanted = BTreeMap::new();
+    add(&mut wanted, &sdk.join("c/bindings"), &generate(&sdk, c())?);
+    add(&mut wanted, &sdk.join("go/internal/wit"), &generate(&sdk, go())?);
+    write(&wanted, check, &mut stale)?;
+    if !stale.is_empty() {
+        bail!("out of date: {}\nrun `scripts/guests.sh bindings`", stale.join(", "));
+    }
+    let (resolve, world) = world(&sdk.join("wit"))?;
+    let unspoken = spoken::unspoken(&sdk, &resolve, world)?;
+    if check && !unspoken.is_empty() {
+        bail!("the interface has grown past its SDKs:\n{}", unspoken.join("\n"));
+    }
+    Ok(())
+}
 
-    let mut stale = Vec::new();
-    for (path, text) in &wanted {
+/// Writes the files that differ, or only says which they are.
+fn write(wanted: &BTreeMap<PathBuf, Vec<u8>>, check: bool, stale: &mut Vec<String>) -> anyhow::Result<()> {
+    for (path, text) in wanted {
         if std::fs::read(path).is_ok_and(|found| found == *text) {
             continue;
         }
@@ -48,14 +63,6 @@ fn main() -> anyhow::Result<()> {
             std::fs::write(path, text).with_context(|| path.display().to_string())?;
             println!("wrote {}", path.display());
         }
-    }
-    if !stale.is_empty() {
-        bail!("out of date: {}\n`scripts/guests.sh bindings` writes them anew", stale.join(", "));
-    }
-    let (resolve, world) = world(&sdk.join("wit"))?;
-    let unspoken = spoken::unspoken(&sdk, &resolve, world)?;
-    if check && !unspoken.is_empty() {
-        bail!("the interface has grown past its SDKs:\n{}", unspoken.join("\n"));
     }
     Ok(())
 }
