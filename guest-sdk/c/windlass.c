@@ -74,9 +74,9 @@ bool wl_is(wl_bytes bytes, const char *text) {
 
 /* --- Results ----------------------------------------------------------------------------------------------------------------- */
 
-wl_result wl_ok(wl_bytes output) { return (wl_result){.next = WL_OK, .output = output}; }
+wl_result wl_ok(wl_bytes result) { return (wl_result){.next = WL_OK, .bytes = result}; }
 
-wl_result wl_ok_text(const char *output) { return wl_ok(wl_text(output)); }
+wl_result wl_ok_text(const char *result) { return wl_ok(wl_text(result)); }
 
 wl_result wl_fail(const char *format, ...) {
     FORMAT(text, format);
@@ -139,7 +139,7 @@ bool wl_checkpoint_every(wl_ctx *ctx, uint64_t ms, wl_bytes state) {
     return wl_now_ms() - ctx->last_save_ms < ms || wl_checkpoint(ctx, state);
 }
 
-/* --- What is said in a shorter form -------------------------------------------------------------------------------------------- */
+/* --- Short forms ----------------------------------------------------------------------------------------------------------------- */
 
 void wl_progress(wl_ctx *ctx, uint64_t current, uint64_t total, const char *message) {
     wl_report(ctx, &(wl_event){.message = message, .level = WL_INFO, .counted = true, .current = current, .total = total});
@@ -200,8 +200,8 @@ bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result) {
                              child->error.len > 0 ? ": " : "", (int)child->error.len, (const char *)child->error.ptr);
         return false;
     }
-    *result = child->output;
-    if (child->output.ptr != NULL || child->output_bytes == 0) return true;
+    *result = child->result;
+    if (child->result.ptr != NULL || child->result_bytes == 0) return true;
     wl_release(child->among->result_memory);
     child->among->result_memory = NULL;
     if (!wl_server_child_result(ctx, child->ordinal, result)) return false;
@@ -243,15 +243,7 @@ static windlass_wit_string_t string(const char *text) {
     return (windlass_wit_string_t){(uint8_t *)text, text == NULL ? 0 : strlen(text)};
 }
 
-static windlass_wit_option_string_t optional(const char *text) {
-    return (windlass_wit_option_string_t){.is_some = text != NULL, .val = string(text)};
-}
-
-static windlass_wit_option_u64_t not_zero(uint64_t value) {
-    return (windlass_wit_option_u64_t){.is_some = value != 0, .val = value};
-}
-
-/* What the host has allocated becomes ours, with an end for those who want a string. */
+/* Takes over what the host has allocated, and adds a terminating zero for use as a string. */
 static wl_bytes adopt(uint8_t *ptr, size_t len) {
     uint8_t *copy = wl_alloc(len + 1);
     if (len > 0) memcpy(copy, ptr, len);
@@ -260,12 +252,20 @@ static wl_bytes adopt(uint8_t *ptr, size_t len) {
     return (wl_bytes){copy, len};
 }
 
-static const char *adopt_text(windlass_wit_string_t text) { return (const char *)adopt(text.ptr, text.len).ptr; }
-
 static bool refuse(wl_ctx *ctx, wl_result error) {
     ctx->error = error;
     return false;
 }
+
+static windlass_wit_option_string_t optional(const char *text) {
+    return (windlass_wit_option_string_t){.is_some = text != NULL, .val = string(text)};
+}
+
+static windlass_wit_option_u64_t not_zero(uint64_t value) {
+    return (windlass_wit_option_u64_t){.is_some = value != 0, .val = value};
+}
+
+static const char *adopt_text(windlass_wit_string_t text) { return (const char *)adopt(text.ptr, text.len).ptr; }
 
 void wl_report(wl_ctx *ctx, const wl_event *event) {
     (void)ctx;
@@ -341,6 +341,7 @@ bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal) {
         return refuse(ctx, wl_fatal("the children that wait for a checkpoint have more than %llu bytes; save one in between",
                                     (unsigned long long)refusal.val.too_large));
     default:
+        /* Invalid and denied both carry a message. */
         return refuse(ctx, wl_fatal("%s", adopt_text(refusal.val.invalid)));
     }
 }
@@ -388,20 +389,20 @@ static wl_bytes copy_to(uint8_t **room, const uint8_t *ptr, size_t len) {
     return copy;
 }
 
-/* Children asked for at once; the server gives no more. */
+/* How many children to ask for at once; the server returns no more. */
 #define CHILDREN_PAGE 100
 
 bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page) {
     windlass_job_children_page_t read;
     windlass_job_children_refusal_t refusal;
     if (!windlass_job_children_read(start, CHILDREN_PAGE, &read, &refusal)) return not_read(ctx, &refusal);
-    /* All of it in one piece of memory, so that it goes in one piece. */
+    /* All of it in one allocation, so that one call frees it. */
     size_t size = read.children.len * sizeof(wl_child_job);
     for (size_t n = 0; n < read.children.len; n++) {
         windlass_job_children_child_t *child = &read.children.ptr[n];
         size += child->id.len + child->queue.len + 4;
         if (child->error.is_some) size += child->error.val.len;
-        if (child->output.is_some) size += child->output.val.len;
+        if (child->result.is_some) size += child->result.val.len;
     }
     *page = (wl_page){.count = read.children.len, .last = !read.next.is_some, .memory = wl_alloc(size)};
     if (read.next.is_some) page->next = read.next.val;
@@ -410,27 +411,22 @@ bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page) {
     for (size_t n = 0; n < page->count; n++) {
         windlass_job_children_child_t *child = &read.children.ptr[n];
         page->children[n] = (wl_child_job){
-            .ordinal = child->ordinal, .state = (wl_child_state)child->state, .output_bytes = child->output_bytes,
+            .ordinal = child->ordinal, .state = (wl_child_state)child->state, .result_bytes = child->result_bytes,
             .id = copy_to(&room, child->id.ptr, child->id.len), .queue = copy_to(&room, child->queue.ptr, child->queue.len),
         };
         if (child->error.is_some) page->children[n].error = copy_to(&room, child->error.val.ptr, child->error.val.len);
-        if (child->output.is_some) page->children[n].output = copy_to(&room, child->output.val.ptr, child->output.val.len);
+        if (child->result.is_some) page->children[n].result = copy_to(&room, child->result.val.ptr, child->result.val.len);
     }
     windlass_job_children_page_free(&read);
     return true;
 }
 
 bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
-    windlass_wit_option_list_u8_t output;
+    windlass_wit_option_list_u8_t read;
     windlass_job_children_refusal_t refusal;
-    if (!windlass_job_children_output(ordinal, &output, &refusal)) return not_read(ctx, &refusal);
-    *result = output.is_some ? adopt(output.val.ptr, output.val.len) : (wl_bytes){NULL, 0};
+    if (!windlass_job_children_result(ordinal, &read, &refusal)) return not_read(ctx, &refusal);
+    *result = read.is_some ? adopt(read.val.ptr, read.val.len) : (wl_bytes){NULL, 0};
     return true;
-}
-
-bool wl_round(wl_ctx *ctx, uint32_t *round) {
-    (void)ctx;
-    return windlass_job_records_round(round);
 }
 
 static bool not_recorded(wl_ctx *ctx, windlass_job_records_refusal_t *refusal) {
@@ -444,7 +440,7 @@ static bool not_recorded(wl_ctx *ctx, windlass_job_records_refusal_t *refusal) {
     case WINDLASS_JOB_RECORDS_REFUSAL_UNAVAILABLE:
         return refuse(ctx, wl_fail("the record was not read: %s", adopt_text(refusal->val.unavailable)));
     default:
-        /* Invalid and denied are a sentence both. */
+        /* Invalid and denied both carry a message. */
         return refuse(ctx, wl_fatal("%s", adopt_text(refusal->val.denied)));
     }
 }
@@ -481,7 +477,7 @@ void wl_server_log(wl_ctx *ctx, wl_level level, const char *message) {
 }
 
 void wl_server_panic(const char *message) {
-    /* A trap has no words. So they go ahead, and the server puts them into the error. */
+    /* A trap carries no message. So the message is logged first, and the server adds it to the error. */
     wl_server_log(NULL, WL_ERROR, wl_format("panic: %s", message));
     __builtin_trap();
 }
@@ -498,7 +494,7 @@ bool wl_secret(wl_ctx *ctx, const char *name, wl_bytes *value) {
     windlass_wit_string_t key = string(name), found;
     windlass_job_secrets_refusal_t refusal;
     if (!windlass_job_secrets_get(&key, &found, &refusal)) {
-        /* Both kinds of refusal are a sentence. */
+        /* Both kinds of refusal carry a message. */
         return refuse(ctx, wl_fatal("%s", adopt_text(refusal.val.denied)));
     }
     *value = adopt(found.ptr, found.len);
@@ -705,7 +701,7 @@ static uint8_t *to_give(const void *bytes, size_t len) {
     return copy;
 }
 
-bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, exports_windlass_job_run_output_t *ret,
+bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, windlass_wit_list_u8_t *ret,
                                   exports_windlass_job_run_failure_t *err) {
     wl_ctx ctx = {
         .job = {
@@ -719,16 +715,18 @@ bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, exports_w
     };
     _Static_assert(sizeof(wl_tag) == sizeof(windlass_job_types_tag_t), "a tag is two strings");
     if (job->scope.is_some) ctx.job.scope = (wl_bytes){job->scope.val.ptr, job->scope.val.len};
+    ctx.job.has_round = job->round.is_some;
+    if (job->round.is_some) ctx.job.round = job->round.val;
     if (job->deadline_ms.is_some) ctx.job.deadline_ms = job->deadline_ms.val;
     if (job->checkpoint.is_some) {
         ctx.saved = (wl_bytes){job->checkpoint.val.state.ptr, job->checkpoint.val.state.len};
         ctx.saved_schema = job->checkpoint.val.schema;
     }
     wl_result result = wl_dispatch(&ctx);
-    /* The server knows when the job waits, and takes no output from it. */
+    /* The server knows that the job waits, and ignores its result. */
     bool ok = result.next == WL_OK || result.next == WL_WAITING;
     if (ok) {
-        *ret = (exports_windlass_job_run_output_t){to_give(result.output.ptr, result.output.len), result.output.len};
+        *ret = (windlass_wit_list_u8_t){to_give(result.bytes.ptr, result.bytes.len), result.bytes.len};
     } else {
         const char *message = result.message == NULL ? "the handler failed and did not say why" : result.message;
         err->message = (windlass_wit_string_t){to_give(message, strlen(message)), strlen(message)};

@@ -6,8 +6,8 @@
  *
  *     const wl_handler wl_handlers[] = {{"orders.total", total}, {NULL, NULL}};
  *
- * Payload, state and result are bytes, which are yours to read as you like. Whatever the server hands you lives until the attempt
- * ends and need not be freed. Natively, link windlass_fake.c instead of the bindings, and test your handler without a server.
+ * Payload, state and result are bytes, which the SDK does not interpret. What the server passes in lives until the attempt ends and
+ * need not be freed. To test a handler natively, without a server, link windlass_fake.c instead of the bindings.
  */
 #ifndef WINDLASS_H
 #define WINDLASS_H
@@ -27,9 +27,9 @@ typedef struct wl_bytes {
     size_t len;
 } wl_bytes;
 
-/* The bytes of a string, without its end. */
+/* The bytes of a string, without its terminating zero. */
 wl_bytes wl_text(const char *text);
-/* Whether they are those of the string. */
+/* Whether the bytes equal those of the string. */
 bool wl_is(wl_bytes bytes, const char *text);
 /* printf into memory that lives until the attempt ends. */
 char *wl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -51,9 +51,11 @@ typedef struct wl_job {
     uint32_t max_attempts;
     const wl_tag *tags;
     size_t tag_count;
-    wl_bytes scope;         /* empty if the producer said nothing */
-    uint64_t created_at_ms; /* since 1970 */
-    uint64_t deadline_ms;   /* when the attempt will be stopped; 0 if never */
+    wl_bytes scope;         /* empty if the producer did not specify it */
+    bool has_round;         /* whether the job's queue has rounds */
+    uint32_t round;         /* the round this job is in, if it has one */
+    uint64_t created_at_ms; /* since the Unix epoch */
+    uint64_t deadline_ms;   /* when the attempt times out; 0 if it has no time limit */
 } wl_job;
 
 typedef struct wl_ctx wl_ctx;
@@ -66,27 +68,27 @@ wl_bytes wl_tag_value(const wl_ctx *ctx, const char *name);
 
 typedef enum wl_next {
     WL_OK,          /* completed */
-    WL_RETRY,       /* failed; tried again with the job's backoff */
-    WL_RETRY_AFTER, /* failed; tried again after a time */
-    WL_FATAL,       /* failed; would fail again, so the job is dead at once */
+    WL_RETRY,       /* failed; retried with the job's backoff */
+    WL_RETRY_AFTER, /* failed; retried after a time */
+    WL_FATAL,       /* failed, and would fail in every attempt: the job is dead at once */
     WL_CANCELLED,   /* stopped because it was asked to */
-    WL_WAITING,     /* no failure: the job goes on when its children have ended */
+    WL_WAITING,     /* not a failure: the job runs again when its children have ended */
 } wl_next;
 
 typedef struct wl_result {
     wl_next next;
-    wl_bytes output;     /* with WL_OK */
+    wl_bytes bytes;      /* with WL_OK: the job's result */
     const char *message; /* otherwise: what went wrong, for a person */
-    const char *detail;  /* more for whoever looks for the fault; may be NULL */
+    const char *detail;  /* details for debugging; may be NULL */
     uint64_t after_ms;   /* with WL_RETRY_AFTER */
 } wl_result;
 
-wl_result wl_ok(wl_bytes output);
-wl_result wl_ok_text(const char *output);
+wl_result wl_ok(wl_bytes result);
+wl_result wl_ok_text(const char *result);
 wl_result wl_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 wl_result wl_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 wl_result wl_retry_after(uint64_t ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the attempt here and now, from however deep: tried again, like a panic in other languages. */
+/* Ends the attempt at once, from any depth, like a panic in other languages. The job is retried. */
 _Noreturn void wl_panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* --- Handlers and queues ---------------------------------------------------------------------------------------------------- */
@@ -94,7 +96,7 @@ _Noreturn void wl_panic(const char *format, ...) __attribute__((format(printf, 1
 typedef wl_result (*wl_handle)(wl_ctx *ctx, wl_bytes payload);
 
 typedef struct wl_handler {
-    const char *queue; /* "*" takes what no other does */
+    const char *queue; /* "*" serves every other queue */
     wl_handle handle;
 } wl_handler;
 
@@ -105,7 +107,7 @@ extern const wl_handler wl_handlers[];
 
 typedef enum wl_level { WL_DEBUG, WL_INFO, WL_WARN, WL_ERROR } wl_level;
 
-/* Says how far the work has come. It never fails and never waits for the disk. */
+/* Reports how far the work has come. It never fails and never waits for the disk. */
 void wl_progress(wl_ctx *ctx, uint64_t current, uint64_t total, const char *message);
 
 typedef struct wl_event {
@@ -117,7 +119,7 @@ typedef struct wl_event {
     bool counted;        /* then current, and total if it is not 0; otherwise percent, if it is not negative */
     uint64_t current;
     uint64_t total;
-    double weight;       /* 0: not told */
+    double weight;       /* 0: left out */
     double percent;
 } wl_event;
 
@@ -126,17 +128,17 @@ void wl_report(wl_ctx *ctx, const wl_event *event);
 
 /* --- Checkpoints ------------------------------------------------------------------------------------------------------------ */
 
-/* Saves state for the next attempt. When it gives true, the state is on disk, together with the children spawned before; that
+/* Saves state for the next attempt. When it returns true, the state is on disk, together with the children spawned before; that
  * takes about half a millisecond. On false, return wl_last_error(ctx). */
 bool wl_checkpoint(wl_ctx *ctx, wl_bytes state);
-/* The same if the last time is at least this long ago. True also if it was not yet time. */
+/* The same if the last save was at least this long ago. Also returns true if it was not. */
 bool wl_checkpoint_every(wl_ctx *ctx, uint64_t ms, wl_bytes state);
-/* Whether an earlier attempt saved state; then gives it. State of another schema than wl_set_schema says is not given. */
+/* Whether an earlier attempt saved state; if so, sets `state` to it. Returns false for state of a schema other than wl_set_schema's. */
 bool wl_state(const wl_ctx *ctx, wl_bytes *state);
 /* The schema of the saved state, 0 if there is none: to migrate it by hand with wl_state_any. */
 uint32_t wl_state_schema(const wl_ctx *ctx);
 bool wl_state_any(const wl_ctx *ctx, wl_bytes *state);
-/* The version of your state's format, 1 unless set. Raise it when you change what you save. */
+/* Sets the version of your state format, which is 1 unless set. Raise it when you change what you save. */
 void wl_set_schema(wl_ctx *ctx, uint32_t schema);
 
 /* --- Cancel ----------------------------------------------------------------------------------------------------------------- */
@@ -148,16 +150,16 @@ typedef struct wl_cancel {
     uint64_t time_left_ms;
 } wl_cancel;
 
-/* Whether this attempt should stop, and why. `cancel` may be NULL. Cheap: ask between any two steps. */
+/* Whether this attempt should stop, and why. `cancel` may be NULL. The call is cheap: make it between any two steps. */
 bool wl_cancelled(wl_ctx *ctx, wl_cancel *cancel);
-/* What to return then. */
+/* The result to return in that case. */
 wl_result wl_stopped(wl_ctx *ctx);
 
 /* --- Children --------------------------------------------------------------------------------------------------------------- */
 
-typedef enum wl_priority { WL_QUEUE_PRIORITY, WL_CRITICAL, WL_HIGH, WL_NORMAL } wl_priority;
+typedef enum wl_priority { WL_QUEUE_PRIORITY, WL_CRITICAL, WL_HIGH, WL_NORMAL, WL_LOW } wl_priority;
 
-/* What is left zero is decided by the queue's own settings. */
+/* Anything left zero is decided by the settings of its queue. */
 typedef struct wl_child {
     const char *queue;
     wl_bytes payload;
@@ -171,20 +173,19 @@ typedef struct wl_child {
     const char *scope;
 } wl_child;
 
-/* Starts another job, together with the next checkpoint or the result, or never. On false, return wl_last_error(ctx). `ordinal`
- * may be NULL. */
+/* Starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job is never started.
+ * On false, return wl_last_error(ctx). `ordinal` may be NULL. */
 bool wl_spawn(wl_ctx *ctx, const wl_child *child, uint32_t *ordinal);
 
-/* What becomes of a job that waits when one of its children dies or is cancelled. */
+/* What happens to a waiting job when one of its children is dead or cancelled. */
 typedef enum wl_on_failure {
     WL_ON_FAILURE_FAIL,     /* the job is dead at once, and its other children are cancelled */
-    WL_ON_FAILURE_CANCEL,   /* the other children are cancelled; the job goes on when all have ended */
-    WL_ON_FAILURE_CONTINUE, /* the job goes on when all have ended, however they did */
+    WL_ON_FAILURE_CANCEL,   /* the other children are cancelled, and the job runs again when all have ended */
+    WL_ON_FAILURE_CONTINUE, /* the job runs again when all have ended, in whatever state */
 } wl_on_failure;
 
-/* Ends this attempt: return what it gives. The job goes on, from this state, when all its children have ended; with NULL the last
- * checkpoint stays. Children, state and wait are committed in one step. While it waits the job holds no memory and no place, and is
- * charged for nothing. */
+/* Ends this attempt: return what it returns. The job runs again, from this state, when all of its children have ended; with NULL, the
+ * last checkpoint remains. Children, state and wait are committed atomically. A waiting job occupies neither memory nor a slot. */
 wl_result wl_wait_for_children(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);
 
 typedef struct wl_child_counts {
@@ -198,21 +199,21 @@ typedef enum wl_child_state { WL_CHILD_OPEN, WL_CHILD_COMPLETED, WL_CHILD_DEAD, 
 
 typedef struct wl_children wl_children;
 
-/* A job that this one has started. It lives until the next one is asked for. */
+/* A job that this one has started. It is valid until the next call of wl_next_child. */
 typedef struct wl_child_job {
-    uint32_t ordinal; /* as wl_spawn gave it */
+    uint32_t ordinal; /* as set by wl_spawn */
     wl_bytes id;
     wl_bytes queue;
     wl_child_state state;
-    wl_bytes error;         /* the last one; empty if it had none */
-    wl_bytes output;        /* ptr is NULL when there is none, or a large one: wl_child_result has both */
-    uint64_t output_bytes;
+    wl_bytes error;         /* the last one; empty if there was none */
+    wl_bytes result;        /* ptr is NULL if there is none or it is large; wl_child_result reads either */
+    uint64_t result_bytes;
     wl_children *among;
 } wl_child_job;
 
-/* Where a loop over the children is. Begin with {0}; all but `failed` is the SDK's own. */
+/* The position of a loop over the children. Initialise it with {0}; all fields but `failed` are internal. */
 struct wl_children {
-    bool failed; /* why is in wl_last_error */
+    bool failed; /* wl_last_error says why */
     bool begun, last;
     uint32_t next;
     wl_child_job *page;
@@ -228,16 +229,15 @@ struct wl_children {
  *     if (all.failed) return wl_last_error(ctx);
  */
 bool wl_next_child(wl_ctx *ctx, wl_children *children, wl_child_job *child);
-/* What a child gave back, however large; empty if that was nothing. It lives as long as the child. On false, return
+/* Reads a child's result, whatever its size; it is empty if there is none. It is valid as long as the child. On false, return
  * wl_last_error(ctx): the child did not complete, or could not be read. */
 bool wl_child_result(wl_ctx *ctx, const wl_child_job *child, wl_bytes *result);
 
-/* --- Rounds and records ------------------------------------------------------------------------------------------------------- */
+/* --- Records ------------------------------------------------------------------------------------------------------------------ */
 
-/* The round that this job is in; false if its queue does not run round by round. */
-bool wl_round(wl_ctx *ctx, uint32_t *round);
-/* Notes a value under a key of the job's own queue, for other jobs to read. It is committed with the next checkpoint or the result, or
- * never. A value has at most 64 KiB; what was under the key before is replaced. On false, return wl_last_error(ctx). */
+/* Stores a value under a key of the job's own queue, for other jobs to read. It is committed with the next checkpoint or the result,
+ * and discarded if the attempt fails before then. A value has at most 64 KiB. An existing record with this key is replaced. On false,
+ * return wl_last_error(ctx). */
 bool wl_put_record(wl_ctx *ctx, const char *key, wl_bytes value);
 
 typedef struct wl_recorded {
@@ -246,19 +246,20 @@ typedef struct wl_recorded {
     wl_bytes mark; /* ptr is NULL if there is none */
 } wl_recorded;
 
-/* What is committed under a key of a queue that the plugin serves, or that a gate ties to the job's own. On false, return
- * wl_last_error(ctx); true also when nothing was found. */
+/* Reads the committed record under a key of a queue. The plugin must serve the queue, or a gate must connect it to the job's own
+ * queue. On false, return wl_last_error(ctx). Also returns true if there is no such record. */
 bool wl_get_record(wl_ctx *ctx, const char *queue, const char *key, wl_recorded *record);
-/* Frees what a wl_recorded holds before the attempt ends: for loops over many. */
+/* Frees what a wl_recorded holds before the attempt ends, for loops over many records. */
 void wl_free_record(wl_recorded *record);
-/* Puts a mark on a record, or takes it off with NULL; committed as a record is. Marked ones can be listed, and their jobs swept. */
+/* Sets the mark on a record, or removes it if `mark` is NULL. It is committed in the same way as a record. Marked records can be
+ * listed, and their jobs rebuilt by a sweep. */
 bool wl_mark(wl_ctx *ctx, const char *queue, const char *key, const char *mark);
 
 /* --- Log, config and secrets ------------------------------------------------------------------------------------------------ */
 
-/* What is printed goes to the job's log too. */
+/* Writes to the job's log. Standard output and standard error are logged too. */
 void wl_log(wl_ctx *ctx, wl_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A setting of the plugin; false if there is none. */
+/* A setting of the plugin; false if it is not set. */
 bool wl_config(wl_ctx *ctx, const char *name, wl_bytes *value);
 /* A secret that the plugin was granted. On false, return wl_last_error(ctx): it says what to grant. */
 bool wl_secret(wl_ctx *ctx, const char *name, wl_bytes *value);
@@ -271,7 +272,7 @@ typedef struct wl_request {
     const wl_tag *headers;
     size_t header_count;
     wl_bytes body;
-    uint64_t timeout_ms;    /* for connecting, and between any two bytes; 0 is the server's own */
+    uint64_t timeout_ms;    /* for connecting, and between any two bytes; 0 is the server's default */
 } wl_request;
 
 typedef struct wl_response {
@@ -281,12 +282,12 @@ typedef struct wl_response {
     wl_bytes body;
 } wl_response;
 
-/* Sends a request where the plugin is granted it. Redirects are not followed. On false, return wl_last_error(ctx). */
+/* Sends a request to a host that the plugin was granted. Redirects are not followed. On false, return wl_last_error(ctx). */
 bool wl_http(wl_ctx *ctx, const wl_request *request, wl_response *response);
 
 /* --- Errors ----------------------------------------------------------------------------------------------------------------- */
 
-/* Why the last call gave false, as what to return. */
+/* The result to return after a call returned false; it says why. */
 wl_result wl_last_error(const wl_ctx *ctx);
 
 #ifdef __cplusplus

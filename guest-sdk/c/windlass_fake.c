@@ -1,4 +1,4 @@
-/* The server of a test. */
+/* The server in a test. */
 #include "windlass_fake.h"
 #include "windlass_server.h"
 
@@ -44,7 +44,7 @@ struct wl_fake {
     size_t waits_with_len;
     uint32_t waits_schema;
     bool cancel;
-    size_t looks;
+    size_t checks;
     wl_reason reason;
     bool refuse_saves;
     size_t saves_left;
@@ -53,7 +53,7 @@ struct wl_fake {
     size_t log_len;
 };
 
-/* Where a panic of the handler that runs just now ends. */
+/* Where a panic of the running handler ends. */
 static jmp_buf panicked;
 static const char *panic_message;
 
@@ -128,7 +128,7 @@ wl_result wl_fake_run(wl_fake *fake, wl_handle handle, const char *payload) {
     return wl_fake_run_bytes(fake, handle, wl_text(payload));
 }
 
-/* What the server would do with a job that waits: run it again, or not. */
+/* Decides, as the server would, whether a waiting job runs again. */
 static wl_result join(wl_fake *fake) {
     bool failed = false;
     for (size_t n = 0; fake->waiting && n < fake->children; n++) {
@@ -167,7 +167,8 @@ wl_result wl_fake_run_bytes(wl_fake *fake, wl_handle handle, wl_bytes payload) {
     wl_result joined = join(fake);
     if (joined.next != WL_OK) return joined;
     wl_ctx ctx = {
-        .job = {.id = wl_text("job_test"), .queue = wl_text(queue_of(fake)), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3},
+        .job = {.id = wl_text("job_test"), .queue = wl_text(queue_of(fake)), .payload = payload, .attempt = ++fake->attempt, .max_attempts = 3,
+                .has_round = fake->has_round, .round = fake->round},
         .schema = 1,
         .last_save_ms = wl_now_ms(),
         .server = fake,
@@ -206,9 +207,9 @@ static const char *get(const pair *pairs, size_t count, const char *name) {
 void wl_fake_config(wl_fake *fake, const char *name, const char *value) { put(fake->config, &fake->configs, name, value); }
 void wl_fake_secret(wl_fake *fake, const char *name, const char *value) { put(fake->secrets, &fake->secret_count, name, value); }
 
-void wl_fake_cancel_after(wl_fake *fake, size_t looks, wl_reason reason) {
+void wl_fake_cancel_after(wl_fake *fake, size_t checks, wl_reason reason) {
     fake->cancel = true;
-    fake->looks = looks;
+    fake->checks = checks;
     fake->reason = reason;
 }
 
@@ -286,8 +287,8 @@ bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state) {
 bool wl_cancelled(wl_ctx *ctx, wl_cancel *cancel) {
     wl_fake *fake = ctx->server;
     if (!fake->cancel) return false;
-    if (fake->looks > 0) {
-        fake->looks--;
+    if (fake->checks > 0) {
+        fake->checks--;
         return false;
     }
     if (cancel != NULL) *cancel = (wl_cancel){fake->reason, 10000};
@@ -336,9 +337,9 @@ bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page) {
         *child = (wl_child_job){.ordinal = ordinal, .id = wl_text("job_child"), .queue = wl_text("test")};
         child->state = end.error != NULL ? WL_CHILD_DEAD : end.result != NULL ? WL_CHILD_COMPLETED : WL_CHILD_OPEN;
         if (end.error != NULL) child->error = wl_text(end.error);
-        child->output_bytes = wl_text(end.result).len;
+        child->result_bytes = wl_text(end.result).len;
         /* As on the server, a large one is not on the page. */
-        if (child->output_bytes > 0 && child->output_bytes <= 64 * 1024) child->output = wl_text(end.result);
+        if (child->result_bytes > 0 && child->result_bytes <= 64 * 1024) child->result = wl_text(end.result);
     }
     return true;
 }
@@ -350,12 +351,6 @@ bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result) {
     memcpy(copy, all.ptr == NULL ? (const uint8_t *)"" : all.ptr, all.len);
     *result = (wl_bytes){copy, all.len};
     return true;
-}
-
-bool wl_round(wl_ctx *ctx, uint32_t *round) {
-    wl_fake *fake = ctx->server;
-    if (fake->has_round) *round = fake->round;
-    return fake->has_round;
 }
 
 bool wl_put_record(wl_ctx *ctx, const char *key, wl_bytes value) {

@@ -1,5 +1,5 @@
-/* The seam between the SDK and whoever runs a handler: the server in a component (the end of windlass.c), a fake in a test
- * (windlass_fake.c). Handlers do not include it. */
+/* The interface between the SDK and whoever runs a handler: the server in a component (the end of windlass.c), a fake
+ * in a test (windlass_fake.c). Handlers do not include it. */
 #ifndef WINDLASS_SERVER_H
 #define WINDLASS_SERVER_H
 
@@ -11,11 +11,11 @@ struct wl_ctx {
     uint32_t saved_schema; /* 0 if there is none */
     uint32_t schema;
     uint64_t last_save_ms;
-    wl_result error;       /* why the last call gave false */
-    void *server;          /* the fake's own */
+    wl_result error;       /* why the last call returned false */
+    void *server;          /* the fake, in a test */
 };
 
-/* Some children, in memory that wl_release frees. */
+/* A page of children, in memory that wl_release frees. */
 typedef struct wl_page {
     wl_child_job *children;
     size_t count;
@@ -26,18 +26,18 @@ typedef struct wl_page {
 
 /* Runs the handler of the job's queue. */
 wl_result wl_dispatch(wl_ctx *ctx);
-/* Frees all that wl_alloc gave. */
+/* Frees everything that wl_alloc returned. */
 void wl_free_all(void);
-/* Frees one thing that it gave, before the attempt ends. NULL is fine. */
+/* Frees one allocation of wl_alloc before the attempt ends. NULL is ignored. */
 void wl_release(void *memory);
 uint64_t wl_now_ms(void);
 
-/* One function per thing that a handler asks. wl_report, wl_cancelled, wl_spawn, wl_joined, wl_round, wl_put_record, wl_get_record,
- * wl_mark, wl_config, wl_secret and wl_http are the server's as they stand in windlass.h. */
+/* The server implements these functions, and of those in windlass.h: wl_report, wl_cancelled, wl_spawn, wl_joined, wl_put_record,
+ * wl_get_record, wl_mark, wl_config, wl_secret and wl_http. */
 bool wl_server_checkpoint(wl_ctx *ctx, wl_bytes state);
 bool wl_server_wait(wl_ctx *ctx, wl_on_failure on_failure, const wl_bytes *state);
 bool wl_server_children(wl_ctx *ctx, uint32_t start, wl_page *page);
-/* The result is memory that wl_alloc gave, or NULL. */
+/* The result is memory from wl_alloc, or NULL. */
 bool wl_server_child_result(wl_ctx *ctx, uint32_t ordinal, wl_bytes *result);
 void wl_server_log(wl_ctx *ctx, wl_level level, const char *message);
 _Noreturn void wl_server_panic(const char *message);

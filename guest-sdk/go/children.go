@@ -51,8 +51,8 @@ type ChildTold struct {
 	// The last error; may be empty.
 	Error string
 	// Nil when there is none, or when it is too large for a page.
-	Output      []byte
-	OutputBytes uint64
+	Result      []byte
+	ResultBytes uint64
 }
 
 // ChildJob is a job that this one has started.
@@ -139,7 +139,7 @@ func (c *Context) Children() iter.Seq2[*ChildJob, error] {
 			for _, told := range page {
 				child := &ChildJob{
 					Ordinal: told.Ordinal, ID: told.ID, Queue: told.Queue, State: told.State, Error: told.Error,
-					ResultBytes: told.OutputBytes, result: told.Output, server: c.server,
+					ResultBytes: told.ResultBytes, result: told.Result, server: c.server,
 				}
 				if !yield(child, nil) {
 					return

@@ -36,7 +36,6 @@ type Server interface {
 	ChildResult(ordinal uint32) ([]byte, error)
 	// Wait takes state when there is any.
 	Wait(onFailure OnFailure, state *Saved) error
-	Round() (uint32, bool)
 	PutRecord(key string, value []byte) error
 	// GetRecord gives nil when there is nothing.
 	GetRecord(queue, key string) (*Recorded, error)

@@ -12,7 +12,9 @@ type Job struct {
 	MaxAttempts uint32
 	Tags        map[string]string
 	// What the job is about, as type:id; may be empty.
-	Scope     string
+	Scope string
+	// The round this job is in, or nil if its queue has no rounds.
+	Round     *uint32
 	CreatedAt time.Time
 	// When this attempt will be stopped; zero if never.
 	Deadline time.Time
@@ -80,6 +82,7 @@ const (
 	Critical
 	High
 	Normal
+	Low
 )
 
 // Child is a job to start. What is left zero is decided by the queue's own settings.

@@ -9,9 +9,6 @@ type Recorded struct {
 	Mark string
 }
 
-// Round is the round that this job is in, and whether its queue runs round by round at all.
-func (c *Context) Round() (uint32, bool) { return c.server.Round() }
-
 // PutRecord puts a value, as JSON, under a key of the job's own queue, for other jobs to read; bytes go as they are. It is
 // committed with the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is
 // replaced.

@@ -39,6 +39,10 @@ func attempt(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_r
 	for _, tag := range wit.Tags {
 		job.Tags[strings.Clone(tag.F0)] = strings.Clone(tag.F1)
 	}
+	if wit.Round.IsSome() {
+		round := wit.Round.Some()
+		job.Round = &round
+	}
 	if deadline := wit.DeadlineMs; deadline.IsSome() {
 		job.Deadline = time.UnixMilli(int64(deadline.Some()))
 	}
@@ -49,7 +53,7 @@ func attempt(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_r
 	witruntime.Release()
 	result, err := Dispatch(NewContext(job, saved, imports{}))
 	if errors.Is(err, ErrWaiting) {
-		// The server knows that the job waits, and takes no output from it.
+		// The server knows that the job waits, and ignores its result.
 		return witTypes.Ok[[]uint8, windlass_job_run.Failure](nil)
 	}
 	if err != nil {
@@ -136,6 +140,9 @@ func (imports) Spawn(child Child, payload []byte) (uint32, error) {
 		return 0, Fatalf("more than %d children wait for a checkpoint; save one in between", refusal.TooMany())
 	case windlass_job_spawn.Refusal_TooLarge:
 		return 0, Fatalf("the children that wait for a checkpoint have more than %d bytes; save one in between", refusal.TooLarge())
+	case windlass_job_spawn.Refusal_Denied:
+		defer witruntime.Release()
+		return 0, Fatal(stringError(strings.Clone(refusal.Denied())))
 	default:
 		defer witruntime.Release()
 		return 0, Fatal(stringError(strings.Clone(refusal.Invalid())))
@@ -165,10 +172,10 @@ func (imports) Children(start uint32) ([]ChildTold, uint32, bool, error) {
 	for _, child := range page.Children {
 		told := ChildTold{
 			Ordinal: child.Ordinal, ID: strings.Clone(child.Id), Queue: strings.Clone(child.Queue),
-			State: ChildState(child.State), Error: strings.Clone(child.Error.SomeOr("")), OutputBytes: child.OutputBytes,
+			State: ChildState(child.State), Error: strings.Clone(child.Error.SomeOr("")), ResultBytes: child.ResultBytes,
 		}
-		if child.Output.IsSome() {
-			told.Output = bytes.Clone(child.Output.Some())
+		if child.Result.IsSome() {
+			told.Result = bytes.Clone(child.Result.Some())
 		}
 		children = append(children, told)
 	}
@@ -177,11 +184,11 @@ func (imports) Children(start uint32) ([]ChildTold, uint32, bool, error) {
 
 func (imports) ChildResult(ordinal uint32) ([]byte, error) {
 	defer witruntime.Release()
-	output := windlass_job_children.Output(ordinal)
-	if !output.IsOk() {
-		return nil, notRead(output.Err())
+	read := windlass_job_children.Result(ordinal)
+	if !read.IsOk() {
+		return nil, notRead(read.Err())
 	}
-	return bytes.Clone(output.Ok().SomeOr(nil)), nil
+	return bytes.Clone(read.Ok().SomeOr(nil)), nil
 }
 
 func (imports) Wait(onFailure OnFailure, state *Saved) error {
@@ -209,11 +216,6 @@ func notRead(refusal windlass_job_children.Refusal) error {
 	default:
 		return stringError("the children were not read: " + refusal.Unavailable())
 	}
-}
-
-func (imports) Round() (uint32, bool) {
-	round := windlass_job_records.Round()
-	return round.SomeOr(0), round.IsSome()
 }
 
 func (imports) PutRecord(key string, value []byte) error {

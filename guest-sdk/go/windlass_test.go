@@ -309,12 +309,11 @@ func TestRecordsCommitWithACheckpointOrTheResultAndOthersReadAndMarkThem(t *test
 		if fail || found == nil {
 			return false, errors.New("crash")
 		}
-		round, has := ctx.Round()
-		return theirs == 7 && has && round == 3, nil
+		return theirs == 7 && ctx.Job.Round != nil && *ctx.Job.Round == 3, nil
 	}
 	fake := windlasstest.New()
 	round := uint32(3)
-	fake.Job.Queue, fake.Round = "dst", &round
+	fake.Job.Queue, fake.Job.Round = "dst", &round
 	ours, theirs := windlasstest.Place{Queue: "dst", Key: "a/b"}, windlasstest.Place{Queue: "src", Key: "a/b"}
 	if _, err := windlasstest.Run(fake, compare, false); err == nil {
 		t.Fatal("there is nothing to compare with")

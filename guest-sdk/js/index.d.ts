@@ -5,7 +5,7 @@ export type Duration = string | number;
 export type Level = "debug" | "info" | "warn" | "error";
 export type Reason = "user" | "timeout" | "shutdown" | "swap";
 
-/** One job, as one attempt sees it. */
+/** A job, as seen by one attempt. */
 export interface Job {
   id: string;
   queue: string;
@@ -13,61 +13,63 @@ export interface Job {
   payload: Uint8Array;
   /** Counted from 1. */
   attempt: number;
-  /** How many attempts may fail. `attempt` can be higher: one that the server handed back is not counted. */
+  /** How many attempts may fail. `attempt` can be higher: an attempt that the server handed back does not count. */
   maxAttempts: number;
   tags: Record<string, string>;
   /** What the job is about, as `type:id`. */
   scope: string | null;
-  /** Milliseconds since 1970. */
+  /** The round this job is in; null if its queue has no rounds. */
+  round: number | null;
+  /** When the job was enqueued, in milliseconds since the Unix epoch. */
   createdAtMs: number;
-  /** When this attempt will be stopped, in milliseconds since 1970. */
+  /** When this attempt times out, in milliseconds since the Unix epoch. */
   deadlineMs: number | null;
 }
 
 /** A request to stop. */
 export interface Cancel {
   reason: Reason;
-  /** After this the attempt is stopped dead. */
+  /** Milliseconds until the server ends the attempt by force. */
   timeLeftMs: number;
 }
 
-/** One thing to tell the watchers of a job. */
+/** A progress event. */
 export interface Progress {
   message?: string;
-  /** The part of the work that is under way. */
+  /** The current phase of the work. */
   phase?: string;
   level?: Level;
-  /** More, for those who open the event. By convention JSON. */
+  /** Further details. By convention, JSON. */
   detail?: string;
-  /** A share of the whole, from 0 to 100; or a count: */
+  /** A percentage, from 0 to 100; or a count: */
   percent?: number;
   current?: number;
   total?: number;
   /** What is counted: `rows`, `bytes`. */
   unit?: string;
-  /** How much this phase counts among the job's phases. */
+  /** The weight of this phase among the job's phases. */
   weight?: number;
 }
 
-/** What a child may have besides queue and payload. What is left out is decided by the queue's own settings. */
+/** What a child may have besides queue and payload. Anything absent is decided by the settings of its queue. */
 export interface ChildOptions {
-  priority?: "critical" | "high" | "normal";
+  priority?: "critical" | "high" | "normal" | "low";
   /** How long it waits before it may start. */
   delay?: Duration;
   maxAttempts?: number;
-  /** Not started if a job with this key exists already. */
+  /** A key that only one job at a time may hold. If another job holds it, the child is not started. */
   uniqueKey?: string;
-  /** For how long the key is held at most. */
+  /** The longest time for which the child may hold the key. */
   uniquePeriod?: Duration;
   tags?: Record<string, string>;
   scope?: string;
 }
 
-/** What becomes of a job that waits when one of its children dies or is cancelled: it fails with it, the other children are cancelled,
- * or it goes on when all have ended, however they did. */
+/** What happens to a waiting job when one of its children is dead or cancelled: it is dead too, its other children are cancelled, or it
+ * runs again when all of them have ended, in whatever state. */
 export type OnFailure = "fail" | "cancel" | "continue";
 
-/** How many children a job has had, over all attempts, and how they ended. */
+/** How many children a job has had across all attempts, by the state in which they ended. */
 export interface ChildCounts {
   total: number;
   completed: number;
@@ -77,107 +79,107 @@ export interface ChildCounts {
 
 /** A job that this one has started. */
 export class ChildJob {
-  /** As `spawn` gave it. */
+  /** As returned by `spawn`. */
   readonly ordinal: number;
   readonly id: string;
   readonly queue: string;
-  /** `open` if nobody has waited for it. */
+  /** `open` if the job has not waited for it. */
   readonly state: "open" | "completed" | "dead" | "cancelled";
-  /** Its last error, when it had one. */
+  /** Its last error, if there was one. */
   readonly error: string | null;
-  /** How many bytes it gave back. */
+  /** The size of its result in bytes. */
   readonly resultBytes: number;
-  /** What it gave back, read as JSON; null if that is nothing. A child that did not complete is an error that says why. A large result is
-   * read from the server now, and not kept. */
+  /** The child's result, read as JSON; null if it has none. For a child that did not complete, throws an error that says why. A large
+   * result is read from the server at each call. */
   result<T>(): T;
-  /** The bytes that it gave back, if any. */
+  /** The bytes of the child's result, if it has one. */
   resultRaw(): Uint8Array | null;
 }
 
-/** What a job has recorded under a key, and the mark that somebody has put on it. */
+/** A record: what a job has stored under a key of its queue, and the mark on it. */
 export interface Recorded<T> {
   value: T;
   mark: string | null;
 }
 
-/** How a handler talks to the server. Belongs to one attempt. */
+/** How a handler talks to the server. It belongs to one attempt. */
 export class Context {
   /** The job this attempt is for. */
   readonly job: Job;
-  /** The version of your state format, 1 unless set. Raise it when you change what you save. */
+  /** The version of your state format, which is 1 unless set. Raise it when you change what you save. */
   schema: number;
-  /** Says how far the work has come: `current` of `total`. Never fails, never waits for the disk. */
+  /** Reports how far the work has come: `current` of `total`. Never fails, never waits for the disk. */
   progress(current: number, total?: number, message?: string): void;
   /** Reports a progress event in its full form. */
   report(progress: Progress): void;
-  /** Saves state for the next attempt: as JSON, or as it is when it is bytes. When it returns, the state is on disk, together with
+  /** Saves state for the next attempt: as JSON, or unchanged if it is bytes. When it returns, the state is on disk, together with
    * the children spawned before. That takes about half a millisecond. */
   checkpoint(state: unknown): void;
-  /** Saves state if the last time is at least `period` ago, and says whether it did. For loops whose steps are short. */
+  /** Saves state if the last save was at least `period` ago, and returns whether it did. For loops whose steps are short. */
   checkpointEvery(period: Duration, state: unknown): boolean;
-  /** The state that an earlier attempt saved, or null in the first. State of another schema is an error, not a guess. */
+  /** The state that an earlier attempt saved, or null if there is none. State of another schema is an error. */
   state<T>(): T | null;
   /** The bytes of the saved state and their schema, to migrate them by hand. */
   stateRaw(): { schema: number; state: Uint8Array } | null;
-  /** A request to stop, if there is one. Cheap: ask between any two steps. */
+  /** The server's request to stop, if there is one. The call is cheap: make it between any two steps. */
   cancelled(): Cancel | null;
-  /** Throws Cancelled when there is a request to stop. */
+  /** Throws Cancelled if the server has asked the attempt to stop. */
   checkCancelled(): void;
-  /** Starts another job, together with the next checkpoint or the result, or never. Returns its ordinal among the children of
-   * this job. */
+  /** Starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job is never started.
+   * Returns its ordinal among the children of this job. */
   spawn(queue: string, payload: unknown, options?: ChildOptions): number;
-  /** Ends this attempt, by throwing Waiting: the job goes on, from this state, when all its children have ended. Without a state the last
-   * checkpoint stays. Children, state and wait are committed in one step. While it waits the job holds no memory and no place, and is charged
-   * for nothing. */
+  /** Ends this attempt, by throwing Waiting: the job runs again, from this state, when all of its children have ended. Without a state, the
+   * last checkpoint remains. Children, state and wait are committed atomically. A waiting job occupies neither memory nor a slot. */
   waitForChildren(state?: unknown, options?: { onFailure?: OnFailure }): never;
-  /** How the children ended, if this attempt follows a wait for them; null if it does not. */
+  /** How the children ended, or null if this attempt does not follow a wait for them. */
   joined(): ChildCounts | null;
-  /** The children, in the order they were spawned. They are read as the loop goes on, a page at a time. */
+  /** The children, in the order they were spawned. They are read from the server a page at a time. */
   children(): IterableIterator<ChildJob>;
-  /** The round that this job is in, if its queue runs round by round. */
-  round(): number | null;
-  /** Notes a value under a key of the job's own queue, for other jobs to read: as JSON, or as it is when it is bytes. It is committed with
-   * the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is replaced. */
+  /** Stores a value under a key of the job's own queue, for other jobs to read: as JSON, or unchanged if it is bytes. It is committed with
+   * the next checkpoint or the result, and discarded if the attempt fails before then. A value has at most 64 KiB. An existing record with
+   * this key is replaced. */
   putRecord(key: string, value: unknown): void;
-  /** What is committed under a key of a queue, or null. It must be a queue that the plugin serves, or that a gate ties to the job's own. */
+  /** The committed record under a key of a queue, or null. The plugin must serve the queue, or a gate must connect it to the job's own
+   * queue. */
   getRecord<T>(queue: string, key: string): Recorded<T> | null;
-  /** The same as bytes. */
+  /** The same, with the value as bytes. */
   getRecordRaw(queue: string, key: string): Recorded<Uint8Array> | null;
-  /** Puts a mark on a record, or takes it off with null; committed as a record is. Marked ones can be listed, and their jobs swept. */
+  /** Sets the mark on a record, or removes it if `mark` is null. It is committed in the same way as a record. Marked records can be listed,
+   * and their jobs rebuilt by a sweep. */
   mark(queue: string, key: string, mark: string | null): void;
-  /** Writes to the job's log. `console` goes there too. */
+  /** Writes to the job's log. The output of `console` is logged too. */
   log(level: Level, message: string): void;
   /** A setting of the plugin. */
   config(name: string): string | null;
-  /** A secret that the plugin was granted. The error says what to grant. */
+  /** A secret that the plugin was granted. If it was not, the error says what to grant. */
   secret(name: string): string;
 }
 
 export type Handler<Payload, Result> = (ctx: Context, payload: Payload) => Result | Promise<Result>;
 
-/** Registers a function for a queue, or several: `handler("emails.send", send)`; `"*"` takes what is left. Payload and result are
- * JSON. Returns the function. */
+/** Registers a function for a queue, or several: `handler("emails.send", send)`; `"*"` serves every other queue. Payload and
+ * result are JSON. Returns the function. */
 export function handler<Payload, Result>(queues: string | string[], run: Handler<Payload, Result>): Handler<Payload, Result>;
 
-/** Makes a handler of bytes: `handler("thumbs", raw((ctx, image) => …))`. */
+/** Makes a handler whose payload and result are bytes: `handler("thumbs", raw((ctx, image) => …))`. */
 export function raw(run: Handler<Uint8Array, Uint8Array>): Handler<Uint8Array, Uint8Array>;
 
 /** Waits. */
 export function sleep(span: Duration): Promise<void>;
 
-/** Failed, and would fail again: the job is dead at once. */
+/** A failure that would recur in every attempt: the job is dead at once. */
 export class Fatal extends Error {}
 
-/** Failed; try again after this time. */
+/** A failure that is retried after this time. */
 export class RetryAfter extends Error {
   constructor(delay: Duration, message?: string, options?: ErrorOptions);
   readonly delayMs: number;
 }
 
-/** Not a failure: the job goes on when its children have ended. */
+/** Not a failure: the job runs again when its children have ended. */
 export class Waiting extends Error {}
 
-/** Not a failure: the handler was asked to stop, and did. */
+/** Not a failure: the handler stopped because it was asked to. */
 export class Cancelled extends Error {
   constructor(reason: Reason);
   readonly reason: Reason;

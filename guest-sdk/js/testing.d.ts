@@ -2,11 +2,11 @@
 
 import type { Handler, Level, Progress, Reason, Recorded } from "./index.js";
 
-/** A child as the server would start it. */
+/** A child, as the server would start it. */
 export interface Child {
   queue: string;
   payload: Uint8Array;
-  priority: "critical" | "high" | "normal" | null;
+  priority: "critical" | "high" | "normal" | "low" | null;
   delayMs: number | null;
   maxAttempts: number | null;
   uniqueKey: string | null;
@@ -31,25 +31,25 @@ export class Fake {
   readonly log: [Level, string][];
   /** How many checkpoints were saved. */
   readonly saves: number;
-  /** The children that were really started: committed with a checkpoint or a result. */
+  /** The children that were committed, with a checkpoint, a result or a wait. */
   readonly children: Child[];
-  /** Asks the handler to stop when it has looked this many times; 0 is at its first look. */
-  cancelAfter(looks: number, reason?: Reason): void;
-  /** Lets this many checkpoints succeed and refuses those after: as good as a crash. */
+  /** Asks the handler to stop after it has checked this many times; 0 is at its first check. */
+  cancelAfter(checks: number, reason?: Reason): void;
+  /** Lets this many checkpoints succeed and refuses all later ones, to simulate a crash. */
   failCheckpointsAfter(checkpoints: number): void;
-  /** Takes both back, as a new attempt would find it. */
+  /** Undoes `cancelAfter` and `failCheckpointsAfter`, for the next attempt. */
   resume(): void;
-  /** What another job has recorded under a key of a queue. */
+  /** Stores a record under a key of a queue, as another job would have. */
   putRecord(queue: string, key: string, value: unknown): void;
-  /** What is committed under a key of a queue: by the handler, or by the test. */
+  /** The committed record under a key of a queue, whether stored by the handler or by the test. */
   getRecord<T>(queue: string, key: string): Recorded<T> | null;
-  /** A child has completed with this result. To be said before the attempt that follows a wait. */
+  /** Makes a child complete with this result. Call it before the attempt that follows a wait. */
   childCompleted(ordinal: number, result: unknown): void;
-  /** A child is dead, with this error. */
+  /** Makes a child dead with this error. */
   childDied(ordinal: number, error: string): void;
-  /** Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes. When it waits for its children, that
-   * is thrown: Waiting. */
+  /** Runs a handler as the next attempt. As on the server, payload and result pass through JSON, unless they are bytes. Throws Waiting if
+   * the handler waits for its children. */
   run<Payload, Result>(handler: Handler<Payload, Result>, payload: Payload): Promise<Result>;
-  /** The state saved last. */
+  /** The last saved state. */
   state<T>(): T | null;
 }

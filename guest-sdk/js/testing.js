@@ -3,8 +3,8 @@
 //     const fake = new Fake();
 //     assert.equal(await fake.run(double, 21), 42);
 //
-// Every `run` is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
-// `failCheckpointsAfter`, and a second `run`.
+// Every `run` is another attempt of the same job and starts from the state that the previous one saved. To test a crash, call
+// `failCheckpointsAfter` and `run` again.
 
 import { fromBytes, toBytes } from "./src/bytes.js";
 import { Context } from "./src/context.js";
@@ -24,7 +24,6 @@ export class Fake {
   #wait = null;
   #waiting = null;
   #joined = false;
-  #round;
   #records = new Map();
   #noted = [];
 
@@ -34,14 +33,13 @@ export class Fake {
   children = [];
 
   constructor({ queue = "test", tags = {}, scope = null, round = null, config = {}, secrets = {} } = {}) {
-    this.#job = { id: "job_test", queue, tags, scope, maxAttempts: 3, createdAtMs: 0, deadlineMs: null };
-    this.#round = round;
+    this.#job = { id: "job_test", queue, tags, scope, round, maxAttempts: 3, createdAtMs: 0, deadlineMs: null };
     this.#config = config;
     this.#secrets = secrets;
   }
 
-  cancelAfter(looks, reason = "user") {
-    this.#cancel = { looks, reason };
+  cancelAfter(checks, reason = "user") {
+    this.#cancel = { checks, reason };
   }
 
   failCheckpointsAfter(checkpoints) {
@@ -78,7 +76,7 @@ export class Fake {
     this.#noted = [];
   }
 
-  /** What the server would do with a job that waits: run it again, or not. */
+  /** Decides, as the server would, whether a waiting job runs again. */
   #join() {
     if (this.#waiting === null) return;
     const open = this.children.findIndex((_, ordinal) => !this.#ended.has(ordinal));
@@ -99,9 +97,9 @@ export class Fake {
     this.#noted = [];
     this.#wait = null;
     const job = { ...this.#job, attempt: this.#attempt, payload: toBytes(payload, "payload") };
-    let output = null;
+    let result = null;
     try {
-      output = await perform(handler, new Context(job, this.#saved, this.#server()));
+      result = await perform(handler, new Context(job, this.#saved, this.#server()));
     } catch (error) {
       if (!(error instanceof Waiting)) throw error;
     }
@@ -113,9 +111,9 @@ export class Fake {
       throw new Waiting();
     }
     try {
-      return fromBytes(output);
+      return fromBytes(result);
     } catch {
-      return output;
+      return result;
     }
   }
 
@@ -123,7 +121,7 @@ export class Fake {
     return this.#saved && fromBytes(this.#saved.state);
   }
 
-  #told({ queue }, ordinal) {
+  #listed({ queue }, ordinal) {
     const end = this.#ended.get(ordinal);
     const state = end === undefined ? "open" : end.error === undefined ? "completed" : "dead";
     const resultBytes = end?.result?.length ?? 0;
@@ -147,8 +145,8 @@ export class Fake {
       },
       cancelled: () => {
         if (this.#cancel === null) return null;
-        if (this.#cancel.looks > 0) {
-          this.#cancel.looks -= 1;
+        if (this.#cancel.checks > 0) {
+          this.#cancel.checks -= 1;
           return null;
         }
         return { reason: this.#cancel.reason, timeLeftMs: 10_000 };
@@ -163,11 +161,10 @@ export class Fake {
       children: (start) => {
         // Two at a time, so that a test of three sees more than one page.
         const next = start + 2 < this.children.length ? start + 2 : null;
-        return { children: this.children.slice(start, start + 2).map((child, n) => this.#told(child, start + n)), next };
+        return { children: this.children.slice(start, start + 2).map((child, n) => this.#listed(child, start + n)), next };
       },
       childResult: (ordinal) => this.#ended.get(ordinal)?.result ?? null,
       wait: (onFailure, saved) => (this.#wait = { onFailure, saved }),
-      round: () => this.#round,
       putRecord: (key, value) => {
         const size = new TextEncoder().encode(key).length;
         if (size < 1 || size > 1024 || value.length > 64 * 1024) {

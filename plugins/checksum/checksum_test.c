@@ -48,7 +48,7 @@ static void a_later_attempt_goes_on_in_the_middle(void) {
     wl_fake *fake = wl_fake_new();
     wl_result result = wl_fake_run_bytes(fake, checksum, (wl_bytes){bytes, len});
     assert(result.next == WL_OK);
-    char *whole = strndup((const char *)result.output.ptr, result.output.len);
+    char *whole = strndup((const char *)result.bytes.ptr, result.bytes.len);
     wl_fake_free(fake);
 
     fake = wl_fake_new();
@@ -57,7 +57,7 @@ static void a_later_attempt_goes_on_in_the_middle(void) {
     assert(wl_fake_reports(fake) == 5);
     wl_fake_resume(fake);
     result = wl_fake_run_bytes(fake, checksum, (wl_bytes){bytes, len});
-    assert(result.next == WL_OK && wl_is(result.output, whole) && wl_fake_reports(fake) == 12);
+    assert(result.next == WL_OK && wl_is(result.bytes, whole) && wl_fake_reports(fake) == 12);
     /* A state that is not ours is no reason to guess. */
     assert(wl_fake_run(fake, checksum, "short").next == WL_FATAL);
     wl_fake_free(fake);

@@ -10,7 +10,7 @@
     (local.set $at (global.get $next))
     (global.set $next (i32.and (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 7)) (i32.const -8)))
     (local.get $at))
-  ;; The answer: ok, and no output.
+  ;; The answer: ok, and an empty result.
   (data (i32.const 8) "\00\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00")
   (data (i32.const 64) "more")
   ;; The child, at 128: its queue, its payload, and nothing else said.

@@ -25,7 +25,7 @@ pub struct Order {
     pub pause_ms: u64,
 }
 
-/// What a checkpoint holds: all that the next attempt needs to go on.
+/// What a checkpoint holds: all that the next attempt needs to resume.
 #[derive(Serialize, Deserialize, Default)]
 struct State {
     counted: usize,

@@ -121,16 +121,13 @@ extern void __wasm_import_windlass_job_children_joined(uint8_t *);
 __attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("read")))
 extern void __wasm_import_windlass_job_children_read(int32_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("output")))
-extern void __wasm_import_windlass_job_children_output(int32_t, uint8_t *);
+__attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("result")))
+extern void __wasm_import_windlass_job_children_result(int32_t, uint8_t *);
 
 __attribute__((__import_module__("windlass:job/children@0.1.0"), __import_name__("wait")))
 extern void __wasm_import_windlass_job_children_wait(int32_t, int32_t, int32_t, uint8_t *, size_t, uint8_t *);
 
 // Imported Functions from `windlass:job/records@0.1.0`
-
-__attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("round")))
-extern void __wasm_import_windlass_job_records_round(uint8_t *);
 
 __attribute__((__import_module__("windlass:job/records@0.1.0"), __import_name__("put")))
 extern void __wasm_import_windlass_job_records_put(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
@@ -782,6 +779,10 @@ void windlass_job_spawn_refusal_free(windlass_job_spawn_refusal_t *ptr) {
       windlass_wit_string_free(&ptr->val.invalid);
       break;
     }
+    case 3: {
+      windlass_wit_string_free(&ptr->val.denied);
+      break;
+    }
   }
 }
 
@@ -800,7 +801,7 @@ void windlass_wit_option_list_u8_free(windlass_wit_option_list_u8_t *ptr) {
 void windlass_job_children_child_free(windlass_job_children_child_t *ptr) {
   windlass_wit_string_free(&ptr->id);
   windlass_wit_string_free(&ptr->queue);
-  windlass_wit_option_list_u8_free(&ptr->output);
+  windlass_wit_option_list_u8_free(&ptr->result);
 }
 
 void windlass_job_children_list_child_free(windlass_job_children_list_child_t *ptr) {
@@ -948,19 +949,8 @@ void exports_windlass_job_run_failure_free(exports_windlass_job_run_failure_t *p
   exports_windlass_job_run_retry_free(&ptr->retry);
 }
 
-void exports_windlass_job_run_output_free(exports_windlass_job_run_output_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    uint8_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-    }
-    free(list_ptr);
-  }
-}
-
-void exports_windlass_job_run_result_output_failure_free(exports_windlass_job_run_result_output_failure_t *ptr) {
+void exports_windlass_job_run_result_list_u8_failure_free(exports_windlass_job_run_result_list_u8_failure_t *ptr) {
   if (!ptr->is_err) {
-    exports_windlass_job_run_output_free(&ptr->val.ok);
   } else {
     exports_windlass_job_run_failure_free(&ptr->val.err);
   }
@@ -3189,6 +3179,10 @@ bool windlass_job_spawn_start(windlass_job_spawn_child_t *child, uint32_t *ret, 
           variant.val.invalid = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + 16))), (*((size_t*) (ptr11 + (16+1*sizeof(void*))))) };
           break;
         }
+        case 3: {
+          variant.val.denied = (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr11 + 16))), (*((size_t*) (ptr11 + (16+1*sizeof(void*))))) };
+          break;
+        }
       }
 
       result.val.err = variant;
@@ -3290,11 +3284,11 @@ bool windlass_job_children_read(uint32_t start, uint32_t limit, windlass_job_chi
   }
 }
 
-bool windlass_job_children_output(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err) {
+bool windlass_job_children_result(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[(16+2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_job_children_output((int32_t) (ordinal), ptr);
+  __wasm_import_windlass_job_children_result((int32_t) (ordinal), ptr);
   windlass_job_children_result_option_list_u8_refusal_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -3407,27 +3401,6 @@ bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, w
     *err = result.val.err;
     return 0;
   }
-}
-
-bool windlass_job_records_round(uint32_t *ret) {
-  __attribute__((__aligned__(4)))
-  uint8_t ret_area[8];
-  uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_windlass_job_records_round(ptr);
-  windlass_wit_option_u32_t option;
-  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
-    case 0: {
-      option.is_some = false;
-      break;
-    }
-    case 1: {
-      option.is_some = true;
-      option.val = (uint32_t) (*((int32_t*) (ptr + 4)));
-      break;
-    }
-  }
-  *ret = option.val;
-  return option.is_some;
 }
 
 bool windlass_job_records_put(windlass_wit_string_t *key, windlass_wit_list_u8_t *value, windlass_job_records_refusal_t *err) {
@@ -3718,19 +3691,31 @@ uint8_t * __wasm_export_exports_windlass_job_run_run(uint8_t * arg) {
       break;
     }
   }
-  windlass_wit_option_u64_t option1;
-  switch ((int32_t) *((uint8_t*) (arg + (24+14*sizeof(void*))))) {
+  windlass_wit_option_u32_t option1;
+  switch ((int32_t) *((uint8_t*) (arg + (8+15*sizeof(void*))))) {
     case 0: {
       option1.is_some = false;
       break;
     }
     case 1: {
       option1.is_some = true;
-      option1.val = (uint64_t) (*((int64_t*) (arg + (32+14*sizeof(void*)))));
+      option1.val = (uint32_t) (*((int32_t*) (arg + (12+15*sizeof(void*)))));
       break;
     }
   }
-  exports_windlass_job_run_job_t arg2 = (windlass_job_types_job_t) {
+  windlass_wit_option_u64_t option2;
+  switch ((int32_t) *((uint8_t*) (arg + (32+14*sizeof(void*))))) {
+    case 0: {
+      option2.is_some = false;
+      break;
+    }
+    case 1: {
+      option2.is_some = true;
+      option2.val = (uint64_t) (*((int64_t*) (arg + (40+14*sizeof(void*)))));
+      break;
+    }
+  }
+  exports_windlass_job_run_job_t arg3 = (windlass_job_types_job_t) {
     (windlass_wit_string_t) (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) },
     (windlass_wit_string_t) (windlass_wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (2*sizeof(void*))))), (*((size_t*) (arg + (3*sizeof(void*))))) },
     (windlass_wit_list_u8_t) (windlass_wit_list_u8_t) { (uint8_t*)(*((uint8_t **) (arg + (4*sizeof(void*))))), (*((size_t*) (arg + (5*sizeof(void*))))) },
@@ -3739,13 +3724,14 @@ uint8_t * __wasm_export_exports_windlass_job_run_run(uint8_t * arg) {
     (windlass_job_types_option_saved_state_t) option,
     (windlass_job_types_list_tag_t) (windlass_job_types_list_tag_t) { (windlass_job_types_tag_t*)(*((uint8_t **) (arg + (8+10*sizeof(void*))))), (*((size_t*) (arg + (8+11*sizeof(void*))))) },
     (windlass_wit_option_string_t) option0,
-    (uint64_t) (uint64_t) (*((int64_t*) (arg + (16+14*sizeof(void*))))),
-    (windlass_wit_option_u64_t) option1,
+    (windlass_wit_option_u32_t) option1,
+    (uint64_t) (uint64_t) (*((int64_t*) (arg + (24+14*sizeof(void*))))),
+    (windlass_wit_option_u64_t) option2,
   };
-  exports_windlass_job_run_result_output_failure_t ret;
-  exports_windlass_job_run_output_t ok;
+  exports_windlass_job_run_result_list_u8_failure_t ret;
+  windlass_wit_list_u8_t ok;
   exports_windlass_job_run_failure_t err;
-  ret.is_err = !exports_windlass_job_run_run(&arg2, &ok, &err);
+  ret.is_err = !exports_windlass_job_run_run(&arg3, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -3755,26 +3741,26 @@ uint8_t * __wasm_export_exports_windlass_job_run_run(uint8_t * arg) {
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_windlass_job_run_failure_t *payload3 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (8+1*sizeof(void*)))) = ((*payload3).message).len;
-    *((uint8_t **)(ptr + 8)) = (uint8_t *) ((*payload3).message).ptr;
-    if (((*payload3).detail).is_some) {
-      const windlass_wit_string_t *payload5 = &((*payload3).detail).val;
+    const exports_windlass_job_run_failure_t *payload4 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (8+1*sizeof(void*)))) = ((*payload4).message).len;
+    *((uint8_t **)(ptr + 8)) = (uint8_t *) ((*payload4).message).ptr;
+    if (((*payload4).detail).is_some) {
+      const windlass_wit_string_t *payload6 = &((*payload4).detail).val;
       *((int8_t*)(ptr + (8+2*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (8+4*sizeof(void*)))) = (*payload5).len;
-      *((uint8_t **)(ptr + (8+3*sizeof(void*)))) = (uint8_t *) (*payload5).ptr;
+      *((size_t*)(ptr + (8+4*sizeof(void*)))) = (*payload6).len;
+      *((uint8_t **)(ptr + (8+3*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
     } else {
       *((int8_t*)(ptr + (8+2*sizeof(void*)))) = 0;
     }
-    switch ((int32_t) ((*payload3).retry).tag) {
+    switch ((int32_t) ((*payload4).retry).tag) {
       case 0: {
         *((int8_t*)(ptr + (16+4*sizeof(void*)))) = 0;
         break;
       }
       case 1: {
-        const uint64_t *payload7 = &((*payload3).retry).val.after_ms;
+        const uint64_t *payload8 = &((*payload4).retry).val.after_ms;
         *((int8_t*)(ptr + (16+4*sizeof(void*)))) = 1;
-        *((int64_t*)(ptr + (24+4*sizeof(void*)))) = (int64_t) (*payload7);
+        *((int64_t*)(ptr + (24+4*sizeof(void*)))) = (int64_t) (*payload8);
         break;
       }
       case 2: {
@@ -3783,7 +3769,7 @@ uint8_t * __wasm_export_exports_windlass_job_run_run(uint8_t * arg) {
       }
     }
   } else {
-    const exports_windlass_job_run_output_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    const windlass_wit_list_u8_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (8+1*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + 8)) = (uint8_t *) (*payload).ptr;
   }

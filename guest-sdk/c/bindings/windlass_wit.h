@@ -416,29 +416,30 @@ typedef struct {
   } val;
 } wasi_http_outgoing_handler_result_own_future_incoming_response_error_code_t;
 
-// How serious a log line or a progress event is.
+// The severity of a log line or a progress event.
 typedef uint8_t windlass_job_types_level_t;
 
-// For whoever is looking for a fault.
+// Details for debugging.
 #define WINDLASS_JOB_TYPES_LEVEL_DEBUG 0
-// The usual course of things.
+// Normal operation.
 #define WINDLASS_JOB_TYPES_LEVEL_INFO 1
-// Something is odd, but the work goes on.
+// Something unexpected that does not stop the work.
 #define WINDLASS_JOB_TYPES_LEVEL_WARN 2
 // Something failed.
 #define WINDLASS_JOB_TYPES_LEVEL_ERROR 3
 
-// A tag: a name and a value, to find jobs by.
+// A name and a value by which jobs can be found.
 typedef struct windlass_job_types_tag_t {
   windlass_wit_string_t   f0;
   windlass_wit_string_t   f1;
 } windlass_job_types_tag_t;
 
-// State that an earlier attempt of this job saved.
+// State that a handler saved, with the version of its format.
 typedef struct windlass_job_types_saved_state_t {
-  // The version number that was given to `save`. A handler that does not know it should fail rather than guess.
+  // The version of the state's format, chosen by the handler. A handler should fail if it does not know this
+  // version, rather than guess.
   uint32_t   schema;
-  // The bytes that were given to `save`.
+  // The state itself. The server does not interpret it.
   windlass_wit_list_u8_t   state;
 } windlass_job_types_saved_state_t;
 
@@ -452,28 +453,32 @@ typedef struct {
   size_t len;
 } windlass_job_types_list_tag_t;
 
-// One job, as one attempt sees it.
+// A job, as seen by one attempt.
 typedef struct windlass_job_types_job_t {
-  // The job's id, the same in every attempt.
+  // The job's id, which is the same in every attempt.
   windlass_wit_string_t   id;
-  // The queue it came from. A component that serves several queues chooses its handler by this.
+  // The job's queue. A component that serves several queues chooses its handler by this name.
   windlass_wit_string_t   queue;
-  // What the producer sent, byte for byte. By convention JSON.
+  // What the producer sent, byte for byte. By convention, JSON.
   windlass_wit_list_u8_t   payload;
-  // The number of this attempt. The first is 1, and it only rises.
+  // The number of this attempt. The first attempt is 1, and every later attempt has a higher number.
   uint32_t   attempt;
-  // How many attempts may fail before the job is dead. `attempt` can be higher: an attempt that the server handed
-  // back (a shutdown, a new version of the plugin) is not counted against the job.
+  // How many attempts may fail before the job is dead. `attempt` can exceed this number, because an attempt that
+  // the server handed back (at a shutdown, or for a new version of the plugin) does not count as a failure.
   uint32_t   max_attempts;
-  // The last state saved by an earlier attempt, if any did. Go on from here.
+  // The state saved most recently by an earlier attempt, or none if no attempt has saved any. The handler should
+  // resume from it.
   windlass_job_types_option_saved_state_t   checkpoint;
   // The job's tags.
   windlass_job_types_list_tag_t   tags;
-  // What the job is about, as `type:id`, if the producer said so.
+  // What the job is about, as `type:id`, if the producer specified it.
   windlass_wit_option_string_t   scope;
-  // When the job was enqueued, in milliseconds since 1970 (UTC).
+  // The round this job is in, if its queue has rounds.
+  windlass_wit_option_u32_t   round;
+  // When the job was enqueued, in milliseconds since the Unix epoch.
   uint64_t   created_at_ms;
-  // When this attempt will be stopped, in milliseconds since 1970 (UTC), if it has a time limit.
+  // When this attempt times out, in milliseconds since the Unix epoch, if it has a time limit. At that time
+  // `cancel.cancelled` starts to return a request to stop.
   windlass_wit_option_u64_t   deadline_ms;
 } windlass_job_types_job_t;
 
@@ -484,19 +489,19 @@ typedef struct {
   double val;
 } windlass_wit_option_f64_t;
 
-// Counted progress: so many of so many.
+// Progress as a count.
 typedef struct windlass_job_progress_count_t {
   // How much is done.
   uint64_t   current;
-  // How much there is in all, when that is known.
+  // How much there is in total, if known.
   windlass_wit_option_u64_t   total;
-  // What is counted: `files`, `bytes`, `rows`.
+  // What is counted, such as `files`, `bytes` or `rows`.
   windlass_wit_option_string_t   unit;
-  // How much this phase counts among the job's phases. 1 when absent.
+  // The weight of this phase among the job's phases. 1 if absent.
   windlass_wit_option_f64_t   weight;
 } windlass_job_progress_count_t;
 
-// How far the work has come.
+// How much of the work is done.
 typedef struct windlass_job_progress_amount_t {
   uint8_t tag;
   union {
@@ -505,7 +510,7 @@ typedef struct windlass_job_progress_amount_t {
   } val;
 } windlass_job_progress_amount_t;
 
-// A share of the whole, from 0 to 100.
+// A percentage, from 0 to 100.
 #define WINDLASS_JOB_PROGRESS_AMOUNT_PERCENT 0
 // A count.
 #define WINDLASS_JOB_PROGRESS_AMOUNT_COUNT 1
@@ -515,21 +520,21 @@ typedef struct {
   windlass_job_progress_amount_t val;
 } windlass_job_progress_option_amount_t;
 
-// One thing to tell. All of it is for people; none of it changes what the server does.
+// A progress event. It is meant for people and does not change what the server does.
 typedef struct windlass_job_progress_event_t {
-  // The part of the work that is under way: `download`, `parse`.
+  // The current phase of the work, such as `download` or `parse`.
   windlass_wit_option_string_t   phase;
   // What is happening, in a few words.
   windlass_wit_option_string_t   message;
-  // How serious it is.
+  // The severity of the event.
   windlass_job_progress_level_t   level;
-  // More, for those who open the event. By convention JSON.
+  // Further details. By convention, JSON.
   windlass_wit_option_string_t   detail;
-  // How far the work has come, when there is something to say about it.
+  // How much of the work is done, if the event says so.
   windlass_job_progress_option_amount_t   amount;
 } windlass_job_progress_event_t;
 
-// Why the state was not saved. What was saved before is still there.
+// Why the state was not saved. The state saved before it remains.
 typedef struct windlass_job_checkpoint_refusal_t {
   uint8_t tag;
   union {
@@ -538,9 +543,10 @@ typedef struct windlass_job_checkpoint_refusal_t {
   } val;
 } windlass_job_checkpoint_refusal_t;
 
-// It is larger than this job may save; the limit in bytes.
+// The state is larger than the limit, which is given in bytes.
 #define WINDLASS_JOB_CHECKPOINT_REFUSAL_TOO_LARGE 0
-// The server could not store it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not store the state. The message says why. The handler should return a failure, so that the
+// job is retried.
 #define WINDLASS_JOB_CHECKPOINT_REFUSAL_UNAVAILABLE 1
 
 typedef struct {
@@ -553,20 +559,22 @@ typedef struct {
 // Why an attempt is asked to stop.
 typedef uint8_t windlass_job_cancel_reason_t;
 
-// Somebody cancelled the job.
+// The job was cancelled.
 #define WINDLASS_JOB_CANCEL_REASON_USER 0
-// The attempt has used up its time.
+// The attempt reached its deadline.
 #define WINDLASS_JOB_CANCEL_REASON_TIMEOUT 1
-// The server is going down. The job will go on later, from its last checkpoint, at no charge.
+// The server is shutting down. The job runs again later from its last checkpoint, and the attempt does not
+// count as a failure.
 #define WINDLASS_JOB_CANCEL_REASON_SHUTDOWN 2
-// A new version of the plugin takes over, from the last checkpoint, at no charge.
+// A new version of the plugin takes over. It resumes the job from its last checkpoint, and the attempt does
+// not count as a failure.
 #define WINDLASS_JOB_CANCEL_REASON_SWAP 3
 
 // A request to stop.
 typedef struct windlass_job_cancel_request_t {
-  // Why.
+  // Why the attempt should stop.
   windlass_job_cancel_reason_t   reason;
-  // The time left, in milliseconds, before the attempt is stopped dead.
+  // How many milliseconds remain before the server ends the attempt by force.
   uint64_t   time_left_ms;
 } windlass_job_cancel_request_t;
 
@@ -579,15 +587,17 @@ typedef windlass_job_types_level_t windlass_job_log_level_t;
 
 typedef windlass_job_types_tag_t windlass_job_spawn_tag_t;
 
-// Which jobs go first in a queue.
+// The order in which a queue's pending jobs run.
 typedef uint8_t windlass_job_spawn_priority_t;
 
-// Before everything else.
+// Ahead of all others.
 #define WINDLASS_JOB_SPAWN_PRIORITY_CRITICAL 0
-// Before the usual.
+// Ahead of normal jobs.
 #define WINDLASS_JOB_SPAWN_PRIORITY_HIGH 1
-// The usual.
+// The default.
 #define WINDLASS_JOB_SPAWN_PRIORITY_NORMAL 2
+// After all others.
+#define WINDLASS_JOB_SPAWN_PRIORITY_LOW 3
 
 typedef struct {
   bool is_some;
@@ -599,25 +609,25 @@ typedef struct {
   size_t len;
 } windlass_job_spawn_list_tag_t;
 
-// What to start. What is left out is decided by the queue's own settings.
+// A job to start. Anything absent is decided by the settings of its queue.
 typedef struct windlass_job_spawn_child_t {
-  // The queue to put it in.
+  // The queue to enqueue the child in.
   windlass_wit_string_t   queue;
-  // Its payload, byte for byte. By convention JSON.
+  // The child's payload, byte for byte. By convention, JSON.
   windlass_wit_list_u8_t   payload;
-  // Its priority.
+  // The child's priority.
   windlass_job_spawn_option_priority_t   priority;
-  // How long it waits before it may start, in milliseconds from the commit.
+  // How long the child waits before it may start, in milliseconds from the commit.
   windlass_wit_option_u64_t   delay_ms;
-  // How many attempts may fail before it is dead.
+  // How many attempts may fail before the child is dead.
   windlass_wit_option_u32_t   max_attempts;
-  // Not started if a job with this key exists already.
+  // A key that only one job at a time may hold. If another job holds it, the child is not started.
   windlass_wit_option_string_t   unique_key;
-  // For how long the key is held at most, in milliseconds.
+  // The longest time for which the child may hold the key, in milliseconds.
   windlass_wit_option_u64_t   unique_period_ms;
-  // Its tags.
+  // The child's tags.
   windlass_job_spawn_list_tag_t   tags;
-  // What it is about, as `type:id`.
+  // What the child is about, as `type:id`.
   windlass_wit_option_string_t   scope;
 } windlass_job_spawn_child_t;
 
@@ -628,15 +638,20 @@ typedef struct windlass_job_spawn_refusal_t {
     uint64_t     too_many;
     uint64_t     too_large;
     windlass_wit_string_t     invalid;
+    windlass_wit_string_t     denied;
   } val;
 } windlass_job_spawn_refusal_t;
 
-// This attempt may not spawn more; the limit.
+// The number of children since the last checkpoint has reached the limit, which is given. Saving a checkpoint
+// makes room.
 #define WINDLASS_JOB_SPAWN_REFUSAL_TOO_MANY 0
-// The payload is larger than a job may have; the limit in bytes.
+// The children since the last checkpoint, this one included, exceed the limit, which is given in bytes. Saving
+// a checkpoint makes room.
 #define WINDLASS_JOB_SPAWN_REFUSAL_TOO_LARGE 1
-// Something in the description cannot be right, and what.
+// The description of the child is not valid. The message says why.
 #define WINDLASS_JOB_SPAWN_REFUSAL_INVALID 2
+// The plugin may not spawn into this queue. The message says what would allow it.
+#define WINDLASS_JOB_SPAWN_REFUSAL_DENIED 3
 
 typedef struct {
   bool is_err;
@@ -648,38 +663,38 @@ typedef struct {
 
 typedef windlass_job_types_saved_state_t windlass_job_children_saved_state_t;
 
-// What becomes of a job that waits when one of its children dies or is cancelled.
+// What happens to a waiting job when one of its children is dead or cancelled.
 typedef uint8_t windlass_job_children_on_failure_t;
 
 // The job is dead at once, and its other children are cancelled.
 #define WINDLASS_JOB_CHILDREN_ON_FAILURE_FAIL 0
-// The other children are cancelled; the job is run again when all have ended.
+// The other children are cancelled, and the job runs again when all of them have ended.
 #define WINDLASS_JOB_CHILDREN_ON_FAILURE_CANCEL 1
-// Nothing: the job is run again when all have ended, however they did.
+// The job runs again when all of its children have ended, in whatever state.
 #define WINDLASS_JOB_CHILDREN_ON_FAILURE_CONTINUE 2
 
-// How many children the job has had, over all attempts, and how they ended.
+// How many children the job has had across all attempts, by the state in which they ended.
 typedef struct windlass_job_children_counts_t {
-  // All of them.
+  // All children.
   uint64_t   total;
   // Those that completed.
   uint64_t   completed;
-  // Those that failed for good.
+  // Those that are dead.
   uint64_t   dead;
-  // Those that were cancelled, or removed before they had ended.
+  // Those that were cancelled, or deleted before they had ended.
   uint64_t   cancelled;
 } windlass_job_children_counts_t;
 
-// Where a child stands.
+// The state of a child.
 typedef uint8_t windlass_job_children_child_state_t;
 
-// It has not ended. Seen only of children that nobody has waited for.
+// The child has not ended. Only seen before the job has waited for it.
 #define WINDLASS_JOB_CHILDREN_CHILD_STATE_OPEN 0
-// It completed, and may have a result.
+// The child completed, and may have a result.
 #define WINDLASS_JOB_CHILDREN_CHILD_STATE_COMPLETED 1
-// It failed for good; `error` says why.
+// The child is dead. Its `error` says why.
 #define WINDLASS_JOB_CHILDREN_CHILD_STATE_DEAD 2
-// It was cancelled.
+// The child was cancelled.
 #define WINDLASS_JOB_CHILDREN_CHILD_STATE_CANCELLED 3
 
 typedef struct {
@@ -687,22 +702,23 @@ typedef struct {
   windlass_wit_list_u8_t val;
 } windlass_wit_option_list_u8_t;
 
-// One child.
+// A child.
 typedef struct windlass_job_children_child_t {
-  // Its number, as `spawn.start` gave it. Jobs that others have put under this one come after all of these.
+  // The child's ordinal, as returned by `spawn.start`. Jobs that were enqueued under this job over HTTP have
+  // ordinals after those of all spawned children.
   uint32_t   ordinal;
-  // Its job's id.
+  // The child's job id.
   windlass_wit_string_t   id;
-  // The queue it was put in.
+  // The child's queue.
   windlass_wit_string_t   queue;
-  // Where it stands.
+  // The child's state.
   windlass_job_children_child_state_t   state;
-  // What it gave back, byte for byte. None when it gave nothing, and when that is over 64 KiB: the function `output`
-  // has it then.
-  windlass_wit_option_list_u8_t   output;
-  // How many bytes it gave back.
-  uint64_t   output_bytes;
-  // Its last error, when it had one.
+  // The child's result, byte for byte. None if the child has no result, or if the result is larger than 64 KiB.
+  // In the latter case, `result-bytes` is not zero, and the function `result` returns it.
+  windlass_wit_option_list_u8_t   result;
+  // The size of the child's result, in bytes.
+  uint64_t   result_bytes;
+  // The child's last error, if there was one.
   windlass_wit_option_string_t   error;
 } windlass_job_children_child_t;
 
@@ -711,15 +727,15 @@ typedef struct {
   size_t len;
 } windlass_job_children_list_child_t;
 
-// Some of the children, in the order of their numbers.
+// A page of children, ordered by ordinal.
 typedef struct windlass_job_children_page_t {
-  // The children. Those that are no longer kept are left out, so a page may be empty and not the last.
+  // The children. Jobs that have been deleted are left out, so a page can be empty without being the last one.
   windlass_job_children_list_child_t   children;
-  // The number to read the next page from. None on the last.
+  // The ordinal at which the next page starts. None on the last page.
   windlass_wit_option_u32_t   next;
 } windlass_job_children_page_t;
 
-// Why something was not given or noted.
+// Why a request was refused.
 typedef struct windlass_job_children_refusal_t {
   uint8_t tag;
   union {
@@ -729,11 +745,12 @@ typedef struct windlass_job_children_refusal_t {
   } val;
 } windlass_job_children_refusal_t;
 
-// It cannot be, and why: there is no child of this number, say.
+// The request is not valid: for example, there is no child with this ordinal. The message says why.
 #define WINDLASS_JOB_CHILDREN_REFUSAL_INVALID 0
-// The state is larger than this job may save; the limit in bytes.
+// The state is larger than the limit, which is given in bytes.
 #define WINDLASS_JOB_CHILDREN_REFUSAL_TOO_LARGE 1
-// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not read the children. The message says why. The handler should return a failure, so that
+// the job is retried.
 #define WINDLASS_JOB_CHILDREN_REFUSAL_UNAVAILABLE 2
 
 typedef struct {
@@ -769,15 +786,15 @@ typedef struct {
   } val;
 } windlass_job_children_result_void_refusal_t;
 
-// A record, as it is committed.
+// A committed record.
 typedef struct windlass_job_records_entry_t {
-  // What was put under the key, byte for byte. By convention JSON.
+  // The value, byte for byte. By convention, JSON.
   windlass_wit_list_u8_t   value;
-  // The word that somebody has put on it, if anybody has.
+  // The mark on the record, if it has one.
   windlass_wit_option_string_t   mark;
 } windlass_job_records_entry_t;
 
-// Why something was not noted or given.
+// Why a request was refused.
 typedef struct windlass_job_records_refusal_t {
   uint8_t tag;
   union {
@@ -789,15 +806,17 @@ typedef struct windlass_job_records_refusal_t {
   } val;
 } windlass_job_records_refusal_t;
 
-// So many may come with one checkpoint or output; the limit. Save a checkpoint in between.
+// The number of records or marks since the last checkpoint has reached the limit, which is given. Saving a
+// checkpoint makes room.
 #define WINDLASS_JOB_RECORDS_REFUSAL_TOO_MANY 0
-// A value, or all that waits for the next checkpoint, is too large; the limit in bytes.
+// The value, or everything put since the last checkpoint, exceeds the limit, which is given in bytes.
 #define WINDLASS_JOB_RECORDS_REFUSAL_TOO_LARGE 1
-// Something in it cannot be right, and what.
+// The request is not valid. The message says why.
 #define WINDLASS_JOB_RECORDS_REFUSAL_INVALID 2
-// This plugin may not read or mark records of that queue. The message says what would allow it.
+// The plugin may not read or mark the records of this queue. The message says what would allow it.
 #define WINDLASS_JOB_RECORDS_REFUSAL_DENIED 3
-// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not read the record. The message says why. The handler should return a failure, so that the
+// job is retried.
 #define WINDLASS_JOB_RECORDS_REFUSAL_UNAVAILABLE 4
 
 typedef struct {
@@ -820,7 +839,7 @@ typedef struct {
   } val;
 } windlass_job_records_result_option_entry_refusal_t;
 
-// Why a secret is not given.
+// Why a secret was refused.
 typedef struct windlass_job_secrets_refusal_t {
   uint8_t tag;
   union {
@@ -829,9 +848,9 @@ typedef struct windlass_job_secrets_refusal_t {
   } val;
 } windlass_job_secrets_refusal_t;
 
-// The plugin has no grant for it. The message says what to grant.
+// The secret is not granted to the plugin. The message says what to grant.
 #define WINDLASS_JOB_SECRETS_REFUSAL_DENIED 0
-// It is granted, but nobody has set it. The message says how to.
+// The secret is granted but has no value. The message says how to set it.
 #define WINDLASS_JOB_SECRETS_REFUSAL_MISSING 1
 
 typedef struct {
@@ -844,7 +863,7 @@ typedef struct {
 
 typedef windlass_job_types_job_t exports_windlass_job_run_job_t;
 
-// Whether, and when, a failed job is tried again.
+// Whether and when a failed job is retried.
 typedef struct exports_windlass_job_run_retry_t {
   uint8_t tag;
   union {
@@ -852,36 +871,30 @@ typedef struct exports_windlass_job_run_retry_t {
   } val;
 } exports_windlass_job_run_retry_t;
 
-// As the job's own policy says: after its backoff, while it has attempts left.
+// After the backoff in the job's policy, if the job has attempts left.
 #define EXPORTS_WINDLASS_JOB_RUN_RETRY_BACKOFF 0
-// After this many milliseconds, while it has attempts left.
+// After this many milliseconds, if the job has attempts left.
 #define EXPORTS_WINDLASS_JOB_RUN_RETRY_AFTER_MS 1
-// Never. The job is dead at once: trying again would fail in the same way.
+// Never: the job is dead at once. For failures that would recur in every attempt.
 #define EXPORTS_WINDLASS_JOB_RUN_RETRY_NEVER 2
 
-// Why an attempt did not succeed.
+// Why an attempt failed.
 typedef struct exports_windlass_job_run_failure_t {
-  // What went wrong, in a sentence for a person.
+  // What went wrong, as a sentence for a person to read.
   windlass_wit_string_t   message;
-  // A backtrace or chain of causes, for whoever looks for the fault.
+  // A backtrace or a chain of causes, for debugging.
   windlass_wit_option_string_t   detail;
-  // What should happen next.
+  // Whether and when the job is retried.
   exports_windlass_job_run_retry_t   retry;
 } exports_windlass_job_run_failure_t;
-
-// What the job gives back, byte for byte. By convention JSON. It is stored with the job.
-typedef struct exports_windlass_job_run_output_t {
-  uint8_t   *ptr;
-  size_t len;
-} exports_windlass_job_run_output_t;
 
 typedef struct {
   bool is_err;
   union {
-    exports_windlass_job_run_output_t ok;
+    windlass_wit_list_u8_t ok;
     exports_windlass_job_run_failure_t err;
   } val;
-} exports_windlass_job_run_result_output_failure_t;
+} exports_windlass_job_run_result_list_u8_failure_t;
 
 // Imported Functions from `wasi:io/error@0.2.2`
 extern void wasi_io_error_method_error_to_debug_string(wasi_io_error_borrow_error_t self, windlass_wit_string_t *ret);
@@ -919,78 +932,90 @@ extern bool wasi_http_types_method_future_incoming_response_get(wasi_http_types_
 extern bool wasi_http_outgoing_handler_handle(wasi_http_outgoing_handler_own_outgoing_request_t request, wasi_http_outgoing_handler_own_request_options_t *maybe_options, wasi_http_outgoing_handler_own_future_incoming_response_t *ret, wasi_http_outgoing_handler_error_code_t *err);
 
 // Imported Functions from `windlass:job/progress@0.1.0`
-// Reports an event. It never fails and never waits for the disk: watchers see it at once, the store keeps the last
-// ones. Events that come faster than anyone can read may be merged. A call also counts as a sign of life.
+// Reports an event.
+//
+// This function never fails and never waits for the disk. The server forwards events to watchers immediately,
+// stores the most recent ones, and may merge events that arrive in quick succession. Each call also counts as a
+// heartbeat.
 extern void windlass_job_progress_report(windlass_job_progress_event_t *event);
 
 // Imported Functions from `windlass:job/checkpoint@0.1.0`
-// Replaces the job's saved state, and commits the children spawned since the last call, in one step.
+// Replaces the job's saved state and commits the children, records and marks since the last checkpoint,
+// atomically.
 //
-// When it returns ok, the state survives a crash of the server or the machine. That costs a disk sync, about half a
-// millisecond: save as often as you would not want to lose more work than that. `schema` is the version of your own
-// state format; a later version of the handler gets it back and may refuse it.
+// When this function returns ok, the state survives a crash of the server or of the machine. The call waits for a
+// disk sync, typically about half a millisecond, so the interval between two calls should be the amount of work
+// that a handler can afford to repeat. `schema` is the version of the state's format: later attempts receive it
+// with the state.
 extern bool windlass_job_checkpoint_save(uint32_t schema, windlass_wit_list_u8_t *state, windlass_job_checkpoint_refusal_t *err);
 
 // Imported Functions from `windlass:job/cancel@0.1.0`
-// Says whether this attempt should stop. Cheap: ask between any two steps. Whoever is asked to stop should save a
-// checkpoint and return a failure within the time left.
+// Returns the request to stop, or none if the attempt may continue.
+//
+// The call is cheap enough to make between any two steps. A handler that is asked to stop should save a checkpoint
+// and return a failure within the time left. What becomes of the job then depends on the reason alone.
 extern bool windlass_job_cancel_cancelled(windlass_job_cancel_request_t *ret);
 
 // Imported Functions from `windlass:job/log@0.1.0`
-// Writes one message. What exceeds the log limit of the attempt is dropped, and the log says so.
+// Writes one message. Messages beyond the attempt's log limit are dropped, and the log notes where.
 extern void windlass_job_log_write(windlass_job_log_level_t level, windlass_wit_string_t *message);
 
 // Imported Functions from `windlass:job/spawn@0.1.0`
-// Takes note of a child and returns its ordinal among the children of this job, counted from 0 over all attempts.
+// Spawns a child and returns its ordinal: its position among all children of this job, counted from 0 across all
+// attempts.
 //
-// The child is started when the parent's next checkpoint or its output is committed, in the same step; if the attempt
-// fails before that, it never was. So an attempt that is repeated from a checkpoint starts no child twice.
+// The child is enqueued atomically with the next checkpoint, with the result, or with a wait for children. If the
+// attempt fails before then, the child is discarded. A repeated attempt therefore never starts the same child
+// twice.
 extern bool windlass_job_spawn_start(windlass_job_spawn_child_t *child, uint32_t *ret, windlass_job_spawn_refusal_t *err);
 
 // Imported Functions from `windlass:job/children@0.1.0`
-// The numbers of the children, if this attempt follows a wait: then all that were waited for have ended. None if it
-// does not.
+// If this attempt follows a wait, returns how the children ended: all children that the job waited for have ended
+// then. Otherwise returns none.
 extern bool windlass_job_children_joined(windlass_job_children_counts_t *ret);
-// The children from this number on: as many as asked for, at most 100, and fewer when their outputs are large.
+// Returns the children from ordinal `start` on: at most `limit` and never more than 100, or fewer if their results
+// are large.
 extern bool windlass_job_children_read(uint32_t start, uint32_t limit, windlass_job_children_page_t *ret, windlass_job_children_refusal_t *err);
-// All that one child gave back, however large. None if it gave nothing.
-extern bool windlass_job_children_output(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err);
-// Notes that this job is not done when `run` returns ok: it then waits until all its children have ended, and is run
-// again from the saved state.
+// Returns the complete result of one child, whatever its size, or none if the child has no result.
+extern bool windlass_job_children_result(uint32_t ordinal, windlass_wit_option_list_u8_t *ret, windlass_job_children_refusal_t *err);
+// Makes the job wait for its children when `run` returns ok, instead of completing. The job runs again, from the
+// saved state, when all of its children have ended, or at once if none is open.
 //
-// The output of such a `run` is ignored. The children spawned since the last checkpoint, the state (when one is given;
-// otherwise the last one stays) and the wait are committed in one step. While it waits the job holds no memory and no
-// place, and it is charged for nothing. A job whose children have all ended, or that has none, is run again at once. If
-// `run` returns a failure or traps, that counts, and nothing waits. The last call counts when there are several.
+// The result of this `run` is ignored. The wait, the state, and the children, records and marks since the last
+// checkpoint are committed atomically. If `state` is none, the last saved state remains. A waiting job occupies
+// neither memory nor a slot, and the wait does not count as a failure. If `run` fails or traps, the wait is
+// discarded. If this function is called several times, the last call takes effect.
 extern bool windlass_job_children_wait(windlass_job_children_on_failure_t on_failure, windlass_job_children_saved_state_t *maybe_state, windlass_job_children_refusal_t *err);
 
 // Imported Functions from `windlass:job/records@0.1.0`
-// The round that this job is in, if its queue runs round by round.
-extern bool windlass_job_records_round(uint32_t *ret);
-// Notes a value under a key of the job's own queue. It is committed with the next checkpoint or the output, in one step, or
-// never.
+// Stores a value under a key of the job's own queue. It is committed atomically with the next checkpoint, with the
+// result, or with a wait for children, and is discarded if the attempt fails before then.
 //
-// A key has 1 to 1024 bytes, a value at most 64 KiB. What was there before is replaced, and its mark goes. A record belongs to
-// the job that put it, and goes when that job does.
+// A key has 1 to 1024 bytes, and a value at most 64 KiB. An existing record with this key is replaced, and its
+// mark is removed. A record belongs to the job that stored it, and is deleted with that job.
 extern bool windlass_job_records_put(windlass_wit_string_t *key, windlass_wit_list_u8_t *value, windlass_job_records_refusal_t *err);
-// What is committed under a key of a queue. None if nothing is. What this attempt has put and not committed is not seen.
+// Returns the committed record under a key of a queue, or none if there is none. Records that this attempt has put
+// but not committed are not visible.
 //
-// Allowed are the queues that the plugin serves, and those that a gate ties to the job's queue, either way.
+// A plugin may read the records of the queues that it serves, and of the queues that a gate connects to the job's
+// own queue, in either direction.
 extern bool windlass_job_records_get(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_job_records_option_entry_t *ret, windlass_job_records_refusal_t *err);
-// Puts a mark on a record, or takes it off. It is committed as a record is. A mark has 1 to 256 bytes; on a record that is not
-// there it means nothing.
+// Sets the mark on a record, or removes it if `mark` is none. It is committed in the same way as a record. A mark
+// has 1 to 256 bytes. Marking a record that does not exist has no effect. The same queues are allowed as for
+// `get`.
 extern bool windlass_job_records_mark(windlass_wit_string_t *queue, windlass_wit_string_t *key, windlass_wit_string_t *maybe_mark, windlass_job_records_refusal_t *err);
 
 // Imported Functions from `windlass:job/config@0.1.0`
-// The value that the operator has set under this name, if any.
+// Returns the plugin's configured value for this name, if there is one.
 extern bool windlass_job_config_get(windlass_wit_string_t *name, windlass_wit_string_t *ret);
 
 // Imported Functions from `windlass:job/secrets@0.1.0`
-// The secret of this name. Do not log it: the server cannot know every form it may take.
+// Returns the secret with this name. Handlers should not log it: the server redacts secrets, but cannot recognise
+// every encoding of one.
 extern bool windlass_job_secrets_get(windlass_wit_string_t *name, windlass_wit_string_t *ret, windlass_job_secrets_refusal_t *err);
 
 // Exported Functions from `windlass:job/run@0.1.0`
-bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, exports_windlass_job_run_output_t *ret, exports_windlass_job_run_failure_t *err);
+bool exports_windlass_job_run_run(exports_windlass_job_run_job_t *job, windlass_wit_list_u8_t *ret, exports_windlass_job_run_failure_t *err);
 
 // Helper Functions
 
@@ -1210,9 +1235,7 @@ void exports_windlass_job_run_retry_free(exports_windlass_job_run_retry_t *ptr);
 
 void exports_windlass_job_run_failure_free(exports_windlass_job_run_failure_t *ptr);
 
-void exports_windlass_job_run_output_free(exports_windlass_job_run_output_t *ptr);
-
-void exports_windlass_job_run_result_output_failure_free(exports_windlass_job_run_result_output_failure_t *ptr);
+void exports_windlass_job_run_result_list_u8_failure_free(exports_windlass_job_run_result_list_u8_failure_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void windlass_wit_string_set(windlass_wit_string_t *ret, const char*s);

@@ -1,4 +1,4 @@
-// Counts to a number, in steps that survive a crash. Put your own work in the place of the sum.
+// Counts to a number, in steps that survive a crash. Replace the sum with your own work.
 package main
 
 import windlass "windlass.dev/go"

@@ -13,7 +13,7 @@ func TestItCounts(t *testing.T) {
 	}
 }
 
-func TestASecondAttemptGoesOnWhereTheFirstStopped(t *testing.T) {
+func TestASecondAttemptResumesWhereTheFirstStopped(t *testing.T) {
 	fake := windlasstest.New()
 	fake.FailCheckpointsAfter(2)
 	if _, err := windlasstest.Run(fake, count, Order{Steps: 4}); err == nil {

@@ -21,8 +21,6 @@ type Fake struct {
 	Job     windlass.Job
 	Config  map[string]string
 	Secrets map[string]string
-	// The round the job is in; nil if its queue has none.
-	Round *uint32
 	// What is committed under a key of a queue: by the handler, or by the test.
 	Records map[Place]windlass.Recorded
 
@@ -245,7 +243,7 @@ func (s server) told(ordinal uint32) windlass.ChildTold {
 	end, ended := s.ended[ordinal]
 	told := windlass.ChildTold{
 		Ordinal: ordinal, ID: fmt.Sprintf("job_test_%d", ordinal), Queue: s.Fake.Children[ordinal].Queue,
-		Error: end.err, OutputBytes: uint64(len(end.result)),
+		Error: end.err, ResultBytes: uint64(len(end.result)),
 	}
 	switch {
 	case ended && end.err != "":
@@ -255,7 +253,7 @@ func (s server) told(ordinal uint32) windlass.ChildTold {
 	}
 	// As on the server, a large one is not on the page.
 	if len(end.result) <= 64<<10 {
-		told.Output = end.result
+		told.Result = end.result
 	}
 	return told
 }
@@ -265,13 +263,6 @@ func (s server) ChildResult(ordinal uint32) ([]byte, error) { return s.ended[ord
 func (s server) Wait(onFailure windlass.OnFailure, state *windlass.Saved) error {
 	s.Fake.wait = &wait{onFailure, state}
 	return nil
-}
-
-func (s server) Round() (uint32, bool) {
-	if s.Fake.Round == nil {
-		return 0, false
-	}
-	return *s.Fake.Round, true
 }
 
 func (s server) PutRecord(key string, value []byte) error {

@@ -2,11 +2,11 @@
 
 import { cancelled } from "windlass:job/cancel@0.1.0";
 import { save } from "windlass:job/checkpoint@0.1.0";
-import { joined, output, read, wait } from "windlass:job/children@0.1.0";
+import { joined, read, result, wait } from "windlass:job/children@0.1.0";
 import { get as getConfig } from "windlass:job/config@0.1.0";
 import { write } from "windlass:job/log@0.1.0";
 import { report } from "windlass:job/progress@0.1.0";
-import { get as getRecord, mark, put, round } from "windlass:job/records@0.1.0";
+import { get as getRecord, mark, put } from "windlass:job/records@0.1.0";
 import { get as getSecret } from "windlass:job/secrets@0.1.0";
 import { start } from "windlass:job/spawn@0.1.0";
 
@@ -19,7 +19,7 @@ import { reset, turn } from "./loop.js";
 import { said } from "./said.js";
 
 const MOST_DETAIL = 16_000;
-/** Children asked for at once; the server gives no more. */
+/** How many children to ask for at once; the server returns no more. */
 const PAGE = 100;
 
 export const run = {
@@ -27,23 +27,23 @@ export const run = {
     refresh();
     reset();
     const { checkpoint, ...rest } = job;
-    const ours = { ...rest, payload: new Uint8Array(job.payload), tags: Object.fromEntries(job.tags) };
+    const ours = { ...rest, round: job.round ?? null, payload: new Uint8Array(job.payload), tags: Object.fromEntries(job.tags) };
     const saved = checkpoint && { schema: checkpoint.schema, state: new Uint8Array(checkpoint.state) };
     let outcome = null;
     try {
       const ctx = new Context(ours, saved ?? null, server);
       perform(find(ours.queue), ctx).then(
-        (output) => (outcome = { output }),
+        (result) => (outcome = { result }),
         (error) => (outcome = { error }),
       );
       turn(() => outcome !== null);
     } catch (error) {
       outcome = { error };
     }
-    // The server knows that the job waits, and takes no output from it.
+    // The server knows that the job waits, and ignores its result.
     if (outcome.error instanceof Waiting) return new Uint8Array();
     if ("error" in outcome) throw failure(outcome.error);
-    return outcome.output;
+    return outcome.result;
   },
 };
 
@@ -136,17 +136,17 @@ const server = {
 
   children(start) {
     const page = answered(() => read(start, PAGE));
-    const children = page.children.map(({ output, outputBytes, error, ...child }) => ({
+    const children = page.children.map(({ result, resultBytes, error, ...child }) => ({
       ...child,
       error: error ?? null,
-      result: bytes(output),
-      resultBytes: Number(outputBytes),
+      result: bytes(result),
+      resultBytes: Number(resultBytes),
     }));
     return { children, next: page.next ?? null };
   },
 
   childResult(ordinal) {
-    return bytes(answered(() => output(ordinal)));
+    return bytes(answered(() => result(ordinal)));
   },
 
   wait(onFailure, saved) {
@@ -159,10 +159,6 @@ const server = {
       }
       throw new Fatal(String(refusal?.val ?? refusal));
     }
-  },
-
-  round() {
-    return round() ?? null;
   },
 
   putRecord(key, value) {

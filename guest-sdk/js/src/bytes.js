@@ -2,7 +2,7 @@
 
 import { Fatal } from "./errors.js";
 
-/** JSON, or the bytes themselves. What JSON cannot say is fatal: it would be so next time. */
+/** JSON, or the bytes themselves. A value that JSON cannot represent is fatal: it would fail in every attempt. */
 export function toBytes(value, what) {
   if (value instanceof Uint8Array) return value;
   let text;

@@ -1,4 +1,4 @@
-// The children of a job, as it reads them after it has waited for them: page by page, never all at once.
+// The children of a job, which it reads after it has waited for them: page by page, never all at once.
 
 import { fromBytes } from "./bytes.js";
 import { Fatal } from "./errors.js";
@@ -41,7 +41,7 @@ export class ChildJob {
 export function* readChildren(server) {
   for (let start = 0; start !== null; ) {
     const { children, next } = server.children(start);
-    for (const told of children) yield new ChildJob(told, server);
+    for (const child of children) yield new ChildJob(child, server);
     start = next;
   }
 }

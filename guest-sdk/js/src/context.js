@@ -1,4 +1,4 @@
-// How a handler talks to the server. Belongs to one attempt. `server` is the seam: the imports in a component, a fake in a test.
+// How a handler talks to the server. A context belongs to one attempt. `server` is the imports in a component, and a fake in a test.
 
 import { fromBytes, toBytes } from "./bytes.js";
 import { readChildren } from "./children.js";
@@ -7,7 +7,7 @@ import { Cancelled, Fatal, Waiting } from "./errors.js";
 
 const LEVELS = ["debug", "info", "warn", "error"];
 const ON_FAILURE = ["fail", "cancel", "continue"];
-const PRIORITIES = ["critical", "high", "normal"];
+const PRIORITIES = ["critical", "high", "normal", "low"];
 
 export class Context {
   #saved;
@@ -94,10 +94,6 @@ export class Context {
 
   children() {
     return readChildren(this.#server);
-  }
-
-  round() {
-    return this.#server.round();
   }
 
   putRecord(key, value) {

@@ -1,4 +1,4 @@
-// Why a handler did not succeed, and what should happen next. Any other error is tried again, with the job's backoff.
+// Why a handler failed, and whether and when it is retried. Any other error is retried with the job's backoff.
 
 import { millis } from "./duration.js";
 

@@ -1,9 +1,9 @@
-// From a function to a handler: which one serves which queue, and what lies between its values and bytes.
+// From a function to a handler: which one serves which queue, and how its values become bytes.
 
 import { fromBytes, toBytes } from "./bytes.js";
 import { Fatal } from "./errors.js";
 
-/** The queue name that takes what no other handler does. */
+/** The queue name of the handler for all queues without one of their own. */
 const ANY = "*";
 const RAW = Symbol("raw");
 
@@ -35,15 +35,15 @@ export function find(queue) {
 /** Runs a handler: bytes in, in the context's job, and bytes out. */
 export async function perform(run, ctx) {
   if (run[RAW]) {
-    const output = await run(ctx, ctx.job.payload);
-    if (output instanceof Uint8Array) return output;
-    throw new Fatal("a raw handler gives bytes: a Uint8Array");
+    const result = await run(ctx, ctx.job.payload);
+    if (result instanceof Uint8Array) return result;
+    throw new Fatal("a raw handler must return bytes: a Uint8Array");
   }
   let payload;
   try {
     payload = fromBytes(ctx.job.payload);
   } catch (error) {
-    // The same bytes will not parse next time either.
+    // The same bytes would not parse in the next attempt either.
     throw new Fatal(`the payload is not what this handler takes: ${error.message}`);
   }
   return toBytes(await run(ctx, payload), "result");

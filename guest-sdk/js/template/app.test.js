@@ -10,7 +10,7 @@ test("it counts", async () => {
   assert.deepEqual(await new Fake().run(count, { steps: 4 }), { sum: 10 });
 });
 
-test("a second attempt goes on where the first stopped", async () => {
+test("a second attempt resumes where the first stopped", async () => {
   const fake = new Fake();
   fake.failCheckpointsAfter(2);
   await assert.rejects(fake.run(count, { steps: 4 }), /not saved/);

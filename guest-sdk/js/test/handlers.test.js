@@ -44,7 +44,7 @@ test("a handler reports and saves, and its result comes back", async () => {
   assert.deepEqual(fake.state(), { done: 5, sum: 42 });
 });
 
-test("a later attempt goes on from the last checkpoint", async () => {
+test("a later attempt resumes from the last checkpoint", async () => {
   const fake = new Fake();
   fake.failCheckpointsAfter(3);
   await assert.rejects(fake.run(total, order), /not saved/);
@@ -204,7 +204,7 @@ test("records commit with a checkpoint or the result, and others read and mark t
     const theirs = ctx.getRecord("src", "a/b");
     ctx.mark("src", "a/b", "newer");
     if (theirs === null || fail) throw new Error("crash");
-    return theirs.value === 7 && ctx.round() === 3;
+    return theirs.value === 7 && ctx.job.round === 3;
   };
   const fake = new Fake({ queue: "dst", round: 3 });
   await assert.rejects(fake.run(compare, false), /crash/);

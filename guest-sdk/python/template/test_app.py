@@ -10,7 +10,7 @@ class Count(unittest.TestCase):
     def test_it_counts(self):
         self.assertEqual(Fake().run(count, Order(steps=4)), {"sum": 10})
 
-    def test_a_second_attempt_goes_on_where_the_first_stopped(self):
+    def test_a_second_attempt_resumes_where_the_first_stopped(self):
         fake = Fake()
         fake.fail_checkpoints_after(2)
         with self.assertRaises(RuntimeError):

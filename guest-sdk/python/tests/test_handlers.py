@@ -41,7 +41,7 @@ def total(ctx: windlass.Context, order: Order) -> int:
 
 
 def double_all(ctx: windlass.Context, numbers: list[int]) -> int:
-    """Doubles each number in a child of its own, and adds up what they give back."""
+    """Doubles each number in a child of its own, and adds up their results."""
     if ctx.joined() is None:
         for number in numbers:
             ctx.spawn("double", number)
@@ -180,7 +180,7 @@ class Handlers(unittest.TestCase):
             ctx.mark("src", "a/b", "newer")
             if theirs is None or fail:
                 raise RuntimeError("crash")
-            return theirs.value == 7 and ctx.round() == 3
+            return theirs.value == 7 and ctx.job.round == 3
 
         fake = Fake(queue="dst", round=3)
         self.assertRaises(RuntimeError, fake.run, compare, False)

@@ -31,14 +31,14 @@ from . import handlers
 from .context import Context
 from .duration import millis
 from .errors import Cancelled, Fatal, RetryAfter, Waiting
-from .job import Cancel, Child, ChildCounts, ChildTold, Job, Progress, Recorded
+from .job import Cancel, Child, ChildCounts, ChildListed, Job, Progress, Recorded
 
 # The bindings call the module of shared types by its short name where no other package has one.
 _types = getattr(log, "windlass_job_types", None) or log.types
 
 _DETAIL_CHARACTERS = 16_000
 _U64 = (1 << 64) - 1
-#: Children asked for at once; the server gives no more.
+#: How many children to ask for at once; the server returns no more.
 _PAGE = 100
 
 
@@ -59,14 +59,15 @@ class Run(exports.Run):
             max_attempts=job.max_attempts,
             tags=dict(job.tags),
             scope=job.scope,
+            round=job.round,
             created_at_ms=job.created_at_ms,
             deadline_ms=job.deadline_ms,
         )
         try:
             return handlers.find(job.queue).run(Context(ours, saved, _Imports()))
         except Waiting:
-            return b""  # The server knows that the job waits, and takes no output from it.
-        except BaseException as error:  # also SystemExit: nothing may get past this, it would be a trap without words
+            return b""  # The server knows that the job waits, and ignores its result.
+        except BaseException as error:  # also SystemExit: uncaught, it would be a trap without a message
             raise failed(error, skip=_is_ours) from None
         finally:
             sys.stdout.flush()
@@ -79,7 +80,7 @@ def _is_ours(path: str) -> bool:
 
 
 def failed(error: BaseException, skip: Callable[[str], bool]) -> Err:
-    """What the server is told of an error. Frames in files that `skip` names are left out of its traceback."""
+    """An error in the form that the server takes. Frames in files for which `skip` is true are left out of its traceback."""
     retry: Any = wit.Retry_Backoff()
     detail: Optional[str] = None
     if isinstance(error, Cancelled):
@@ -166,22 +167,22 @@ class _Imports:
         found = children.joined()
         return found and ChildCounts(found.total, found.completed, found.dead, found.cancelled)
 
-    def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]:
+    def children(self, start: int) -> tuple[list[ChildListed], Optional[int]]:
         try:
             page = children.read(start, _PAGE)
         except Err as refused:
             raise _not_read(refused.value) from None
-        told = [
-            ChildTold(
-                each.ordinal, each.id, each.queue, each.state.name.lower(), each.output, each.output_bytes, each.error
+        found = [
+            ChildListed(
+                each.ordinal, each.id, each.queue, each.state.name.lower(), each.result, each.result_bytes, each.error
             )
             for each in page.children
         ]
-        return told, page.next
+        return found, page.next
 
     def child_result(self, ordinal: int) -> Optional[bytes]:
         try:
-            return children.output(ordinal)
+            return children.result(ordinal)
         except Err as refused:
             raise _not_read(refused.value) from None
 
@@ -194,9 +195,6 @@ class _Imports:
                 size, limit = len(state[1]), refused.value.value
                 raise Fatal(f"the state has {size} bytes, and a checkpoint may have {limit}") from None
             raise _not_read(refused.value) from None
-
-    def round(self) -> Optional[int]:
-        return records.round()
 
     def put_record(self, key: str, value: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The children of a job, as it reads them after it has waited for them: page by page, never all at once."""
+"""The children of a job, which it reads after it has waited for them: page by page, never all at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Iterator, Optional, TypeVar
 
 from . import convert
 from .errors import Fatal
-from .job import ChildTold
+from .job import ChildListed
 
 T = TypeVar("T")
 
@@ -14,23 +14,23 @@ T = TypeVar("T")
 class ChildJob:
     """A job that this one has started."""
 
-    def __init__(self, told: ChildTold, server: Any) -> None:
-        #: As `spawn` gave it.
-        self.ordinal = told.ordinal
-        self.id = told.id
-        self.queue = told.queue
-        #: `completed`, `dead` or `cancelled`; `open` if nobody has waited for it.
-        self.state = told.state
-        #: Its last error, when it had one.
-        self.error = told.error
-        #: How many bytes it gave back.
-        self.result_bytes = told.result_bytes
-        self._result = told.result
+    def __init__(self, listed: ChildListed, server: Any) -> None:
+        #: As returned by `spawn`.
+        self.ordinal = listed.ordinal
+        self.id = listed.id
+        self.queue = listed.queue
+        #: `completed`, `dead` or `cancelled`; `open` if the job has not waited for it.
+        self.state = listed.state
+        #: Its last error, if there was one.
+        self.error = listed.error
+        #: The size of its result in bytes.
+        self.result_bytes = listed.result_bytes
+        self._result = listed.result
         self._server = server
 
     def result(self, kind: type[T] = Any) -> T:  # type: ignore[assignment]
-        """What it gave back, as a `kind` (a dataclass, `list[int]`, `bytes`, …). A child that did not complete is an error
-        that says why. A large result is read from the server now, and not kept."""
+        """The child's result, as a `kind` (a dataclass, `list[int]`, `bytes`, …). For a child that did not complete, raises an
+        error that says why. A large result is read from the server at each call."""
         if self.state != "completed":
             why = f": {self.error}" if self.error else ""
             raise RuntimeError(f"child {self.ordinal} has no result, it is {self.state}{why}")
@@ -40,7 +40,7 @@ class ChildJob:
         if kind is bytes:
             return found or b""  # type: ignore[return-value]
         try:
-            # Nothing given back reads as null does.
+            # No result is read as null.
             return convert.loads(found or b"null", kind)
         except convert.Mismatch as error:
             raise Fatal(f"the result of child {self.ordinal} is not what was expected: {error}") from None
@@ -54,5 +54,5 @@ def read(server: Any) -> Iterator[ChildJob]:
     start: Optional[int] = 0
     while start is not None:
         page, start = server.children(start)
-        for told in page:
-            yield ChildJob(told, server)
+        for listed in page:
+            yield ChildJob(listed, server)

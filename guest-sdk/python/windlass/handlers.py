@@ -12,17 +12,17 @@ from .errors import Fatal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The queue name that takes what no other handler does.
+#: The queue name of the handler for all queues without one of their own.
 ANY = "*"
 
 registered: dict[str, "Handler"] = {}
 
 
 def handler(*queues: str) -> Callable[[F], F]:
-    """Registers a function for these queues: `@handler("emails.send")`; `"*"` takes what is left.
+    """Registers a function for these queues: `@handler("emails.send")`; `"*"` serves every other queue.
 
-    The function takes the context and, if it wants it, the payload: typed by its annotation, JSON without one, untouched when
-    it says `bytes`. What it returns becomes JSON; bytes stay bytes.
+    The function takes the context and, optionally, the payload: converted to the type of its annotation, plain JSON values
+    without one, unchanged if the annotation is `bytes`. The result is written as JSON, unless it is bytes.
     """
     if not queues or any(not isinstance(queue, str) for queue in queues):
         raise TypeError('name the queues a handler serves: @windlass.handler("emails.send"), or "*" for all others')
@@ -88,7 +88,7 @@ class Handler:
             try:
                 payload = convert.loads(ctx.job.payload, kind)
             except convert.Mismatch as error:
-                # The same bytes will not fit next time either.
+                # The same bytes would not fit in the next attempt either.
                 raise Fatal(f"the payload is not what this handler takes: {error}") from None
         return _bytes(self.function(ctx, payload), "result")
 

@@ -1,7 +1,7 @@
 """Outbound HTTP: `http.get("https://…").json()`. It goes through `urllib.request`, which works by itself, too.
 
 In a component both go out through wasi:http, to the hosts the plugin was granted; natively, over the network as usual.
-An answer of any status is a Response; only when no answer comes there is an exception.
+A response of any status is returned as a Response; an exception means that there was no response.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .duration import Duration, seconds
 
 
 class Error(OSError):
-    """No answer came: refused, unreachable, too late, or not granted. The message says which."""
+    """There was no response: refused, unreachable, too late, or not granted. The message says which."""
 
 
 class Response:
@@ -24,7 +24,7 @@ class Response:
         #: By name, whatever the case: `response.headers["content-type"]`.
         self.headers = headers
         self.body = body
-        #: Where the answer came from, after redirects.
+        #: The address of the response, after redirects.
         self.url = url
 
     @property
@@ -47,7 +47,7 @@ def request(
     json: Any = None,
     timeout: Duration = "30s",
 ) -> Response:
-    """Sends a request and waits for the whole answer. `json` is sent as JSON, in place of `body`."""
+    """Sends a request and waits for the whole response. `json` is sent as JSON, instead of `body`."""
     headers = dict(headers or {})
     if json is not None:
         body = _json.dumps(json, ensure_ascii=False)

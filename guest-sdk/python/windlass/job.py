@@ -1,15 +1,15 @@
-"""What a handler is told, and what it tells: its job, a request to stop, progress, children. Plain data."""
+"""What a handler receives and sends: its job, requests to stop, progress, children, records. Plain data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-#: How serious a log line or a progress event is.
+#: The severity of a log line or a progress event.
 LEVELS = ("debug", "info", "warn", "error")
-#: Which jobs go first in a queue.
-PRIORITIES = ("critical", "high", "normal")
-#: What becomes of a job that waits when one of its children dies or is cancelled.
+#: The order in which a queue's pending jobs run.
+PRIORITIES = ("critical", "high", "normal", "low")
+#: What happens to a waiting job when one of its children is dead or cancelled.
 ON_FAILURE = ("fail", "cancel", "continue")
 #: Why an attempt is asked to stop.
 REASONS = ("user", "timeout", "shutdown", "swap")
@@ -17,7 +17,7 @@ REASONS = ("user", "timeout", "shutdown", "swap")
 
 @dataclass
 class Job:
-    """One job, as one attempt sees it."""
+    """A job, as seen by one attempt."""
 
     id: str
     queue: str
@@ -25,14 +25,16 @@ class Job:
     payload: bytes
     #: Counted from 1.
     attempt: int = 1
-    #: How many attempts may fail. `attempt` can be higher: one that the server handed back is not counted.
+    #: How many attempts may fail. `attempt` can be higher: an attempt that the server handed back does not count.
     max_attempts: int = 3
     tags: dict[str, str] = field(default_factory=dict)
     #: What the job is about, as `type:id`.
     scope: Optional[str] = None
-    #: Milliseconds since 1970.
+    #: The round this job is in, if its queue has rounds.
+    round: Optional[int] = None
+    #: When the job was enqueued, in milliseconds since the Unix epoch.
     created_at_ms: int = 0
-    #: When this attempt will be stopped, in milliseconds since 1970.
+    #: When this attempt times out, in milliseconds since the Unix epoch.
     deadline_ms: Optional[int] = None
 
 
@@ -42,28 +44,28 @@ class Cancel:
 
     #: `user`, `timeout`, `shutdown` or `swap`.
     reason: str
-    #: Seconds, after which the attempt is stopped dead.
+    #: Seconds until the server ends the attempt by force.
     time_left: float
 
 
 @dataclass
 class Progress:
-    """One thing to tell the watchers of a job."""
+    """A progress event."""
 
     message: Optional[str] = None
-    #: The part of the work that is under way.
+    #: The current phase of the work.
     phase: Optional[str] = None
     level: str = "info"
-    #: More, for those who open the event. By convention JSON.
+    #: Further details. By convention, JSON.
     detail: Optional[str] = None
-    #: A share of the whole, from 0 to 100.
+    #: A percentage, from 0 to 100.
     percent: Optional[float] = None
-    #: Or a count: so many of so many.
+    #: Or a count: `current` of `total`.
     current: Optional[int] = None
     total: Optional[int] = None
     #: What is counted: `rows`, `bytes`.
     unit: Optional[str] = None
-    #: How much this phase counts among the job's phases.
+    #: The weight of this phase among the job's phases.
     weight: Optional[float] = None
 
     def __post_init__(self) -> None:
@@ -72,7 +74,7 @@ class Progress:
 
 @dataclass
 class Child:
-    """A job that a handler starts. What is left out is decided by the queue's own settings."""
+    """A job to start. Anything absent is decided by the settings of its queue."""
 
     queue: str
     payload: bytes
@@ -80,7 +82,7 @@ class Child:
     #: Milliseconds it waits before it may start.
     delay_ms: Optional[int] = None
     max_attempts: Optional[int] = None
-    #: Not started if a job with this key exists already.
+    #: A key that only one job at a time may hold. If another job holds it, this one is not started.
     unique_key: Optional[str] = None
     unique_period_ms: Optional[int] = None
     tags: dict[str, str] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Child:
 
 @dataclass
 class Recorded:
-    """What a job has recorded under a key, and the mark that somebody has put on it."""
+    """A record: what a job has stored under a key of its queue, and the mark on it."""
 
     value: Any
     mark: Optional[str] = None
@@ -101,7 +103,7 @@ class Recorded:
 
 @dataclass
 class ChildCounts:
-    """How many children a job has had, over all attempts, and how they ended."""
+    """How many children a job has had across all attempts, by the state in which they ended."""
 
     total: int
     completed: int
@@ -110,8 +112,8 @@ class ChildCounts:
 
 
 @dataclass
-class ChildTold:
-    """A child as it is told on a page."""
+class ChildListed:
+    """A child as the server describes it on a page."""
 
     ordinal: int
     id: str

@@ -3,8 +3,8 @@
     fake = Fake()
     assert fake.run(double, 21) == 42
 
-Every `run` is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
-`fail_checkpoints_after`, and a second `run`.
+Every `run` is another attempt of the same job and starts from the state that the previous one saved. To test a crash, call
+`fail_checkpoints_after` and `run` again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import convert
 from .context import Context, _bytes
 from .errors import Fatal, Waiting
 from .handlers import Handler
-from .job import REASONS, Cancel, Child, ChildCounts, ChildTold, Job, Progress, Recorded, one_of
+from .job import REASONS, Cancel, Child, ChildCounts, ChildListed, Job, Progress, Recorded, one_of
 
 
 class Fake:
@@ -32,7 +32,7 @@ class Fake:
         config: Optional[dict[str, str]] = None,
         secrets: Optional[dict[str, str]] = None,
     ) -> None:
-        self._job = dict(id="job_test", queue=queue, tags=dict(tags or {}), scope=scope)
+        self._job = dict(id="job_test", queue=queue, tags=dict(tags or {}), scope=scope, round=round)
         self._config = dict(config or {})
         self._secrets = dict(secrets or {})
         self._attempt = 0
@@ -40,7 +40,6 @@ class Fake:
         self._spawned: list[Child] = []
         self._cancel: Optional[list[Any]] = None
         self._checkpoints_left: Optional[int] = None
-        self._round = round
         self._records: dict[tuple[str, str], Recorded] = {}
         self._noted: list[tuple[str, str, Any, bool]] = []
         self._ended: dict[int, Any] = {}
@@ -53,36 +52,36 @@ class Fake:
         self.log: list[tuple[str, str]] = []
         #: How many checkpoints were saved.
         self.saves = 0
-        #: The children that were really started: committed with a checkpoint or a result.
+        #: The children that were committed, with a checkpoint, a result or a wait.
         self.children: list[Child] = []
 
-    def cancel_after(self, looks: int, reason: str = "user") -> None:
-        """Asks the handler to stop when it has looked this many times; 0 is at its first look."""
-        self._cancel = [looks, one_of("reason", reason, REASONS)]
+    def cancel_after(self, checks: int, reason: str = "user") -> None:
+        """Asks the handler to stop after it has checked this many times; 0 is at its first check."""
+        self._cancel = [checks, one_of("reason", reason, REASONS)]
 
     def fail_checkpoints_after(self, checkpoints: int) -> None:
-        """Lets this many checkpoints succeed and refuses those after: as good as a crash."""
+        """Lets this many checkpoints succeed and refuses all later ones, to simulate a crash."""
         self._checkpoints_left = checkpoints
 
     def resume(self) -> None:
-        """Takes both back, as a new attempt would find it."""
+        """Undoes `cancel_after` and `fail_checkpoints_after`, for the next attempt."""
         self._cancel = None
         self._checkpoints_left = None
 
     def child_completed(self, ordinal: int, result: Any = None) -> None:
-        """A child has completed with this result. To be said before the attempt that follows a wait."""
+        """Makes a child complete with this result. Call it before the attempt that follows a wait."""
         self._ended[ordinal] = _bytes(result, "result")
 
     def child_died(self, ordinal: int, error: str) -> None:
-        """A child is dead, with this error."""
+        """Makes a child dead with this error."""
         self._ended[ordinal] = RuntimeError(error)
 
     def put_record(self, queue: str, key: str, value: Any) -> None:
-        """What another job has recorded under a key of a queue."""
+        """Stores a record under a key of a queue, as another job would have."""
         self._records[queue, key] = Recorded(_bytes(value, "record"))
 
     def get_record(self, queue: str, key: str, kind: Any = Any) -> Optional[Recorded]:
-        """What is committed under a key of a queue: by the handler, or by the test."""
+        """The committed record under a key of a queue, whether stored by the handler or by the test."""
         found = self._records.get((queue, key))
         if found is None or kind is bytes:
             return found
@@ -97,7 +96,7 @@ class Fake:
         self._noted = []
 
     def _join(self) -> None:
-        """What the server would do with a job that waits: run it again, or not."""
+        """Decides, as the server would, whether a waiting job runs again."""
         if self._waiting is None:
             return
         for ordinal in range(len(self.children)):
@@ -108,8 +107,8 @@ class Fake:
         self._waiting, self._joined = None, True
 
     def run(self, handler: Callable[..., Any], payload: Any = None) -> Any:
-        """Runs a handler as the next attempt, through JSON both ways as the server would. Bytes stay bytes. When it waits for
-        its children, that is raised: Waiting."""
+        """Runs a handler as the next attempt. As on the server, payload and result pass through JSON, unless they are bytes.
+        Raises Waiting if the handler waits for its children."""
         self._join()
         self._attempt += 1
         self._spawned = []
@@ -117,9 +116,9 @@ class Fake:
         self._wait = None
         job = Job(payload=_bytes(payload, "payload"), attempt=self._attempt, **self._job)  # type: ignore[arg-type]
         try:
-            output = Handler(handler).run(Context(job, self._saved, _Link(self)))
+            result = Handler(handler).run(Context(job, self._saved, _Link(self)))
         except Waiting:
-            output = b""
+            result = b""
         self.children += self._spawned
         self._commit_notes()
         if self._wait is not None:
@@ -127,19 +126,19 @@ class Fake:
             self._saved = saved or self._saved
             raise Waiting()
         try:
-            return json.loads(output)
+            return json.loads(result)
         except ValueError:
-            return output
+            return result
 
     def state(self, kind: Any = Any) -> Any:
-        """The state saved last."""
+        """The last saved state."""
         if self._saved is None:
             return None
         return self._saved[1] if kind is bytes else convert.loads(self._saved[1], kind)
 
 
 class _Link:
-    """The methods of Server, apart from what a test calls."""
+    """The methods of Server, separate from those that a test calls."""
 
     def __init__(self, fake: Fake) -> None:
         self._fake = fake
@@ -182,12 +181,12 @@ class _Link:
         dead = sum(isinstance(end, Exception) for end in self._fake._ended.values())
         return ChildCounts(total, total - dead, dead, 0)
 
-    def children(self, start: int) -> tuple[list[ChildTold], Optional[int]]:
+    def children(self, start: int) -> tuple[list[ChildListed], Optional[int]]:
         # Two at a time, so that a test of three sees more than one page.
         end = min(start + 2, len(self._fake.children))
-        return [self._told(each) for each in range(start, end)], end if end < len(self._fake.children) else None
+        return [self._listed(each) for each in range(start, end)], end if end < len(self._fake.children) else None
 
-    def _told(self, ordinal: int) -> ChildTold:
+    def _listed(self, ordinal: int) -> ChildListed:
         end = self._fake._ended.get(ordinal)
         state = "open" if end is None else "dead" if isinstance(end, Exception) else "completed"
         result = end if isinstance(end, bytes) else None
@@ -195,7 +194,7 @@ class _Link:
         # As on the server, a large one is not on the page.
         shown = result if size <= 64 * 1024 else None
         error = str(end) if isinstance(end, Exception) else None
-        return ChildTold(ordinal, f"job_test_{ordinal}", self._fake.children[ordinal].queue, state, shown, size, error)
+        return ChildListed(ordinal, f"job_test_{ordinal}", self._fake.children[ordinal].queue, state, shown, size, error)
 
     def child_result(self, ordinal: int) -> Optional[bytes]:
         end = self._fake._ended.get(ordinal)
@@ -203,9 +202,6 @@ class _Link:
 
     def wait(self, on_failure: str, state: Optional[tuple[int, bytes]]) -> None:
         self._fake._wait = (on_failure, state)
-
-    def round(self) -> Optional[int]:
-        return self._fake._round
 
     def put_record(self, key: str, value: bytes) -> None:
         if not 1 <= len(key.encode()) <= 1024 or len(value) > 64 * 1024:

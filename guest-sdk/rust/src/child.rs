@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// A job to start. What is left out is decided by the queue's own settings.
+/// A job to start. Anything absent is decided by the settings of its queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Child {
     pub queue: String,
@@ -20,12 +20,13 @@ pub struct Child {
     pub scope: Option<String>,
 }
 
-/// Which jobs go first in a queue.
+/// The order in which a queue's pending jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     Critical,
     High,
     Normal,
+    Low,
 }
 
 impl Child {
@@ -61,14 +62,14 @@ impl Child {
         self
     }
 
-    /// Not started if a job with this key exists already.
+    /// A key that only one job at a time may hold. If another job holds it, this one is not started.
     #[must_use]
     pub fn unique_key(mut self, key: impl Into<String>) -> Self {
         self.unique_key = Some(key.into());
         self
     }
 
-    /// For how long the key is held at most.
+    /// The longest time for which the job may hold the key.
     #[must_use]
     pub fn unique_period(mut self, period: Duration) -> Self {
         self.unique_period = Some(period);

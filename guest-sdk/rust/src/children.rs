@@ -1,4 +1,4 @@
-//! The children of a job, as it reads them after it has waited for them: page by page, never all at once.
+//! The children of a job, which it reads after it has waited for them: page by page, never all at once.
 
 use std::fmt;
 use std::vec;
@@ -8,19 +8,19 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::server::Server;
 
-/// What becomes of a job that waits when one of its children dies or is cancelled.
+/// What happens to a waiting job when one of its children is dead or cancelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The job is dead at once, and its other children are cancelled.
     #[default]
     Fail,
-    /// The other children are cancelled; the job goes on when all have ended.
+    /// The other children are cancelled, and the job runs again when all of them have ended.
     Cancel,
-    /// The job goes on when all have ended, however they did.
+    /// The job runs again when all of its children have ended, in whatever state.
     Continue,
 }
 
-/// How many children a job has had, over all attempts, and how they ended.
+/// How many children a job has had across all attempts, by the state in which they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildCounts {
     pub total: u64,
@@ -29,10 +29,10 @@ pub struct ChildCounts {
     pub cancelled: u64,
 }
 
-/// Where a child stands.
+/// The state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildState {
-    /// It has not ended: nobody has waited for it.
+    /// It has not ended: the job has not waited for it.
     Open,
     Completed,
     Dead,
@@ -50,9 +50,9 @@ impl fmt::Display for ChildState {
     }
 }
 
-/// A child as it is told on a page.
+/// A child as the server describes it on a page.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Listed {
     pub(crate) ordinal: u32,
     pub(crate) id: String,
     pub(crate) queue: String,
@@ -66,18 +66,18 @@ pub(crate) struct Told {
 /// Some children, and where the next page begins.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    pub(crate) children: Vec<Told>,
+    pub(crate) children: Vec<Listed>,
     pub(crate) next: Option<u32>,
 }
 
 /// A job that this one has started.
 pub struct ChildJob {
-    /// As `spawn` gave it.
+    /// As returned by `spawn`.
     pub ordinal: u32,
     pub id: String,
     pub queue: String,
     pub state: ChildState,
-    /// Its last error, when it had one.
+    /// Its last error, if there was one.
     pub error: Option<String>,
     result: Option<Vec<u8>>,
     result_bytes: u64,
@@ -85,16 +85,16 @@ pub struct ChildJob {
 }
 
 impl ChildJob {
-    /// What it gave back, read as JSON. A child that did not complete is an error that says why.
+    /// The child's result, read as JSON. For a child that did not complete, this is an error that says why.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
         let bytes = self.result_raw()?;
-        // Nothing given back reads as null does.
+        // No result is read as null.
         serde_json::from_slice(bytes.as_deref().unwrap_or(b"null")).map_err(|error| {
             Error::fatal(format_args!("the result of child {} is not what was expected: {error}", self.ordinal))
         })
     }
 
-    /// The bytes that it gave back, if any. Large ones are read from the server now, and not kept.
+    /// The bytes of the child's result, if it has one. A large result is read from the server at each call.
     pub fn result_raw(&self) -> Result<Option<Vec<u8>>> {
         if self.state != ChildState::Completed {
             let (ordinal, state) = (self.ordinal, self.state);
@@ -108,7 +108,7 @@ impl ChildJob {
         }
     }
 
-    /// How many bytes it gave back.
+    /// The size of the child's result in bytes.
     pub fn result_bytes(&self) -> u64 {
         self.result_bytes
     }
@@ -124,7 +124,7 @@ impl fmt::Debug for ChildJob {
 
 /// The children of a job in the order they were spawned. At most one page of them is in memory.
 pub struct Children {
-    page: vec::IntoIter<Told>,
+    page: vec::IntoIter<Listed>,
     next: Option<u32>,
     server: Box<dyn Server>,
 }
@@ -140,7 +140,7 @@ impl Iterator for Children {
 
     fn next(&mut self) -> Option<Result<ChildJob>> {
         loop {
-            if let Some(Told { ordinal, id, queue, state, result, result_bytes, error }) = self.page.next() {
+            if let Some(Listed { ordinal, id, queue, state, result, result_bytes, error }) = self.page.next() {
                 let server = self.server.link();
                 return Some(Ok(ChildJob { ordinal, id, queue, state, error, result, result_bytes, server }));
             }

@@ -13,7 +13,7 @@ use crate::job::{Cancel, Job, Level, Recorded};
 use crate::progress::Progress;
 use crate::server::Server;
 
-/// Belongs to one attempt.
+/// How a handler talks to the server. It belongs to one attempt.
 pub struct Context {
     job: Job,
     saved: Option<Saved>,
@@ -22,7 +22,7 @@ pub struct Context {
     server: Box<dyn Server>,
 }
 
-/// State of an earlier attempt.
+/// State that an earlier attempt saved.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub(crate) schema: u32,
@@ -39,7 +39,7 @@ impl Context {
         &self.job
     }
 
-    /// Says how far the work has come: `current` of `total`.
+    /// Reports how far the work has come: `current` of `total`.
     pub fn progress(&mut self, current: u64, total: u64, message: impl Into<String>) {
         self.report(Progress::new(message).count(current, total));
     }
@@ -55,7 +55,7 @@ impl Context {
         self.checkpoint_raw(state_bytes(state)?)
     }
 
-    /// Saves state if the last time is at least `period` ago, and says whether it did. For loops whose steps are short.
+    /// Saves state if the last save was at least `period` ago, and returns whether it did. For loops whose steps are short.
     pub fn checkpoint_every(&mut self, period: Duration, state: &impl Serialize) -> Result<bool> {
         if self.last_save.elapsed() < period {
             return Ok(false);
@@ -71,7 +71,7 @@ impl Context {
         Ok(())
     }
 
-    /// The state that an earlier attempt saved, or `None` in the first. State of another schema is an error, not a guess.
+    /// The state that an earlier attempt saved, or `None` if there is none. State of another schema is an error.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(saved) = &self.saved else { return Ok(None) };
         if saved.schema != self.schema {
@@ -90,17 +90,17 @@ impl Context {
         self.saved.as_ref().map(|saved| (saved.schema, saved.state.as_slice()))
     }
 
-    /// Sets the version of your state format, 1 unless set. Raise it when you change what you save.
+    /// Sets the version of your state format, which is 1 unless set. Raise it when you change what you save.
     pub fn set_schema(&mut self, schema: u32) {
         self.schema = schema;
     }
 
-    /// A request to stop, if there is one. Cheap: ask between any two steps.
+    /// The server's request to stop, if there is one. The call is cheap: make it between any two steps.
     pub fn cancelled(&mut self) -> Option<Cancel> {
         self.server.cancelled()
     }
 
-    /// Returns the error to stop with, when there is a request to stop: `ctx.check_cancelled()?`.
+    /// Returns the error to stop with, if the server has asked the attempt to stop: `ctx.check_cancelled()?`.
     pub fn check_cancelled(&mut self) -> Result<()> {
         match self.cancelled() {
             Some(cancel) => Err(Error::cancelled(cancel.reason)),
@@ -108,56 +108,52 @@ impl Context {
         }
     }
 
-    /// Starts another job, together with the next checkpoint or the result, or never. Returns its ordinal among the children
-    /// of this job.
+    /// Starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job is
+    /// never started. Returns its ordinal among the children of this job.
     pub fn spawn(&mut self, child: Child) -> Result<u32> {
         self.server.spawn(child)
     }
 
-    /// Ends this attempt: the job goes on, from this state, when all its children have ended. `return
-    /// ctx.wait_for_children(OnFailure::Fail, &state)`. Children, state and wait are committed in one step. While it waits
-    /// the job holds no memory and no place, and is charged for nothing.
+    /// Ends this attempt: the job runs again, from this state, when all of its children have ended. `return
+    /// ctx.wait_for_children(OnFailure::Fail, &state)`. Children, state and wait are committed atomically. A waiting job
+    /// occupies neither memory nor a slot.
     pub fn wait_for_children<T>(&mut self, on_failure: OnFailure, state: &impl Serialize) -> Result<T> {
         let state = state_bytes(state)?;
         self.wait_for_children_raw(on_failure, Some(state))
     }
 
-    /// The same with state that is not JSON, or none: then the last checkpoint stays.
+    /// The same with state that is not JSON, or with none: the last checkpoint then remains.
     pub fn wait_for_children_raw<T>(&mut self, on_failure: OnFailure, state: Option<Vec<u8>>) -> Result<T> {
         self.server.wait(on_failure, state.map(|state| (self.schema, state)))?;
         Err(Error::waiting())
     }
 
-    /// How the children ended, if this attempt follows a wait for them; `None` if it does not.
+    /// How the children ended, or `None` if this attempt does not follow a wait for them.
     pub fn joined(&mut self) -> Option<ChildCounts> {
         self.server.joined()
     }
 
-    /// The children, in the order they were spawned. They are read as the loop goes on, a page at a time.
+    /// The children, in the order they were spawned. They are read from the server a page at a time.
     pub fn children(&mut self) -> Children {
         Children::new(self.server.link())
     }
 
-    /// The round that this job is in, if its queue runs round by round.
-    pub fn round(&mut self) -> Option<u32> {
-        self.server.round()
-    }
-
-    /// Notes a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the next
-    /// checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is replaced.
+    /// Stores a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the next
+    /// checkpoint or the result, and discarded if the attempt fails before then. A value has at most 64 KiB. An existing
+    /// record with this key is replaced.
     pub fn put_record(&mut self, key: &str, value: &impl Serialize) -> Result<()> {
         let value = serde_json::to_vec(value)
             .map_err(|error| Error::fatal(format_args!("the record cannot be written as JSON: {error}")))?;
         self.put_record_raw(key, value)
     }
 
-    /// Notes bytes that are not JSON.
+    /// Stores bytes that are not JSON.
     pub fn put_record_raw(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
         self.server.put_record(key, value)
     }
 
-    /// What is committed under a key of a queue, if anything is. It must be a queue that the plugin serves, or that a gate ties
-    /// to the job's own.
+    /// The committed record under a key of a queue, if there is one. The plugin must serve the queue, or a gate must connect
+    /// it to the job's own queue.
     pub fn get_record<T: DeserializeOwned>(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
         let Some(Recorded { value, mark }) = self.get_record_raw(queue, key)? else { return Ok(None) };
         let value = serde_json::from_slice(&value).map_err(|error| {
@@ -166,17 +162,18 @@ impl Context {
         Ok(Some(Recorded { value, mark }))
     }
 
-    /// The same as bytes.
+    /// The same, with the value as bytes.
     pub fn get_record_raw(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>> {
         self.server.get_record(queue, key)
     }
 
-    /// Puts a mark on a record, or takes it off; committed as a record is. Marked ones can be listed, and their jobs swept.
+    /// Sets the mark on a record, or removes it. It is committed in the same way as a record. Marked records can be listed,
+    /// and their jobs rebuilt by a sweep.
     pub fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()> {
         self.server.mark(queue, key, mark)
     }
 
-    /// Writes to the job's log. `println!` and `eprintln!` go there too.
+    /// Writes to the job's log. The output of `println!` and `eprintln!` is logged too.
     pub fn log(&mut self, level: Level, message: impl AsRef<str>) {
         self.server.log(level, message.as_ref());
     }
@@ -186,7 +183,7 @@ impl Context {
         self.server.config(name)
     }
 
-    /// A secret that the plugin was granted. The error says what to grant.
+    /// A secret that the plugin was granted. If it was not, the error says what to grant.
     pub fn secret(&mut self, name: &str) -> Result<String> {
         self.server.secret(name)
     }

@@ -8,9 +8,9 @@ use crate::job::Reason;
 /// What a handler returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed attempt. Any `std::error::Error` becomes one by `?`, and is then tried again with the job's backoff.
+/// A failed attempt. `?` converts any `std::error::Error` into one, which is retried with the job's backoff.
 ///
-/// Like other errors that take in every error, it is not a `std::error::Error` itself.
+/// Like other types that every error converts into, it is not a `std::error::Error` itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -24,24 +24,24 @@ pub(crate) enum Next {
     Retry,
     RetryAfter(Duration),
     Never,
-    /// Not a failure: the handler was asked to stop, and did.
+    /// Not a failure: the handler stopped because it was asked to.
     Cancelled(Reason),
-    /// Not a failure either: the job goes on when its children have ended.
+    /// Not a failure either: the job runs again when its children have ended.
     Waiting,
 }
 
 impl Error {
-    /// Failed; try again with the job's backoff.
+    /// A failure that is retried with the job's backoff.
     pub fn new(message: impl fmt::Display) -> Self {
         Error { message: message.to_string(), detail: None, next: Next::Retry }
     }
 
-    /// Failed, and would fail again: the job is dead at once.
+    /// A failure that would recur in every attempt: the job is dead at once.
     pub fn fatal(message: impl fmt::Display) -> Self {
         Error { next: Next::Never, ..Error::new(message) }
     }
 
-    /// Failed; try again after this time.
+    /// A failure that is retried after this time.
     pub fn retry_after(delay: Duration, message: impl fmt::Display) -> Self {
         Error { next: Next::RetryAfter(delay), ..Error::new(message) }
     }
@@ -54,7 +54,7 @@ impl Error {
         Error { next: Next::Waiting, ..Error::new("waits for its children") }
     }
 
-    /// More for whoever looks for the fault: a backtrace, a chain of causes, the answer of a remote server.
+    /// Adds details for debugging: a backtrace, a chain of causes, the response of a remote server.
     #[must_use]
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = Some(detail.to_string());

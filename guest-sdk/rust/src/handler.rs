@@ -8,35 +8,35 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
-/// Something that does a job's work. Two kinds of functions are: typed ones, `fn(&mut Context, Payload) -> Result<Output>`,
-/// with JSON on the outside, and [`raw`] ones. `Kind` only tells the two apart.
+/// Something that does a job's work. There are two kinds: typed functions, `fn(&mut Context, Payload) -> Result<Value>`, whose
+/// payload and result are JSON, and [`raw`] ones, which work on bytes. `Kind` only distinguishes the two.
 pub trait Handler<Kind> {
     fn handle(self, ctx: &mut Context) -> Result<Vec<u8>>;
 }
 
-/// The kind of handlers whose payload and output are JSON.
-pub struct Typed<Payload, Output>(PhantomData<(Payload, Output)>);
+/// The kind of handlers whose payload and result are JSON.
+pub struct Typed<Payload, Value>(PhantomData<(Payload, Value)>);
 
-impl<F, Payload, Output> Handler<Typed<Payload, Output>> for F
+impl<F, Payload, Value> Handler<Typed<Payload, Value>> for F
 where
-    F: FnOnce(&mut Context, Payload) -> Result<Output>,
+    F: FnOnce(&mut Context, Payload) -> Result<Value>,
     Payload: DeserializeOwned,
-    Output: Serialize,
+    Value: Serialize,
 {
     fn handle(self, ctx: &mut Context) -> Result<Vec<u8>> {
-        // The same bytes will not parse next time either.
+        // The same bytes would not parse in the next attempt either.
         let payload = serde_json::from_slice(&ctx.job().payload)
             .map_err(|error| Error::fatal(format_args!("the payload is not what this handler takes: {error}")))?;
-        let output = self(ctx, payload)?;
-        serde_json::to_vec(&output)
-            .map_err(|error| Error::fatal(format_args!("the output cannot be written as JSON: {error}")))
+        let value = self(ctx, payload)?;
+        serde_json::to_vec(&value)
+            .map_err(|error| Error::fatal(format_args!("the result cannot be written as JSON: {error}")))
     }
 }
 
 /// A handler of bytes. The payload is in `ctx.job().payload`.
 pub struct Raw<F>(F);
 
-/// Makes a handler of a function that gives bytes and takes them from the job: `"thumbs" => raw(thumbnail)`.
+/// Makes a handler of a function that reads the job's bytes and returns bytes: `"thumbs" => raw(thumbnail)`.
 pub fn raw<F: FnOnce(&mut Context) -> Result<Vec<u8>>>(handler: F) -> Raw<F> {
     Raw(handler)
 }
@@ -59,7 +59,7 @@ pub fn no_handler(queue: &str) -> Result<Vec<u8>> {
 
 /// Says which handler serves which queue, and makes the crate a component. Use it once per crate.
 ///
-/// A queue is a string pattern, tried in order; `_` takes what is left.
+/// A queue is a string pattern. The patterns are tried in order, and `_` matches every other queue.
 ///
 /// ```
 /// # use windlass::{Context, Result};

@@ -1,4 +1,4 @@
-//! HTTP from a handler, where the plugin is granted it.
+//! HTTP for handlers. The plugin must be granted the hosts.
 //!
 //! ```no_run
 //! # fn get() -> windlass::Result<String> {
@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! A body can be read in parts, with [`Request::open`] and [`std::io::Read`]. Redirects are not followed. Natively there is no
-//! network; a test says with [`Fake::http`](crate::testing::Fake::http) what the answers are.
+//! A body can be read as a stream, with [`Request::open`] and [`std::io::Read`]. Redirects are not followed. In native tests
+//! there is no network; [`Fake::http`](crate::testing::Fake::http) answers the requests.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -25,11 +25,11 @@ pub struct Request {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// For connecting, for the first byte, and between any two.
+    /// The time limit for connecting, for the first byte, and between any two bytes.
     pub timeout: Option<Duration>,
 }
 
-/// An answer with its whole body.
+/// A response with its whole body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -37,7 +37,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// An answer whose body is read as it comes.
+/// A response whose body is read as a stream.
 pub struct Opened {
     pub status: u16,
     pub headers: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl Request {
         self
     }
 
-    /// Sends it and reads the whole answer. An answer of 404 or 500 is an answer, not an error.
+    /// Sends the request and reads the whole response. A response of any status, such as 404 or 500, is not an error.
     pub fn send(self) -> Result<Response> {
         let mut opened = self.open()?;
         let mut body = Vec::new();
@@ -79,7 +79,7 @@ impl Request {
         Ok(Response { status: opened.status, headers: opened.headers, body })
     }
 
-    /// Sends it and gives the answer as soon as its head is there.
+    /// Sends the request and returns the response as soon as its head has arrived.
     pub fn open(self) -> Result<Opened> {
         #[cfg(target_arch = "wasm32")]
         return crate::wasm_http::open(self);

@@ -1,9 +1,9 @@
-//! What a handler is told: its job, and a request to stop.
+//! What a handler receives: its job, records, and requests to stop.
 
 use std::fmt;
 use std::time::Duration;
 
-/// One job, as one attempt sees it.
+/// A job, as seen by one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// The same in every attempt.
@@ -13,14 +13,16 @@ pub struct Job {
     pub payload: Vec<u8>,
     /// Counted from 1.
     pub attempt: u32,
-    /// How many attempts may fail. `attempt` can be higher: one that the server handed back is not counted.
+    /// How many attempts may fail. `attempt` can be higher: an attempt that the server handed back does not count.
     pub max_attempts: u32,
     pub tags: Vec<(String, String)>,
     /// What the job is about, as `type:id`.
     pub scope: Option<String>,
-    /// Milliseconds since 1970.
+    /// The round this job is in, if its queue has rounds.
+    pub round: Option<u32>,
+    /// When the job was enqueued, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// When this attempt will be stopped, in milliseconds since 1970.
+    /// When this attempt times out, in milliseconds since the Unix epoch.
     pub deadline_ms: Option<u64>,
 }
 
@@ -31,14 +33,14 @@ impl Job {
     }
 }
 
-/// What a job has recorded under a key, and the mark that somebody has put on it.
+/// A record: what a job has stored under a key of its queue, and the mark on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded<T> {
     pub value: T,
     pub mark: Option<String>,
 }
 
-/// How serious a log line or a progress event is.
+/// The severity of a log line or a progress event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Debug,
@@ -52,20 +54,20 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancel {
     pub reason: Reason,
-    /// After this the attempt is stopped dead.
+    /// How long until the server ends the attempt by force.
     pub time_left: Duration,
 }
 
 /// Why an attempt is asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Somebody cancelled the job.
+    /// The job was cancelled.
     User,
-    /// The attempt has used up its time.
+    /// The attempt reached its deadline.
     Timeout,
-    /// The server is going down; the job goes on later, at no charge.
+    /// The server is shutting down; the job runs again later, and the attempt does not count as a failure.
     Shutdown,
-    /// A new version of the plugin takes over, at no charge.
+    /// A new version of the plugin takes over, and the attempt does not count as a failure.
     Swap,
 }
 

@@ -10,7 +10,7 @@
 //! struct Order { items: Vec<u64> }
 //!
 //! fn total(ctx: &mut Context, order: Order) -> Result<u64> {
-//!     // Where the attempt before stopped, or the beginning.
+//!     // Where the previous attempt stopped, or the beginning.
 //!     let (mut done, mut sum) = ctx.state::<(usize, u64)>()?.unwrap_or_default();
 //!     while done < order.items.len() {
 //!         ctx.check_cancelled()?;
@@ -30,7 +30,7 @@
 //! # assert!(fake.run(total, &order).is_err());
 //! # fake.resume();
 //! # assert_eq!(fake.run(total, &order).unwrap(), 6);
-//! # assert_eq!(fake.progress().len(), 2 + 2, "the second attempt goes on at the second item");
+//! # assert_eq!(fake.progress().len(), 2 + 2, "the second attempt resumes at the second item");
 //! # }
 //! ```
 

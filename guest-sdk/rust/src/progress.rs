@@ -2,7 +2,7 @@
 
 use crate::job::Level;
 
-/// One thing to tell the watchers of a job. `ctx.progress(current, total, message)` is the short form.
+/// A progress event. `ctx.progress(current, total, message)` is the short form.
 ///
 /// ```
 /// # use windlass::Progress;
@@ -17,7 +17,7 @@ pub struct Progress {
     pub amount: Option<Amount>,
 }
 
-/// How far the work has come.
+/// How much of the work is done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Amount {
     /// From 0 to 100.
@@ -36,35 +36,35 @@ impl Progress {
         Progress { message: Some(message.into()), ..Progress::default() }
     }
 
-    /// The part of the work that is under way.
+    /// The current phase of the work.
     #[must_use]
     pub fn phase(mut self, phase: impl Into<String>) -> Self {
         self.phase = Some(phase.into());
         self
     }
 
-    /// How serious it is. `Info` unless said otherwise.
+    /// The severity, which is `Info` unless set.
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;
         self
     }
 
-    /// More, for those who open the event. By convention JSON.
+    /// Further details. By convention, JSON.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// A share of the whole, from 0 to 100.
+    /// A percentage, from 0 to 100.
     #[must_use]
     pub fn percent(mut self, percent: f64) -> Self {
         self.amount = Some(Amount::Percent(percent));
         self
     }
 
-    /// So many of so many. `None` when the whole is not known.
+    /// A count: `current` of `total`, which is `None` when it is not known.
     #[must_use]
     pub fn count(mut self, current: u64, total: impl Into<Option<u64>>) -> Self {
         let total = total.into();
@@ -84,7 +84,7 @@ impl Progress {
         self
     }
 
-    /// How much this phase counts among the job's phases.
+    /// The weight of this phase among the job's phases.
     #[must_use]
     pub fn weight(mut self, share: f64) -> Self {
         if let Some(Amount::Count { weight, .. }) = self.counted() {

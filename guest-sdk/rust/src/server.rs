@@ -1,4 +1,4 @@
-//! The seam between a handler and whoever runs it: the server in a component, a fake in a test.
+//! The interface between a handler and whoever runs it: the server in a component, a fake in a test.
 
 use crate::child::Child;
 use crate::children::{ChildCounts, OnFailure, Page};
@@ -14,16 +14,15 @@ pub(crate) trait Server {
     fn log(&mut self, level: Level, message: &str);
     fn spawn(&mut self, child: Child) -> Result<u32>;
     fn joined(&mut self) -> Option<ChildCounts>;
-    /// A page of the children from this number on.
+    /// A page of the children from this ordinal on.
     fn children(&mut self, start: u32) -> Result<Page>;
     fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>>;
     fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()>;
-    fn round(&mut self) -> Option<u32>;
     fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()>;
     fn get_record(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<Vec<u8>>>>;
     fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()>;
     fn config(&mut self, name: &str) -> Option<String>;
     fn secret(&mut self, name: &str) -> Result<String>;
-    /// The same server once more, for what outlives a borrow of the context.
+    /// Another handle to the same server, for what outlives a borrow of the context.
     fn link(&self) -> Box<dyn Server>;
 }

@@ -9,8 +9,8 @@
 //! assert_eq!(fake.run(double, &21), Ok(42));
 //! ```
 //!
-//! Every `run` is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
-//! [`Fake::fail_checkpoints_after`], and a second `run`.
+//! Every `run` is another attempt of the same job and starts from the state that the previous one saved. To test a crash, call
+//! [`Fake::fail_checkpoints_after`] and `run` again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::child::Child;
-use crate::children::{ChildCounts, ChildState, OnFailure, Page, Told};
+use crate::children::{ChildCounts, ChildState, Listed, OnFailure, Page};
 use crate::context::{Context, Saved};
 use crate::error::{Error, Result};
 use crate::handler::{Handler, Typed};
@@ -33,7 +33,7 @@ use crate::server::Server;
 type Answer = Rc<dyn Fn(&Request) -> Response>;
 
 thread_local! {
-    /// Requests have no context, so the fake whose handler runs just now answers them.
+    /// Requests have no context, so the fake whose handler is running answers them.
     static ANSWER: RefCell<Option<Answer>> = const { RefCell::new(None) };
 }
 
@@ -53,7 +53,7 @@ pub struct Fake {
     answer: Option<Answer>,
 }
 
-/// What the handler did, and what it will be told.
+/// What the handler did, and what the test has set up for it.
 #[derive(Debug, Default)]
 struct Record {
     progress: Vec<Progress>,
@@ -63,14 +63,13 @@ struct Record {
     /// Children of this attempt that no checkpoint or result has committed.
     spawned: Vec<Child>,
     children: Vec<Child>,
-    /// How children ended, by their ordinals: the test has said so.
+    /// How children ended, by ordinal, as set by the test.
     ended: BTreeMap<u32, Result<Vec<u8>, String>>,
     /// This attempt has asked to wait.
     wait: Option<(OnFailure, Option<Saved>)>,
     /// The last attempt did.
     waiting: Option<OnFailure>,
     joined: bool,
-    round: Option<u32>,
     /// The job's own queue, which its records are under.
     queue: String,
     records: Records,
@@ -143,19 +142,19 @@ impl Fake {
 
     /// The round the job is in.
     #[must_use]
-    pub fn round(self, round: u32) -> Self {
-        self.record.borrow_mut().round = Some(round);
+    pub fn round(mut self, round: u32) -> Self {
+        self.job.round = Some(round);
         self
     }
 
-    /// What another job has recorded under a key of a queue.
+    /// Stores a record under a key of a queue, as another job would have.
     pub fn put_record(&mut self, queue: &str, key: &str, value: &impl Serialize) -> Result<()> {
         let record = Recorded { value: serde_json::to_vec(value)?, mark: None };
         self.record.borrow().records.borrow_mut().insert((queue.to_owned(), key.to_owned()), record);
         Ok(())
     }
 
-    /// What is committed under a key of a queue: by the handler, or by the test.
+    /// The committed record under a key of a queue, whether stored by the handler or by the test.
     pub fn get_record<T: DeserializeOwned>(&self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
         let found = self.record.borrow().records.borrow().get(&(queue.to_owned(), key.to_owned())).cloned();
         let Some(Recorded { value, mark }) = found else { return Ok(None) };
@@ -170,49 +169,49 @@ impl Fake {
         other
     }
 
-    /// Asks the handler to stop when it has looked this many times; 0 is at its first look.
-    pub fn cancel_after(&mut self, looks: usize, reason: Reason) {
-        self.record.borrow_mut().cancel = Some((looks, reason));
+    /// Asks the handler to stop after it has checked this many times; 0 is at its first check.
+    pub fn cancel_after(&mut self, checks: usize, reason: Reason) {
+        self.record.borrow_mut().cancel = Some((checks, reason));
     }
 
-    /// Takes back the request to stop, as a new attempt would find it.
+    /// Undoes `cancel_after` and `fail_checkpoints_after`, for the next attempt.
     pub fn resume(&mut self) {
         let mut record = self.record.borrow_mut();
         record.cancel = None;
         record.checkpoints_left = None;
     }
 
-    /// Lets this many checkpoints succeed and refuses those after: as good as a crash.
+    /// Lets this many checkpoints succeed and refuses all later ones, to simulate a crash.
     pub fn fail_checkpoints_after(&mut self, checkpoints: usize) {
         self.record.borrow_mut().checkpoints_left = Some(checkpoints);
     }
 
-    /// A child has completed with this result. To be said before the attempt that follows a wait.
+    /// Makes a child complete with this result. Call it before the attempt that follows a wait.
     pub fn child_completed(&mut self, ordinal: u32, result: &impl Serialize) -> Result<()> {
         let result = serde_json::to_vec(result)?;
         self.record.borrow_mut().ended.insert(ordinal, Ok(result));
         Ok(())
     }
 
-    /// A child is dead, with this error.
+    /// Makes a child dead with this error.
     pub fn child_died(&mut self, ordinal: u32, error: impl Into<String>) {
         self.record.borrow_mut().ended.insert(ordinal, Err(error.into()));
     }
 
     /// Runs a typed handler as the next attempt.
-    pub fn run<P, Payload, Output>(
+    pub fn run<P, Payload, Value>(
         &mut self,
-        handler: impl FnOnce(&mut Context, Payload) -> Result<Output>,
+        handler: impl FnOnce(&mut Context, Payload) -> Result<Value>,
         payload: &P,
-    ) -> Result<Output>
+    ) -> Result<Value>
     where
         P: Serialize + ?Sized,
         Payload: DeserializeOwned,
-        Output: Serialize + DeserializeOwned,
+        Value: Serialize + DeserializeOwned,
     {
         let payload = serde_json::to_vec(payload)?;
-        let output = self.run_raw::<Typed<Payload, Output>>(handler, payload)?;
-        Ok(serde_json::from_slice(&output)?)
+        let result = self.run_raw::<Typed<Payload, Value>>(handler, payload)?;
+        Ok(serde_json::from_slice(&result)?)
     }
 
     /// Runs any handler as the next attempt, with bytes.
@@ -224,12 +223,12 @@ impl Fake {
         let saved = self.record.borrow().saved.clone();
         let mut ctx = Context::new(job, saved, Box::new(Link(Rc::clone(&self.record))));
         ANSWER.set(self.answer.clone());
-        let output = handler.handle(&mut ctx);
+        let returned = handler.handle(&mut ctx);
         ANSWER.set(None);
         let mut record = self.record.borrow_mut();
         let spawned = std::mem::take(&mut record.spawned);
         let wait = record.wait.take();
-        let waits = output.as_ref().err().is_none_or(Error::is_waiting);
+        let waits = returned.as_ref().err().is_none_or(Error::is_waiting);
         if let Some((on_failure, saved)) = wait.filter(|_| waits) {
             record.children.extend(spawned);
             record.commit_notes();
@@ -237,12 +236,12 @@ impl Fake {
             record.waiting = Some(on_failure);
             return Err(Error::waiting());
         }
-        if output.is_ok() {
+        if returned.is_ok() {
             record.children.extend(spawned);
             record.commit_notes();
         }
         record.noted.clear();
-        output
+        returned
     }
 
     /// The progress events of all attempts.
@@ -260,20 +259,20 @@ impl Fake {
         self.record.borrow().saves
     }
 
-    /// The state saved last.
+    /// The last saved state.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let record = self.record.borrow();
         Ok(record.saved.as_ref().map(|saved| serde_json::from_slice(&saved.state)).transpose()?)
     }
 
-    /// The children that were really started: committed with a checkpoint or a result.
+    /// The children that were committed, with a checkpoint, a result or a wait.
     pub fn children(&self) -> Vec<Child> {
         self.record.borrow().children.clone()
     }
 }
 
 impl Record {
-    /// What the server would do with a job that waits: run it again, or not.
+    /// Decides, as the server would, whether a waiting job runs again.
     fn join(&mut self) -> Result<()> {
         let Some(on_failure) = self.waiting else { return Ok(()) };
         let all = u32::try_from(self.children.len())?;
@@ -305,11 +304,11 @@ impl Record {
         }
     }
 
-    fn told(&self, ordinal: u32) -> Option<Told> {
+    fn listed(&self, ordinal: u32) -> Option<Listed> {
         let child = self.children.get(ordinal as usize)?;
         let end = self.ended.get(&ordinal);
         let result = end.and_then(|end| end.clone().ok());
-        Some(Told {
+        Some(Listed {
             ordinal,
             id: format!("job_test_{ordinal}"),
             queue: child.queue.clone(),
@@ -348,10 +347,10 @@ impl Server for Link {
 
     fn cancelled(&mut self) -> Option<Cancel> {
         let mut record = self.0.borrow_mut();
-        let (looks, reason) = record.cancel.as_mut()?;
-        match looks.checked_sub(1) {
+        let (checks, reason) = record.cancel.as_mut()?;
+        match checks.checked_sub(1) {
             Some(fewer) => {
-                *looks = fewer;
+                *checks = fewer;
                 None
             }
             None => Some(Cancel { reason: *reason, time_left: Duration::from_secs(10) }),
@@ -378,7 +377,7 @@ impl Server for Link {
 
     fn children(&mut self, start: u32) -> Result<Page> {
         // Two at a time, so that a test of three sees more than one page.
-        let children: Vec<Told> = (start..).map_while(|n| self.0.borrow().told(n)).take(2).collect();
+        let children: Vec<Listed> = (start..).map_while(|n| self.0.borrow().listed(n)).take(2).collect();
         let next = start + u32::try_from(children.len())?;
         let more = (next as usize) < self.0.borrow().children.len();
         Ok(Page { children, next: more.then_some(next) })
@@ -392,10 +391,6 @@ impl Server for Link {
         let saved = state.map(|(schema, state)| Saved { schema, state });
         self.0.borrow_mut().wait = Some((on_failure, saved));
         Ok(())
-    }
-
-    fn round(&mut self) -> Option<u32> {
-        self.0.borrow().round
     }
 
     fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {

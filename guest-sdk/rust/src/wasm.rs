@@ -4,7 +4,7 @@ use std::panic;
 use std::time::Duration;
 
 use crate::child::{Child, Priority};
-use crate::children::{ChildCounts, ChildState, OnFailure, Page, Told};
+use crate::children::{ChildCounts, ChildState, Listed, OnFailure, Page};
 use crate::context::{Context, Saved};
 use crate::error::{Error, Next, Result};
 use crate::job::{Cancel, Job, Level, Reason, Recorded};
@@ -45,9 +45,9 @@ macro_rules! __component {
     };
 }
 
-/// One attempt: the job comes in, the handler runs, its answer goes out.
+/// Runs one attempt.
 pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
-    // A panic ends in a trap, which has no words. So they go ahead, and the server puts them into the error.
+    // A panic ends in a trap, which carries no message. So the message is logged first, and the server adds it to the error.
     panic::set_hook(Box::new(|panic| log::write(types::Level::Error, &panic.to_string())));
     let saved = job.checkpoint.map(|saved| Saved { schema: saved.schema, state: saved.state });
     let job = Job {
@@ -58,12 +58,13 @@ pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Re
         max_attempts: job.max_attempts,
         tags: job.tags,
         scope: job.scope,
+        round: job.round,
         created_at_ms: job.created_at_ms,
         deadline_ms: job.deadline_ms,
     };
     let mut ctx = Context::new(job, saved, Box::new(Imports));
     match dispatch(&mut ctx) {
-        // The server knows that the job waits, and takes no output from it.
+        // The server knows that the job waits, and ignores its result.
         Err(error) if error.is_waiting() => Ok(Vec::new()),
         answer => answer.map_err(failure),
     }
@@ -138,6 +139,7 @@ impl Server for Imports {
                 Priority::Critical => spawn::Priority::Critical,
                 Priority::High => spawn::Priority::High,
                 Priority::Normal => spawn::Priority::Normal,
+                Priority::Low => spawn::Priority::Low,
             }),
             delay_ms: child.delay.map(millis),
             max_attempts: child.max_attempts,
@@ -153,7 +155,7 @@ impl Server for Imports {
             spawn::Refusal::TooLarge(limit) => Error::fatal(format_args!(
                 "the children that wait for a checkpoint have more than {limit} bytes; save one in between"
             )),
-            spawn::Refusal::Invalid(reason) => Error::fatal(reason),
+            spawn::Refusal::Invalid(reason) | spawn::Refusal::Denied(reason) => Error::fatal(reason),
         })
     }
 
@@ -168,11 +170,11 @@ impl Server for Imports {
 
     fn children(&mut self, start: u32) -> Result<Page> {
         let page = children::read(start, u32::MAX).map_err(not_read)?;
-        Ok(Page { children: page.children.into_iter().map(told).collect(), next: page.next })
+        Ok(Page { children: page.children.into_iter().map(listed).collect(), next: page.next })
     }
 
     fn child_result(&mut self, ordinal: u32) -> Result<Option<Vec<u8>>> {
-        children::output(ordinal).map_err(not_read)
+        children::result(ordinal).map_err(not_read)
     }
 
     fn wait(&mut self, on_failure: OnFailure, state: Option<(u32, Vec<u8>)>) -> Result<()> {
@@ -189,10 +191,6 @@ impl Server for Imports {
             }
             other => not_read(other),
         })
-    }
-
-    fn round(&mut self) -> Option<u32> {
-        records::round()
     }
 
     fn put_record(&mut self, key: &str, value: Vec<u8>) -> Result<()> {
@@ -223,8 +221,8 @@ impl Server for Imports {
     }
 }
 
-fn told(child: children::Child) -> Told {
-    Told {
+fn listed(child: children::Child) -> Listed {
+    Listed {
         ordinal: child.ordinal,
         id: child.id,
         queue: child.queue,
@@ -234,8 +232,8 @@ fn told(child: children::Child) -> Told {
             children::ChildState::Dead => ChildState::Dead,
             children::ChildState::Cancelled => ChildState::Cancelled,
         },
-        result: child.output,
-        result_bytes: child.output_bytes,
+        result: child.result,
+        result_bytes: child.result_bytes,
         error: child.error,
     }
 }

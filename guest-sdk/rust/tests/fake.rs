@@ -26,7 +26,7 @@ fn a_handler_gets_its_payload_and_gives_its_result() {
 }
 
 #[test]
-fn the_next_attempt_goes_on_from_the_last_checkpoint() {
+fn the_next_attempt_resumes_from_the_last_checkpoint() {
     let mut fake = Fake::new();
     fake.fail_checkpoints_after(2);
     assert!(fake.run(sum, &[1, 2, 3, 4]).is_err());
@@ -84,7 +84,7 @@ fn children_commit_with_a_checkpoint_or_the_result_and_never_twice() {
     assert_eq!(queues, ["first", "second"]);
 }
 
-/// Doubles each number in a child of its own, and adds up what they give back.
+/// Doubles each number in a child of its own, and adds up their results.
 fn double_all(ctx: &mut Context, numbers: Vec<u64>) -> Result<u64> {
     let Some(_) = ctx.joined() else {
         for number in &numbers {
@@ -172,7 +172,7 @@ fn records_commit_with_a_checkpoint_or_the_result_and_others_read_and_mark_them(
         ctx.put_record("a/b", &ours)?;
         let theirs = ctx.get_record::<u32>("src", "a/b")?.ok_or_else(|| Error::new("nothing there"))?;
         ctx.mark("src", "a/b", Some("newer"))?;
-        if fail { Err(Error::new("crash")) } else { Ok(theirs.value == 7 && ctx.round() == Some(3)) }
+        if fail { Err(Error::new("crash")) } else { Ok(theirs.value == 7 && ctx.job().round == Some(3)) }
     }
     let mut fake = Fake::new().queue("dst").round(3);
     assert_eq!(fake.run(compare, &true).expect_err("nothing there").message(), "nothing there");

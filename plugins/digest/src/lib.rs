@@ -1,7 +1,7 @@
 //! Hashes and counts a large body of text in steps.
 //!
 //! It is the demo of what a handler can do: after each step it reports progress and saves a checkpoint, which holds the
-//! hash in the middle of the stream, so that a later attempt goes on with the next byte. Between steps it stops when asked.
+//! hash in the middle of the stream, so that a later attempt resumes at the next byte. Between steps it stops when asked.
 //! The result tells which attempt ran which steps.
 
 mod source;

@@ -10,7 +10,7 @@ pub(crate) struct Tally {
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
     pub(crate) words: u64,
-    /// Whether the last byte belonged to a word, which then goes on in the next part.
+    /// Whether the last byte belonged to a word, which then continues in the next part.
     in_word: bool,
     /// The state of the hash, in hex. Empty before the first byte.
     hash: String,

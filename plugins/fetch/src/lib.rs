@@ -1,6 +1,6 @@
 //! Downloads a list of addresses and hashes what is there.
 //!
-//! A download that was cut off goes on at the byte where its last checkpoint stands, if the other side can do that
+//! An interrupted download resumes at the byte of its last checkpoint, if the other side supports that
 //! (`Range`, and the same `ETag`); otherwise that one file begins again. The bodies are hashed and thrown away.
 
 mod hash;
@@ -106,7 +106,7 @@ fn download(ctx: &mut Context, url: &str, of: usize, standing: &mut Standing, pe
             Ok(0) => break,
             Ok(read) => read,
             Err(error) => {
-                // What came so far is not lost: the next attempt goes on here.
+                // What has arrived is not lost: the next attempt resumes here.
                 standing.part = Some(part);
                 ctx.checkpoint(&standing)?;
                 return Err(error.into());

@@ -255,7 +255,7 @@ fn record(ctx: &mut Context, key: &str, queue: &str, then: Then) -> Result<Strin
     let found = ctx.get_record::<String>(queue, key)?;
     ctx.mark(queue, key, Some("seen"))?;
     let (value, mark) = found.map_or_else(Default::default, |found| (found.value, found.mark.unwrap_or_default()));
-    let round = ctx.round().map_or("no round".to_owned(), |round| format!("round {round}"));
+    let round = ctx.job().round.map_or("no round".to_owned(), |round| format!("round {round}"));
     match then {
         Then::Save => ctx.checkpoint(&1)?,
         Then::Fail => return Err(Error::new("failed after all")),

@@ -3,7 +3,7 @@
 //!
 //! `tree-diff.src` walks the source and records each listing under the folder's path. `tree-diff.dst` walks the destination a round
 //! behind it, reads what the source recorded for the same path, compares, and records the differences. `tree-diff.report` starts
-//! when the destination is through, and adds it all up. `tree-diff` starts the three and gives back the report.
+//! when the destination has completed, and adds everything up. `tree-diff` starts the three and returns the report.
 //!
 //! No job ever holds more than one folder: what is found goes into records, in chunks, with the commit of the job that found it.
 
@@ -16,7 +16,7 @@ mod report;
 mod source;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Child, Context, Error, OnFailure, Result};
+use windlass::{Child, Context, Error, Job, OnFailure, Result};
 
 pub use destination::{Compared, Side, compare_folder};
 pub use report::{Report, Wanted, add_up};
@@ -59,7 +59,7 @@ pub struct Folder {
     pub side: Option<Side>,
 }
 
-/// Starts a run, waits for it, and gives back its report.
+/// Starts a run, waits for it, and returns its report.
 pub fn compare_trees(ctx: &mut Context, trees: Trees) -> Result<Report> {
     if ctx.joined().is_none() {
         let run = ctx.job().id.clone();
@@ -79,9 +79,9 @@ pub fn compare_trees(ctx: &mut Context, trees: Trees) -> Result<Report> {
 }
 
 /// The walk goes by rounds, and without them nothing says when a folder can be compared.
-fn check_rounds(ctx: &mut Context) -> Result<()> {
-    let queue = ctx.job().queue.clone();
-    match ctx.round() {
+fn check_rounds(ctx: &Context) -> Result<()> {
+    let Job { queue, round, .. } = ctx.job();
+    match round {
         Some(_) => Ok(()),
         None => Err(Error::fatal(format_args!(
             "the queue `{queue}` has no rounds; README.md says how to set the queues up"

@@ -9,7 +9,7 @@ wasmtime::component::bindgen!({
     imports: {
         "windlass:job/checkpoint.save": async | trappable,
         "windlass:job/children.read": async | trappable,
-        "windlass:job/children.output": async | trappable,
+        "windlass:job/children.result": async | trappable,
         "windlass:job/records.get": async | trappable,
         "windlass:job/records.mark": async | trappable,
         default: trappable,

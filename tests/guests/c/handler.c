@@ -82,7 +82,8 @@ static wl_result spawn(wl_ctx *ctx, wl_bytes payload) {
     wl_bytes given = literal(payload, "text");
     const char *child = wl_format("{\"mode\":\"echo\",\"text\":%.*s}", (int)given.len, (const char *)given.ptr);
     for (unsigned long n = 0; n < count; n++) {
-        if (!wl_spawn(ctx, &(wl_child){.queue = text(payload, "queue"), .payload = wl_text(child)}, NULL)) return wl_last_error(ctx);
+        wl_child made = {.queue = text(payload, "queue"), .payload = wl_text(child), .priority = WL_LOW};
+        if (!wl_spawn(ctx, &made, NULL)) return wl_last_error(ctx);
     }
     return wl_ok_text(wl_format("{\"spawned\":%lu}", count));
 }
@@ -125,8 +126,8 @@ static wl_result record(wl_ctx *ctx, wl_bytes payload) {
     wl_recorded found;
     if (!wl_get_record(ctx, queue, name, &found)) return wl_last_error(ctx);
     if (!wl_put_record(ctx, name, literal(payload, "text")) || !wl_mark(ctx, queue, name, "seen")) return wl_last_error(ctx);
-    uint32_t round = 0;
-    const char *at = wl_round(ctx, &round) ? wl_format("%u", round) : "null";
+    const wl_job *job = wl_ctx_job(ctx);
+    const char *at = job->has_round ? wl_format("%u", job->round) : "null";
     const char *value = found.found ? wl_format("%.*s", (int)found.value.len, (const char *)found.value.ptr) : "null";
     return wl_ok_text(wl_format("{\"found\":%s,\"mark\":%s,\"round\":%s}", value, found.mark.ptr == NULL ? "null" : quote(found.mark), at));
 }

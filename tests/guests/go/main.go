@@ -53,7 +53,10 @@ func conform(ctx *windlass.Context, in order) (answer, error) {
 		panic(in.Text)
 	case "spawn":
 		for range in.Count {
-			if _, err := ctx.Spawn(windlass.Child{Queue: in.Queue, Payload: answer{"mode": "echo", "text": in.Text}}); err != nil {
+			child := windlass.Child{
+				Queue: in.Queue, Payload: answer{"mode": "echo", "text": in.Text}, Priority: windlass.Low,
+			}
+			if _, err := ctx.Spawn(child); err != nil {
 				return nil, err
 			}
 		}
@@ -137,8 +140,8 @@ func record(ctx *windlass.Context, in order) (answer, error) {
 	if found != nil && found.Mark != "" {
 		told["mark"] = found.Mark
 	}
-	if round, has := ctx.Round(); has {
-		told["round"] = round
+	if ctx.Job.Round != nil {
+		told["round"] = *ctx.Job.Round
 	}
 	return told, nil
 }

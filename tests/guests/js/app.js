@@ -42,7 +42,7 @@ const modes = {
   },
 
   spawn(ctx, { queue = "", count = 0, text }) {
-    for (let i = 0; i < count; i++) ctx.spawn(queue, { mode: "echo", text });
+    for (let i = 0; i < count; i++) ctx.spawn(queue, { mode: "echo", text }, { priority: "low" });
     return { spawned: count };
   },
 
@@ -62,7 +62,7 @@ const modes = {
     const found = ctx.getRecord(queue, name);
     ctx.putRecord(name, text);
     ctx.mark(queue, name, "seen");
-    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
+    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.job.round };
   },
 
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),

@@ -74,7 +74,7 @@ def panic(ctx, order):
 
 def spawn(ctx, order):
     for _ in range(order.count):
-        ctx.spawn(order.queue, {"mode": "echo", "text": order.text})
+        ctx.spawn(order.queue, {"mode": "echo", "text": order.text}, priority="low")
     return {"spawned": order.count}
 
 
@@ -94,7 +94,7 @@ def record(ctx, order):
     found = ctx.get_record(order.queue, order.name, str)
     ctx.put_record(order.name, order.text)
     ctx.mark(order.queue, order.name, "seen")
-    return {"found": found and found.value, "mark": found and found.mark, "round": ctx.round()}
+    return {"found": found and found.value, "mark": found and found.mark, "round": ctx.job.round}
 
 
 def config(ctx, order):

@@ -58,7 +58,7 @@ const modes: Record<string, Mode> = {
   },
 
   spawn(ctx, { queue = "", count = 0, text }) {
-    for (let i = 0; i < count; i++) ctx.spawn(queue, { mode: "echo", text });
+    for (let i = 0; i < count; i++) ctx.spawn(queue, { mode: "echo", text }, { priority: "low" });
     return { spawned: count };
   },
 
@@ -78,7 +78,7 @@ const modes: Record<string, Mode> = {
     const found = ctx.getRecord<string>(queue, name);
     ctx.putRecord(name, text);
     ctx.mark(queue, name, "seen");
-    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.round() };
+    return { found: found?.value ?? null, mark: found?.mark ?? null, round: ctx.job.round };
   },
 
   config: (ctx, { name = "" }) => ({ value: ctx.config(name) }),

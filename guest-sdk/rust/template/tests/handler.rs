@@ -7,7 +7,7 @@ fn it_counts() {
 }
 
 #[test]
-fn a_second_attempt_goes_on_where_the_first_stopped() {
+fn a_second_attempt_resumes_where_the_first_stopped() {
     let mut fake = Fake::new();
     fake.fail_checkpoints_after(2);
     fake.run(count, &Order { steps: 4 }).expect_err("the third checkpoint fails");

@@ -169,6 +169,7 @@ impl Bare {
             checkpoint: None,
             tags: Vec::new(),
             scope: None,
+            round: None,
             created_at_ms: 0,
             deadline_ms: None,
         };

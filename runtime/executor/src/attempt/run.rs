@@ -112,7 +112,6 @@ impl Running {
             permissions: attempt.permissions,
             children_committed: attempt.children_committed,
             joined: attempt.joined,
-            round: attempt.round,
             sources: plugin.sources(),
             network: pool.network.clone(),
         };
@@ -227,6 +226,7 @@ fn job(attempt: &Attempt) -> types::Job {
             .map(|saved| types::SavedState { schema: saved.schema, state: saved.bytes.to_vec() }),
         tags: attempt.tags.clone(),
         scope: attempt.scope.clone(),
+        round: attempt.round,
         created_at_ms: attempt.created_at_ms,
         deadline_ms: attempt
             .limits

@@ -27,7 +27,6 @@ pub(crate) struct State {
     pub(crate) logbook: Arc<Logbook>,
     pub(crate) children: Children,
     pub(crate) joined: Option<Tally>,
-    pub(crate) round: Option<u32>,
     pub(crate) notes: Notes,
     /// The wait for children that the guest asked for; it takes effect if the guest returns ok.
     pub(crate) wait: Option<Wait>,
@@ -55,15 +54,13 @@ pub(crate) struct Parts {
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
     pub(crate) joined: Option<Tally>,
-    pub(crate) round: Option<u32>,
     pub(crate) sources: Option<Arc<str>>,
     pub(crate) network: Network,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
-            parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, sources, network } = parts;
         let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -72,7 +69,6 @@ impl State {
             memory: MemoryMeter::new(limits.memory_bytes),
             children: Children::starting_at(children_committed),
             joined,
-            round,
             notes: Notes::default(),
             wait: None,
             host_calls: 0,
@@ -93,13 +89,11 @@ impl State {
 
     /// Resets the state of a used instance for the next attempt. Its memory, files and handles stay as they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, round, sources, network } =
-            parts;
+        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, sources, network } = parts;
         self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
         self.joined = joined;
-        self.round = round;
         self.notes = Notes::default();
         self.wait = None;
         self.host_calls = 0;

@@ -22,7 +22,7 @@ use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
 
-use crate::bindings::exports::windlass::job::run::{Failure, Job, Output};
+use crate::bindings::exports::windlass::job::run::{Failure, Job};
 use crate::bindings::{Handler, HandlerPre, PACKAGE, RUN, VERSION};
 use cache::{Cache, hex, load};
 use process::CompilerProcess;
@@ -214,7 +214,7 @@ fn check_export(engine: &Engine, component: &Component) -> Result<(), Rejected> 
     let wrong_type = |reason: String| Rejected::WrongType { export: RUN.to_owned(), reason };
     match component.get_export(Some(&interface), "run") {
         Some((ComponentItem::ComponentFunc(run), _)) => run
-            .typecheck::<(&Job,), (Result<Output, Failure>,)>(&component.component_type().instance_type())
+            .typecheck::<(&Job,), (Result<Vec<u8>, Failure>,)>(&component.component_type().instance_type())
             .map_err(|error| wrong_type(format!("{error:#}"))),
         _ => Err(wrong_type("it has no function `run`".to_owned())),
     }

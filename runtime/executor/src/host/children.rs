@@ -71,7 +71,7 @@ impl wit::Host for State {
         }))
     }
 
-    async fn output(&mut self, ordinal: u32) -> wasmtime::Result<Result<Option<Vec<u8>>, wit::Refusal>> {
+    async fn result(&mut self, ordinal: u32) -> wasmtime::Result<Result<Option<Vec<u8>>, wit::Refusal>> {
         self.host_called();
         self.alive();
         self.life.pause();
@@ -130,8 +130,8 @@ impl From<ChildRead> for wit::Child {
                 | JobState::Held
                 | JobState::Blocked => wit::ChildState::Open,
             },
-            output: child.result.map(|bytes| bytes.to_vec()),
-            output_bytes: child.result_bytes,
+            result: child.result.map(|bytes| bytes.to_vec()),
+            result_bytes: child.result_bytes,
             error: child.error,
         }
     }

@@ -92,11 +92,6 @@ impl Denial {
 }
 
 impl wit::Host for State {
-    fn round(&mut self) -> wasmtime::Result<Option<u32>> {
-        self.host_called();
-        Ok(self.round)
-    }
-
     fn put(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), wit::Refusal>> {
         self.host_called();
         self.alive();

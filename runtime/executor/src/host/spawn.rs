@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::Priority;
+use windlass_core::{Priority, QueueName};
 
 use crate::attempt::state::State;
 use crate::bindings::windlass::job::spawn as wit;
@@ -99,6 +99,7 @@ fn priority(priority: wit::Priority) -> Priority {
         wit::Priority::Critical => Priority::Critical,
         wit::Priority::High => Priority::High,
         wit::Priority::Normal => Priority::Normal,
+        wit::Priority::Low => Priority::Low,
     }
 }
 
@@ -108,8 +109,30 @@ impl wit::Host for State {
         if !child.queue.is_empty()
             && let Err(Refused(how)) = self.permissions.spawns(&child.queue)
         {
-            return Ok(Err(wit::Refusal::Invalid(how)));
+            return Ok(Err(refusal(&child.queue, how)));
         }
         Ok(self.children.add(child, &self.limits))
+    }
+}
+
+/// Why a job may not be spawned into a queue. What is not the name of a queue cannot be granted either.
+fn refusal(queue: &str, how: String) -> wit::Refusal {
+    match queue.parse::<QueueName>() {
+        Ok(_) => wit::Refusal::Denied(how),
+        Err(_) => wit::Refusal::Invalid(how),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_without_a_grant_is_denied_and_a_wrong_name_is_invalid() {
+        let how = || "the reason".to_owned();
+        assert!(matches!(refusal("bills.send", how()), wit::Refusal::Denied(text) if text == "the reason"));
+        for wrong in ["two words", "bills.*", ""] {
+            assert!(matches!(refusal(wrong, how()), wit::Refusal::Invalid(text) if text == "the reason"), "{wrong:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::{Child, ChildState, Context, Error, Level, OnFailure, Result, http};
+use windlass::{Child, ChildState, Context, Error, Level, OnFailure, Priority, Result, http};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -41,7 +41,8 @@ fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
         "panic" => panic!("{}", order.text),
         "spawn" => {
             for _ in 0..order.count {
-                ctx.spawn(Child::new(&order.queue, &json!({ "mode": "echo", "text": order.text }))?)?;
+                let child = Child::new(&order.queue, &json!({ "mode": "echo", "text": order.text }))?;
+                ctx.spawn(child.priority(Priority::Low))?;
             }
             Ok(json!({ "spawned": order.count }))
         }
@@ -51,7 +52,7 @@ fn conform(ctx: &mut Context, order: Order) -> Result<Value> {
             ctx.put_record(&order.name, &order.text)?;
             ctx.mark(&order.queue, &order.name, Some("seen"))?;
             let (value, mark) = found.map_or((None, None), |found| (Some(found.value), found.mark));
-            Ok(json!({ "found": value, "mark": mark, "round": ctx.round() }))
+            Ok(json!({ "found": value, "mark": mark, "round": ctx.job().round }))
         }
         "config" => Ok(json!({ "value": ctx.config(&order.name) })),
         "secret" => Ok(json!({ "value": ctx.secret(&order.name)? })),

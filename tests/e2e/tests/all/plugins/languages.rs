@@ -69,6 +69,8 @@ fn results(server: &Server, lang: &str) {
     let parent = enqueue(server, lang, json!({"mode": "spawn", "queue": queue, "count": 3, "text": "child"}));
     assert_eq!(server.wait_for(&parent, "completed")["result"], json!({"spawned": 3}), "{lang}");
     assert_eq!(server.queue(&queue)["pending"], 3, "{lang}");
+    let low = server.get(&format!("/api/v1/jobs?queue={queue}&priority=low")).body;
+    assert_eq!(low["jobs"].as_array().map(Vec::len), Some(3), "{lang}: {low}");
 }
 
 fn failures(server: &Server, lang: &str) {
@@ -118,6 +120,11 @@ fn records(server: &Server, lang: &str) {
     };
     run(json!({"found": null, "mark": null, "round": null}));
     run(json!({"found": UNICODE, "mark": "seen", "round": null}));
+    let set = server.post(&format!("/api/v1/queues/rounds-{lang}/settings"), &json!({"rounds": true}));
+    assert_eq!(set.status, 200, "{lang}: {set:?}");
+    let first = json!({"queue": format!("rounds-{lang}"), "payload": order(&format!("rounds-{lang}"))});
+    let job = server.wait_for(&server.enqueue(&first), "completed");
+    assert_eq!(job["result"], json!({"found": null, "mark": null, "round": 0}), "{lang}: a job knows its round");
     let job = server.wait_for(&enqueue(server, lang, order("elsewhere")), "dead");
     let error = job["errors"][0]["error"].as_str().unwrap_or_default();
     assert!(error.contains("may not read or mark records of the queue `elsewhere`"), "{lang}: {error}");
@@ -196,7 +203,7 @@ fn swaps(server: &Server, lang: &str, newer: &str) {
 fn upload(server: &Server, lang: &str, page: &str) -> String {
     let name = format!("test-{lang}");
     let manifest = json!({
-        "queues": [queue(lang)],
+        "queues": [queue(lang), format!("rounds-{lang}")],
         "config": {"greeting": "grüezi"},
         "capabilities": {"http": [host(page)], "secrets": ["token"], "spawn": ["children-*"]},
     });

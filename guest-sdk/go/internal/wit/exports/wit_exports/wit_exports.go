@@ -65,23 +65,34 @@ case 1:
 default:
         panic("unreachable")
 }
-var option7 witTypes.Option[uint64]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (24+14*4)))) {
+var option7 witTypes.Option[uint32]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (8+15*4)))) {
 case 0:
 
-        option7 = witTypes.None[uint64]()
+        option7 = witTypes.None[uint32]()
 case 1:
 
-        option7 = witTypes.Some[uint64](uint64(*(*int64)(unsafe.Add(unsafe.Pointer(arg0), (32+14*4)))))
+        option7 = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (12+15*4)))))
+default:
+        panic("unreachable")
+}
+var option8 witTypes.Option[uint64]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (32+14*4)))) {
+case 0:
+
+        option8 = witTypes.None[uint64]()
+case 1:
+
+        option8 = witTypes.Some[uint64](uint64(*(*int64)(unsafe.Add(unsafe.Pointer(arg0), (40+14*4)))))
 default:
         panic("unreachable")
 }
 witRuntime.Unpin()
-result8 := export_windlass_job_run.Run(windlass_job_types.Job{Id: value, Queue: value0, Payload: value1, Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (6*4)))), MaxAttempts: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4+6*4)))), Checkpoint: option, Tags: result, Scope: option6, CreatedAtMs: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(arg0), (16+14*4)))), DeadlineMs: option7})
+result9 := export_windlass_job_run.Run(windlass_job_types.Job{Id: value, Queue: value0, Payload: value1, Attempt: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (6*4)))), MaxAttempts: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(arg0), (4+6*4)))), Checkpoint: option, Tags: result, Scope: option6, Round: option7, CreatedAtMs: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(arg0), (24+14*4)))), DeadlineMs: option8})
 
-switch result8.Tag() {
+switch result9.Tag() {
 case witTypes.ResultOk:
-        payload := result8.Ok()
+        payload := result9.Ok()
         *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 data := unsafe.Pointer(unsafe.SliceData(payload))
 pinner.Pin(data)
@@ -90,7 +101,7 @@ pinner.Pin(data)
 
 
 case witTypes.ResultErr:
-        payload := result8.Err()
+        payload := result9.Err()
         *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
 utf8 := unsafe.Pointer(unsafe.StringData((payload).Message))
 pinner.Pin(utf8)
@@ -105,10 +116,10 @@ case witTypes.OptionNone:
 case witTypes.OptionSome:
         payload := (payload).Detail.Some()
         *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8+2*4))) = int8(int32(1))
-utf89 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf89)
+utf810 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf810)
 *(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8+4*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8+3*4))) = uint32(uintptr(uintptr(utf89)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8+3*4))) = uint32(uintptr(uintptr(utf810)))
 
 
 default:

@@ -19,13 +19,15 @@ witTypes "windlass.dev/go/internal/wittypes"
 
 
 const (
-        // Somebody cancelled the job.
+        // The job was cancelled.
 Reason_User uint8 = 0
-// The attempt has used up its time.
+// The attempt reached its deadline.
 Reason_Timeout uint8 = 1
-// The server is going down. The job will go on later, from its last checkpoint, at no charge.
+// The server is shutting down. The job runs again later from its last checkpoint, and the attempt does not
+// count as a failure.
 Reason_Shutdown uint8 = 2
-// A new version of the plugin takes over, from the last checkpoint, at no charge.
+// A new version of the plugin takes over. It resumes the job from its last checkpoint, and the attempt does
+// not count as a failure.
 Reason_Swap uint8 = 3
 )
 // Why an attempt is asked to stop.
@@ -33,9 +35,9 @@ type Reason = uint8
 
 // A request to stop.
 type Request struct {
-        // Why.
+        // Why the attempt should stop.
 Reason Reason
-// The time left, in milliseconds, before the attempt is stopped dead.
+// How many milliseconds remain before the server ends the attempt by force.
 TimeLeftMs uint64
 }
 

@@ -19,13 +19,14 @@ witTypes "windlass.dev/go/internal/wittypes"
 
 
 const (
-// It is larger than this job may save; the limit in bytes.
+// The state is larger than the limit, which is given in bytes.
 Refusal_TooLarge uint8 = 0
-// The server could not store it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not store the state. The message says why. The handler should return a failure, so that the
+// job is retried.
 Refusal_Unavailable uint8 = 1
 )
 
-// Why the state was not saved. What was saved before is still there.
+// Why the state was not saved. The state saved before it remains.
 type Refusal struct {
         tag uint8
         value any

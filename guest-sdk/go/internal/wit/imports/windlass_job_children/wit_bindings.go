@@ -23,76 +23,78 @@ type SavedState = windlass_job_types.SavedState
 const (
         // The job is dead at once, and its other children are cancelled.
 OnFailure_Fail uint8 = 0
-// The other children are cancelled; the job is run again when all have ended.
+// The other children are cancelled, and the job runs again when all of them have ended.
 OnFailure_Cancel uint8 = 1
-// Nothing: the job is run again when all have ended, however they did.
+// The job runs again when all of its children have ended, in whatever state.
 OnFailure_Continue uint8 = 2
 )
-// What becomes of a job that waits when one of its children dies or is cancelled.
+// What happens to a waiting job when one of its children is dead or cancelled.
 type OnFailure = uint8
 
-// How many children the job has had, over all attempts, and how they ended.
+// How many children the job has had across all attempts, by the state in which they ended.
 type Counts struct {
-        // All of them.
+        // All children.
 Total uint64
 // Those that completed.
 Completed uint64
-// Those that failed for good.
+// Those that are dead.
 Dead uint64
-// Those that were cancelled, or removed before they had ended.
+// Those that were cancelled, or deleted before they had ended.
 Cancelled uint64
 }
 
 const (
-        // It has not ended. Seen only of children that nobody has waited for.
+        // The child has not ended. Only seen before the job has waited for it.
 ChildState_Open uint8 = 0
-// It completed, and may have a result.
+// The child completed, and may have a result.
 ChildState_Completed uint8 = 1
-// It failed for good; `error` says why.
+// The child is dead. Its `error` says why.
 ChildState_Dead uint8 = 2
-// It was cancelled.
+// The child was cancelled.
 ChildState_Cancelled uint8 = 3
 )
-// Where a child stands.
+// The state of a child.
 type ChildState = uint8
 
-// One child.
+// A child.
 type Child struct {
-        // Its number, as `spawn.start` gave it. Jobs that others have put under this one come after all of these.
+        // The child's ordinal, as returned by `spawn.start`. Jobs that were enqueued under this job over HTTP have
+// ordinals after those of all spawned children.
 Ordinal uint32
-// Its job's id.
+// The child's job id.
 Id string
-// The queue it was put in.
+// The child's queue.
 Queue string
-// Where it stands.
+// The child's state.
 State ChildState
-// What it gave back, byte for byte. None when it gave nothing, and when that is over 64 KiB: the function `output`
-// has it then.
-Output witTypes.Option[[]uint8]
-// How many bytes it gave back.
-OutputBytes uint64
-// Its last error, when it had one.
+// The child's result, byte for byte. None if the child has no result, or if the result is larger than 64 KiB.
+// In the latter case, `result-bytes` is not zero, and the function `result` returns it.
+Result witTypes.Option[[]uint8]
+// The size of the child's result, in bytes.
+ResultBytes uint64
+// The child's last error, if there was one.
 Error witTypes.Option[string]
 }
 
-// Some of the children, in the order of their numbers.
+// A page of children, ordered by ordinal.
 type Page struct {
-        // The children. Those that are no longer kept are left out, so a page may be empty and not the last.
+        // The children. Jobs that have been deleted are left out, so a page can be empty without being the last one.
 Children []Child
-// The number to read the next page from. None on the last.
+// The ordinal at which the next page starts. None on the last page.
 Next witTypes.Option[uint32]
 }
 
 const (
-// It cannot be, and why: there is no child of this number, say.
+// The request is not valid: for example, there is no child with this ordinal. The message says why.
 Refusal_Invalid uint8 = 0
-// The state is larger than this job may save; the limit in bytes.
+// The state is larger than the limit, which is given in bytes.
 Refusal_TooLarge uint8 = 1
-// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not read the children. The message says why. The handler should return a failure, so that
+// the job is retried.
 Refusal_Unavailable uint8 = 2
 )
 
-// Why something was not given or noted.
+// Why a request was refused.
 type Refusal struct {
         tag uint8
         value any
@@ -205,7 +207,7 @@ default:
         panic("unreachable")
 }
 
-        result = append(result, Child{Ordinal: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))), Id: value, Queue: value0, State: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))), Output: option, OutputBytes: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (8+8*4)))), Error: option3})
+        result = append(result, Child{Ordinal: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))), Id: value, Queue: value0, State: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))), Result: option, ResultBytes: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (8+8*4)))), Error: option3})
 }
 
 var option4 witTypes.Option[uint32]
@@ -251,16 +253,16 @@ return result8
 
 }
 
-//go:wasmimport windlass:job/children@0.1.0 output
-func wasm_import_output(arg0 int32, arg1 uintptr)
+//go:wasmimport windlass:job/children@0.1.0 result
+func wasm_import_result(arg0 int32, arg1 uintptr)
 
 
-func Output(ordinal uint32) witTypes.Result[witTypes.Option[[]uint8], Refusal] {
+func Result(ordinal uint32) witTypes.Result[witTypes.Option[[]uint8], Refusal] {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
 
         returnArea := uintptr(witRuntime.Allocate(pinner, (16+2*4), 8))
-        wasm_import_output(int32(ordinal), returnArea)
+        wasm_import_result(int32(ordinal), returnArea)
 var result witTypes.Result[witTypes.Option[[]uint8], Refusal]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:

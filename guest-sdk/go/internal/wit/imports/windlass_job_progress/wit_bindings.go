@@ -20,26 +20,26 @@ witTypes "windlass.dev/go/internal/wittypes"
 
 type Level = windlass_job_types.Level
 
-// Counted progress: so many of so many.
+// Progress as a count.
 type Count struct {
         // How much is done.
 Current uint64
-// How much there is in all, when that is known.
+// How much there is in total, if known.
 Total witTypes.Option[uint64]
-// What is counted: `files`, `bytes`, `rows`.
+// What is counted, such as `files`, `bytes` or `rows`.
 Unit witTypes.Option[string]
-// How much this phase counts among the job's phases. 1 when absent.
+// The weight of this phase among the job's phases. 1 if absent.
 Weight witTypes.Option[float64]
 }
 
 const (
-// A share of the whole, from 0 to 100.
+// A percentage, from 0 to 100.
 Amount_Percent uint8 = 0
 // A count.
 Amount_Count uint8 = 1
 )
 
-// How far the work has come.
+// How much of the work is done.
 type Amount struct {
         tag uint8
         value any
@@ -73,17 +73,17 @@ func MakeAmountCount(value Count) Amount {
 
 
 
-// One thing to tell. All of it is for people; none of it changes what the server does.
+// A progress event. It is meant for people and does not change what the server does.
 type Event struct {
-        // The part of the work that is under way: `download`, `parse`.
+        // The current phase of the work, such as `download` or `parse`.
 Phase witTypes.Option[string]
 // What is happening, in a few words.
 Message witTypes.Option[string]
-// How serious it is.
+// The severity of the event.
 Level windlass_job_types.Level
-// More, for those who open the event. By convention JSON.
+// Further details. By convention, JSON.
 Detail witTypes.Option[string]
-// How far the work has come, when there is something to say about it.
+// How much of the work is done, if the event says so.
 Amount witTypes.Option[Amount]
 }
 

@@ -18,28 +18,30 @@ witTypes "windlass.dev/go/internal/wittypes"
 )
 
 
-// A record, as it is committed.
+// A committed record.
 type Entry struct {
-        // What was put under the key, byte for byte. By convention JSON.
+        // The value, byte for byte. By convention, JSON.
 Value []uint8
-// The word that somebody has put on it, if anybody has.
+// The mark on the record, if it has one.
 Mark witTypes.Option[string]
 }
 
 const (
-// So many may come with one checkpoint or output; the limit. Save a checkpoint in between.
+// The number of records or marks since the last checkpoint has reached the limit, which is given. Saving a
+// checkpoint makes room.
 Refusal_TooMany uint8 = 0
-// A value, or all that waits for the next checkpoint, is too large; the limit in bytes.
+// The value, or everything put since the last checkpoint, exceeds the limit, which is given in bytes.
 Refusal_TooLarge uint8 = 1
-// Something in it cannot be right, and what.
+// The request is not valid. The message says why.
 Refusal_Invalid uint8 = 2
-// This plugin may not read or mark records of that queue. The message says what would allow it.
+// The plugin may not read or mark the records of this queue. The message says what would allow it.
 Refusal_Denied uint8 = 3
-// The server could not read it, and why. Failing the attempt is a good answer: it will be tried again.
+// The server could not read the record. The message says why. The handler should return a failure, so that the
+// job is retried.
 Refusal_Unavailable uint8 = 4
 )
 
-// Why something was not noted or given.
+// Why a request was refused.
 type Refusal struct {
         tag uint8
         value any
@@ -102,32 +104,6 @@ func MakeRefusalUnavailable(value string) Refusal {
 }
 
 
-
-//go:wasmimport windlass:job/records@0.1.0 round
-func wasm_import_round(arg0 uintptr)
-
-
-func Round() witTypes.Option[uint32] {
-        pinner := &runtime.Pinner{}
-defer pinner.Unpin()
-
-        returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-        wasm_import_round(returnArea)
-var option witTypes.Option[uint32]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-case 0:
-
-        option = witTypes.None[uint32]()
-case 1:
-
-        option = witTypes.Some[uint32](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))
-default:
-        panic("unreachable")
-}
-result := option;
-return result
-
-}
 
 //go:wasmimport windlass:job/records@0.1.0 put
 func wasm_import_put(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)

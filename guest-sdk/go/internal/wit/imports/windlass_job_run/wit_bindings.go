@@ -18,15 +18,15 @@ witTypes "windlass.dev/go/internal/wittypes"
 type Job = windlass_job_types.Job
 
 const (
-// As the job's own policy says: after its backoff, while it has attempts left.
+// After the backoff in the job's policy, if the job has attempts left.
 Retry_Backoff uint8 = 0
-// After this many milliseconds, while it has attempts left.
+// After this many milliseconds, if the job has attempts left.
 Retry_AfterMs uint8 = 1
-// Never. The job is dead at once: trying again would fail in the same way.
+// Never: the job is dead at once. For failures that would recur in every attempt.
 Retry_Never uint8 = 2
 )
 
-// Whether, and when, a failed job is tried again.
+// Whether and when a failed job is retried.
 type Retry struct {
         tag uint8
         value any
@@ -56,14 +56,12 @@ func MakeRetryNever() Retry {
 
 
 
-// Why an attempt did not succeed.
+// Why an attempt failed.
 type Failure struct {
-        // What went wrong, in a sentence for a person.
+        // What went wrong, as a sentence for a person to read.
 Message string
-// A backtrace or chain of causes, for whoever looks for the fault.
+// A backtrace or a chain of causes, for debugging.
 Detail witTypes.Option[string]
-// What should happen next.
+// Whether and when the job is retried.
 Retry Retry
 }
-// What the job gives back, byte for byte. By convention JSON. It is stored with the job.
-type Output = []uint8

@@ -19,13 +19,13 @@ witTypes "windlass.dev/go/internal/wittypes"
 
 
 const (
-// The plugin has no grant for it. The message says what to grant.
+// The secret is not granted to the plugin. The message says what to grant.
 Refusal_Denied uint8 = 0
-// It is granted, but nobody has set it. The message says how to.
+// The secret is granted but has no value. The message says how to set it.
 Refusal_Missing uint8 = 1
 )
 
-// Why a secret is not given.
+// Why a secret was refused.
 type Refusal struct {
         tag uint8
         value any

@@ -20,45 +20,51 @@ witTypes "windlass.dev/go/internal/wittypes"
 type Tag = witTypes.Tuple2[string, string]
 
 const (
-        // Before everything else.
+        // Ahead of all others.
 Priority_Critical uint8 = 0
-// Before the usual.
+// Ahead of normal jobs.
 Priority_High uint8 = 1
-// The usual.
+// The default.
 Priority_Normal uint8 = 2
+// After all others.
+Priority_Low uint8 = 3
 )
-// Which jobs go first in a queue.
+// The order in which a queue's pending jobs run.
 type Priority = uint8
 
-// What to start. What is left out is decided by the queue's own settings.
+// A job to start. Anything absent is decided by the settings of its queue.
 type Child struct {
-        // The queue to put it in.
+        // The queue to enqueue the child in.
 Queue string
-// Its payload, byte for byte. By convention JSON.
+// The child's payload, byte for byte. By convention, JSON.
 Payload []uint8
-// Its priority.
+// The child's priority.
 Priority witTypes.Option[Priority]
-// How long it waits before it may start, in milliseconds from the commit.
+// How long the child waits before it may start, in milliseconds from the commit.
 DelayMs witTypes.Option[uint64]
-// How many attempts may fail before it is dead.
+// How many attempts may fail before the child is dead.
 MaxAttempts witTypes.Option[uint32]
-// Not started if a job with this key exists already.
+// A key that only one job at a time may hold. If another job holds it, the child is not started.
 UniqueKey witTypes.Option[string]
-// For how long the key is held at most, in milliseconds.
+// The longest time for which the child may hold the key, in milliseconds.
 UniquePeriodMs witTypes.Option[uint64]
-// Its tags.
+// The child's tags.
 Tags []witTypes.Tuple2[string, string]
-// What it is about, as `type:id`.
+// What the child is about, as `type:id`.
 Scope witTypes.Option[string]
 }
 
 const (
-// This attempt may not spawn more; the limit.
+// The number of children since the last checkpoint has reached the limit, which is given. Saving a checkpoint
+// makes room.
 Refusal_TooMany uint8 = 0
-// The payload is larger than a job may have; the limit in bytes.
+// The children since the last checkpoint, this one included, exceed the limit, which is given in bytes. Saving
+// a checkpoint makes room.
 Refusal_TooLarge uint8 = 1
-// Something in the description cannot be right, and what.
+// The description of the child is not valid. The message says why.
 Refusal_Invalid uint8 = 2
+// The plugin may not spawn into this queue. The message says what would allow it.
+Refusal_Denied uint8 = 3
 )
 
 // Why a child was not accepted.
@@ -93,6 +99,13 @@ func (self Refusal) Tag() uint8 {
         return self.value.(string)
 }
 
+                            func (self Refusal) Denied() string {
+        if self.tag != Refusal_Denied {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+
 func MakeRefusalTooMany(value uint64) Refusal {
         return Refusal{Refusal_TooMany, value}
 }
@@ -101,6 +114,9 @@ func MakeRefusalTooLarge(value uint64) Refusal {
 }
 func MakeRefusalInvalid(value string) Refusal {
         return Refusal{Refusal_Invalid, value}
+}
+func MakeRefusalDenied(value string) Refusal {
+        return Refusal{Refusal_Denied, value}
 }
 
 
@@ -237,11 +253,11 @@ default:
         panic("unreachable")
 }
 wasm_import_start(returnArea, returnArea)
-var result4 witTypes.Result[uint32, Refusal]
+var result5 witTypes.Result[uint32, Refusal]
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
 
-        result4 = witTypes.Ok[uint32, Refusal](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))
+        result5 = witTypes.Ok[uint32, Refusal](uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))
 case 1:
         var variant Refusal
 switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
@@ -258,15 +274,20 @@ case 2:
 
         variant = MakeRefusalInvalid(value)
 
+case 3:
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+
+        variant = MakeRefusalDenied(value4)
+
 default:
         panic("unreachable")
 }
 
-        result4 = witTypes.Err[uint32, Refusal](variant)
+        result5 = witTypes.Err[uint32, Refusal](variant)
 default:
         panic("unreachable")
 }
-result5 := result4;
-return result5
+result6 := result5;
+return result6
 
 }

@@ -16,49 +16,54 @@ import (
 
 
 const (
-        // For whoever is looking for a fault.
+        // Details for debugging.
 Level_Debug uint8 = 0
-// The usual course of things.
+// Normal operation.
 Level_Info uint8 = 1
-// Something is odd, but the work goes on.
+// Something unexpected that does not stop the work.
 Level_Warn uint8 = 2
 // Something failed.
 Level_Error uint8 = 3
 )
-// How serious a log line or a progress event is.
+// The severity of a log line or a progress event.
 type Level = uint8
-// A tag: a name and a value, to find jobs by.
+// A name and a value by which jobs can be found.
 type Tag = witTypes.Tuple2[string, string]
 
-// State that an earlier attempt of this job saved.
+// State that a handler saved, with the version of its format.
 type SavedState struct {
-        // The version number that was given to `save`. A handler that does not know it should fail rather than guess.
+        // The version of the state's format, chosen by the handler. A handler should fail if it does not know this
+// version, rather than guess.
 Schema uint32
-// The bytes that were given to `save`.
+// The state itself. The server does not interpret it.
 State []uint8
 }
 
-// One job, as one attempt sees it.
+// A job, as seen by one attempt.
 type Job struct {
-        // The job's id, the same in every attempt.
+        // The job's id, which is the same in every attempt.
 Id string
-// The queue it came from. A component that serves several queues chooses its handler by this.
+// The job's queue. A component that serves several queues chooses its handler by this name.
 Queue string
-// What the producer sent, byte for byte. By convention JSON.
+// What the producer sent, byte for byte. By convention, JSON.
 Payload []uint8
-// The number of this attempt. The first is 1, and it only rises.
+// The number of this attempt. The first attempt is 1, and every later attempt has a higher number.
 Attempt uint32
-// How many attempts may fail before the job is dead. `attempt` can be higher: an attempt that the server handed
-// back (a shutdown, a new version of the plugin) is not counted against the job.
+// How many attempts may fail before the job is dead. `attempt` can exceed this number, because an attempt that
+// the server handed back (at a shutdown, or for a new version of the plugin) does not count as a failure.
 MaxAttempts uint32
-// The last state saved by an earlier attempt, if any did. Go on from here.
+// The state saved most recently by an earlier attempt, or none if no attempt has saved any. The handler should
+// resume from it.
 Checkpoint witTypes.Option[SavedState]
 // The job's tags.
 Tags []witTypes.Tuple2[string, string]
-// What the job is about, as `type:id`, if the producer said so.
+// What the job is about, as `type:id`, if the producer specified it.
 Scope witTypes.Option[string]
-// When the job was enqueued, in milliseconds since 1970 (UTC).
+// The round this job is in, if its queue has rounds.
+Round witTypes.Option[uint32]
+// When the job was enqueued, in milliseconds since the Unix epoch.
 CreatedAtMs uint64
-// When this attempt will be stopped, in milliseconds since 1970 (UTC), if it has a time limit.
+// When this attempt times out, in milliseconds since the Unix epoch, if it has a time limit. At that time
+// `cancel.cancelled` starts to return a request to stop.
 DeadlineMs witTypes.Option[uint64]
 }
