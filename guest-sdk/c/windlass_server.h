@@ -1,4 +1,4 @@
-/* The interface between the SDK and whoever runs a handler: the server in a component (the end of windlass.c), a fake
+/* The interface between the SDK and whoever runs a handler: the server in a component (windlass_imports.c and windlass_http.c), a fake
  * in a test (windlass_fake.c). Handlers do not include it. */
 #ifndef WINDLASS_SERVER_H
 #define WINDLASS_SERVER_H

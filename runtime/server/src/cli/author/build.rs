@@ -253,6 +253,9 @@ fn go_version(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
+/// The files of the C SDK that are compiled into a plugin.
+const C_SDK: [&str; 4] = ["windlass.c", "windlass_imports.c", "windlass_http.c", "bindings/windlass_wit.c"];
+
 fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let sources = c_sources(&project.folder)?;
@@ -276,7 +279,7 @@ fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     ]);
     // Without it an instance takes 16 MiB for its stack.
     cc.arg("-Wl,-z,stack-size=1048576").arg("-I").arg(&sdk).arg("-I").arg(&project.folder);
-    cc.args(&sources).arg(sdk.join("windlass.c")).arg(sdk.join("bindings/windlass_wit.c")).arg("-o").arg(&module);
+    cc.args(&sources).args(C_SDK.map(|file| sdk.join(file))).arg("-o").arg(&module);
     cc.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache).current_dir(&project.folder);
     run_tool(&mut cc, "zig cc", "the build failed")?;
     finish(&module, out)
