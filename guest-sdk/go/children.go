@@ -7,31 +7,31 @@ import (
 	"iter"
 )
 
-// ErrWaiting is what a handler returns whose job waits for its children. It is no failure.
+// ErrWaiting is what a handler returns whose job waits for its children. It is not a failure.
 var ErrWaiting = errors.New("waits for its children")
 
-// OnFailure is what becomes of a job that waits when one of its children dies or is cancelled.
+// OnFailure is what happens to a waiting job when one of its children is dead or cancelled.
 type OnFailure uint8
 
 const (
 	// OnFailureFail: the job is dead at once, and its other children are cancelled.
 	OnFailureFail OnFailure = iota
-	// OnFailureCancel: the other children are cancelled; the job goes on when all have ended.
+	// OnFailureCancel: the other children are cancelled, and the job runs again when all of them have ended.
 	OnFailureCancel
-	// OnFailureContinue: the job goes on when all have ended, however they did.
+	// OnFailureContinue: the job runs again when all of its children have ended, in whatever state.
 	OnFailureContinue
 )
 
-// ChildCounts is how many children a job has had, over all attempts, and how they ended.
+// ChildCounts is how many children a job has had across all attempts, by the state in which they ended.
 type ChildCounts struct {
 	Total, Completed, Dead, Cancelled uint64
 }
 
-// ChildState is where a child stands.
+// ChildState is the state of a child.
 type ChildState uint8
 
 const (
-	// ChildOpen: it has not ended; nobody has waited for it.
+	// ChildOpen: it has not ended; the job has not waited for it.
 	ChildOpen ChildState = iota
 	ChildCompleted
 	ChildDead
@@ -42,43 +42,30 @@ func (s ChildState) String() string {
 	return [...]string{"open", "completed", "dead", "cancelled"}[s]
 }
 
-// ChildTold is a child as the server tells of it on a page.
-type ChildTold struct {
-	Ordinal uint32
-	ID      string
-	Queue   string
-	State   ChildState
-	// The last error; may be empty.
-	Error string
-	// Nil when there is none, or when it is too large for a page.
-	Result      []byte
-	ResultBytes uint64
-}
-
 // ChildJob is a job that this one has started.
 type ChildJob struct {
-	// As Spawn gave it.
+	// As returned by Spawn.
 	Ordinal uint32
 	ID      string
 	Queue   string
 	State   ChildState
 	// Its last error; empty if it had none.
 	Error string
-	// How many bytes it gave back.
+	// The size of its result in bytes.
 	ResultBytes uint64
 
 	result []byte
-	server Server
+	server server
 }
 
-// Result reads what the child gave back, as JSON. A child that did not complete is an error that says why.
+// Result reads the child's result as JSON. For a child that did not complete it returns an error that says why.
 func (c *ChildJob) Result(into any) error {
 	bytes, err := c.ResultRaw()
 	if err != nil {
 		return err
 	}
 	if len(bytes) == 0 {
-		// Nothing given back reads as null does.
+		// No result is read as null.
 		bytes = []byte("null")
 	}
 	if err := json.Unmarshal(bytes, into); err != nil {
@@ -87,7 +74,7 @@ func (c *ChildJob) Result(into any) error {
 	return nil
 }
 
-// ResultRaw gives the bytes that the child gave back, if any. Large ones are read from the server now, and not kept.
+// ResultRaw returns the bytes of the child's result, if it has one. A large result is read from the server at each call.
 func (c *ChildJob) ResultRaw() ([]byte, error) {
 	if c.State != ChildCompleted {
 		why := ""
@@ -102,9 +89,9 @@ func (c *ChildJob) ResultRaw() ([]byte, error) {
 	return c.result, nil
 }
 
-// WaitForChildren ends this attempt: the job goes on, from this state, when all its children have ended. With nil the last
-// checkpoint stays. Children, state and wait are committed in one step; while it waits the job holds no memory and no place,
-// and is charged for nothing. It returns the error to return, [ErrWaiting] if all is well:
+// WaitForChildren ends this attempt: the job runs again, from this state, when all of its children have ended. With nil, the
+// last checkpoint remains. Children, state and wait are committed atomically; a waiting job occupies neither memory nor a slot.
+// It returns the error that the handler must return, which is [ErrWaiting] on success:
 //
 //	return 0, ctx.WaitForChildren(windlass.OnFailureFail, state)
 func (c *Context) WaitForChildren(onFailure OnFailure, state any) error {
@@ -122,10 +109,10 @@ func (c *Context) WaitForChildren(onFailure OnFailure, state any) error {
 	return ErrWaiting
 }
 
-// Joined says how the children ended, and whether this attempt follows a wait for them at all.
+// Joined returns how the children ended, and whether this attempt follows a wait for them.
 func (c *Context) Joined() (ChildCounts, bool) { return c.server.Joined() }
 
-// Children are the children in the order they were spawned. They are read as the loop goes on, a page at a time:
+// Children iterates over the children in the order they were spawned. It reads them from the server a page at a time:
 //
 //	for child, err := range ctx.Children() {
 func (c *Context) Children() iter.Seq2[*ChildJob, error] {
@@ -136,10 +123,10 @@ func (c *Context) Children() iter.Seq2[*ChildJob, error] {
 				yield(nil, err)
 				return
 			}
-			for _, told := range page {
+			for _, found := range page {
 				child := &ChildJob{
-					Ordinal: told.Ordinal, ID: told.ID, Queue: told.Queue, State: told.State, Error: told.Error,
-					ResultBytes: told.ResultBytes, result: told.Result, server: c.server,
+					Ordinal: found.Ordinal, ID: found.ID, Queue: found.Queue, State: ChildState(found.State), Error: found.Error,
+					ResultBytes: found.ResultBytes, result: found.Result, server: c.server,
 				}
 				if !yield(child, nil) {
 					return

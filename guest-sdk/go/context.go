@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"windlass.dev/go/internal/attempt"
 )
 
-// Context is how a handler talks to the server. It belongs to one attempt.
+// Context is how a handler talks to the server, and a [context.Context] that ends when the server asks the attempt to stop. It
+// belongs to one attempt.
 type Context struct {
 	// Job is the job this attempt is for.
 	Job Job
@@ -14,43 +17,45 @@ type Context struct {
 	saved    *Saved
 	schema   uint32
 	lastSave time.Time
-	server   Server
+	server   server
+	stop     stopping
 }
 
-// Saved is state of an earlier attempt.
+// Saved is state that an earlier attempt saved.
 type Saved struct {
 	Schema uint32
 	State  []byte
 }
 
-// Server is whoever runs a handler: the real one in a component, a fake in a test. One method per function of the interface.
-type Server interface {
+// server is whoever runs a handler: the real one in a component, a fake in a test. One method per function of the interface.
+type server interface {
 	Progress(Progress)
 	Checkpoint(schema uint32, state []byte) error
 	Cancelled() (Cancel, bool)
 	Log(Level, string)
 	Spawn(child Child, payload []byte) (uint32, error)
 	Joined() (ChildCounts, bool)
-	// Children gives a page of the children from this number on, where the next begins, and whether this is the last.
-	Children(start uint32) (page []ChildTold, next uint32, last bool, err error)
+	// Children returns a page of the children from this ordinal on, where the next page starts, and whether this is the last.
+	Children(start uint32) (page []attempt.Child, next uint32, last bool, err error)
 	ChildResult(ordinal uint32) ([]byte, error)
-	// Wait takes state when there is any.
+	// Wait saves the state, unless it is nil.
 	Wait(onFailure OnFailure, state *Saved) error
 	PutRecord(key string, value []byte) error
-	// GetRecord gives nil when there is nothing.
+	// GetRecord returns nil when there is no such record.
 	GetRecord(queue, key string) (*Recorded, error)
-	// Mark takes the mark off when it is empty.
+	// Mark removes the mark when it is empty.
 	Mark(queue, key, mark string) error
 	Config(name string) (string, bool)
 	Secret(name string) (string, error)
 }
 
-// NewContext is for the component and for tests.
-func NewContext(job Job, saved *Saved, server Server) *Context {
-	return &Context{Job: job, saved: saved, schema: 1, lastSave: time.Now(), server: server}
+func newContext(job Job, saved *Saved, to server) *Context {
+	return &Context{
+		Job: job, saved: saved, schema: 1, lastSave: time.Now(), server: to, stop: stopping{done: make(chan struct{})},
+	}
 }
 
-// Progress says how far the work has come: current of total.
+// Progress reports how far the work has come: current of total.
 func (c *Context) Progress(current, total uint64, message string) {
 	c.Report(Progress{Message: message, Current: current, Total: total, Level: Info})
 }
@@ -58,7 +63,7 @@ func (c *Context) Progress(current, total uint64, message string) {
 // Report reports a progress event in its full form.
 func (c *Context) Report(progress Progress) { c.server.Progress(progress) }
 
-// Checkpoint saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children
+// Checkpoint saves state, as JSON, for the next attempt. When it returns nil, the state is on disk, together with the children
 // spawned before. That takes about half a millisecond.
 func (c *Context) Checkpoint(state any) error {
 	bytes, err := json.Marshal(state)
@@ -68,8 +73,8 @@ func (c *Context) Checkpoint(state any) error {
 	return c.CheckpointRaw(bytes)
 }
 
-// CheckpointEvery saves state if the last time is at least this long ago, and says whether it did. For loops whose steps are
-// short.
+// CheckpointEvery saves state if the last save was at least this long ago, and returns whether it did. For loops whose steps
+// are short.
 func (c *Context) CheckpointEvery(period time.Duration, state any) (bool, error) {
 	if time.Since(c.lastSave) < period {
 		return false, nil
@@ -86,8 +91,7 @@ func (c *Context) CheckpointRaw(state []byte) error {
 	return nil
 }
 
-// State reads the state that an earlier attempt saved, and says whether there was any. State of another schema is an error,
-// not a guess.
+// State reads the state that an earlier attempt saved, and returns whether there was any. State of another schema is an error.
 func (c *Context) State(into any) (bool, error) {
 	if c.saved == nil {
 		return false, nil
@@ -101,25 +105,14 @@ func (c *Context) State(into any) (bool, error) {
 	return true, nil
 }
 
-// StateRaw gives the bytes of the saved state and their schema, to migrate them by hand; nil if there is none.
+// StateRaw returns the bytes of the saved state and their schema, to migrate them by hand, or nil if there is none.
 func (c *Context) StateRaw() *Saved { return c.saved }
 
-// SetSchema sets the version of your state format, 1 unless set. Raise it when you change what you save.
+// SetSchema sets the version of your state format, which is 1 unless set. Raise it when you change what you save.
 func (c *Context) SetSchema(schema uint32) { c.schema = schema }
 
-// Cancelled gives the request to stop, if there is one. Cheap: ask between any two steps.
-func (c *Context) Cancelled() (Cancel, bool) { return c.server.Cancelled() }
-
-// CheckCancelled returns the error to stop with, when there is a request to stop.
-func (c *Context) CheckCancelled() error {
-	if cancel, asked := c.Cancelled(); asked {
-		return fmt.Errorf("%w: %s", ErrCancelled, cancel.Reason)
-	}
-	return nil
-}
-
-// Spawn starts another job, together with the next checkpoint or the result, or never. It returns the child's ordinal among
-// the children of this job.
+// Spawn starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job is
+// never started. It returns the child's ordinal among the children of this job.
 func (c *Context) Spawn(child Child) (uint32, error) {
 	payload, raw := child.Payload.([]byte)
 	if !raw {
@@ -131,13 +124,13 @@ func (c *Context) Spawn(child Child) (uint32, error) {
 	return c.server.Spawn(child, payload)
 }
 
-// Log writes to the job's log. What is printed goes there too.
+// Log writes to the job's log. Standard output and standard error are logged too.
 func (c *Context) Log(level Level, format string, args ...any) {
 	c.server.Log(level, fmt.Sprintf(format, args...))
 }
 
-// Config is a setting of the plugin.
+// Config returns a setting of the plugin, and whether it is set.
 func (c *Context) Config(name string) (string, bool) { return c.server.Config(name) }
 
-// Secret is a secret that the plugin was granted. The error says what to grant.
+// Secret returns a secret that the plugin was granted. If it was not, the error says what to grant.
 func (c *Context) Secret(name string) (string, error) { return c.server.Secret(name) }

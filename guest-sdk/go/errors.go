@@ -9,68 +9,67 @@ import (
 // ErrCancelled is what a handler returns that stopped because it was asked to.
 var ErrCancelled = errors.New("stopped on request")
 
-// Error says what should happen after an error. An error that is none is tried again, with the job's backoff.
+// Error is an error that says whether and when the job is retried. Any other error is retried with the job's backoff.
 type Error struct {
 	Err error
-	// Never tried again.
+	// The job is never retried.
 	Fatal bool
-	// If not zero: tried again after this time.
+	// If not zero, the job is retried after this time.
 	After time.Duration
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Fatal says that the job would fail again: it is dead at once.
+// Fatal is for errors that would recur in every attempt: the job is dead at once.
 func Fatal(err error) error { return &Error{Err: err, Fatal: true} }
 
 // Fatalf is [Fatal] of a formatted message.
 func Fatalf(format string, args ...any) error { return Fatal(fmt.Errorf(format, args...)) }
 
-// RetryAfter says that the job should be tried again after this time.
+// RetryAfter says that the job should be retried after this time.
 func RetryAfter(after time.Duration, err error) error { return &Error{Err: err, After: after} }
 
-// IsFatal says whether trying again is of no use.
+// IsFatal returns whether the job is not retried after this error.
 func IsFatal(err error) bool {
 	var next *Error
 	return errors.As(err, &next) && next.Fatal
 }
 
-// Panic is the error that a panic of a handler becomes.
-type Panic struct {
-	Value any
-	Stack string
+// panicError is the error that a panic of a handler becomes.
+type panicError struct {
+	value any
+	stack string
 }
 
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// Failure is an error as the server takes it.
-type Failure struct {
-	Message string
+// failure is an error in the form that the server takes.
+type failure struct {
+	message string
 	// A stack or a chain of causes; may be empty.
-	Detail string
-	Never  bool
-	After  time.Duration
+	detail string
+	never  bool
+	after  time.Duration
 }
 
-// Failed reads an error.
-func Failed(err error) Failure {
-	failure := Failure{Message: err.Error()}
+func failed(err error) failure {
+	failure := failure{message: err.Error()}
 	var next *Error
 	if errors.As(err, &next) {
-		failure.Never, failure.After = next.Fatal, next.After
+		failure.never, failure.after = next.Fatal, next.After
 	}
-	var panicked *Panic
+	var panicked *panicError
 	if errors.As(err, &panicked) {
-		failure.Detail = panicked.Stack
+		failure.detail = panicked.stack
 		return failure
 	}
 	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
-		if text := cause.Error(); text != failure.Message {
-			if failure.Detail != "" {
-				failure.Detail += "\n"
+		if text := cause.Error(); text != failure.message {
+			if failure.detail != "" {
+				failure.detail += "\n"
 			}
-			failure.Detail += "caused by: " + text
+			failure.detail += "caused by: " + text
 		}
 	}
 	return failure

@@ -2,7 +2,7 @@ package windlass
 
 import "time"
 
-// Job is one job, as one attempt sees it.
+// Job is a job, as seen by one attempt.
 type Job struct {
 	ID      string
 	Queue   string
@@ -16,11 +16,11 @@ type Job struct {
 	// The round this job is in, or nil if its queue has no rounds.
 	Round     *uint32
 	CreatedAt time.Time
-	// When this attempt will be stopped; zero if never.
+	// When this attempt times out; zero if it has no time limit.
 	Deadline time.Time
 }
 
-// Level is how serious a log line or a progress event is.
+// Level is the severity of a log line or a progress event.
 type Level uint8
 
 const (
@@ -34,13 +34,13 @@ const (
 type Reason uint8
 
 const (
-	// User: somebody cancelled the job.
+	// User: the job was cancelled.
 	User Reason = iota
-	// Timeout: the attempt has used up its time.
+	// Timeout: the attempt reached its deadline.
 	Timeout
-	// Shutdown: the server is going down; the job goes on later, at no charge.
+	// Shutdown: the server is shutting down; the job runs again later, and the attempt does not count as a failure.
 	Shutdown
-	// Swap: a new version of the plugin takes over, at no charge.
+	// Swap: a new version of the plugin takes over, and the attempt does not count as a failure.
 	Swap
 )
 
@@ -51,29 +51,29 @@ func (r Reason) String() string {
 // Cancel is a request to stop.
 type Cancel struct {
 	Reason Reason
-	// After this the attempt is stopped dead.
+	// How long until the server ends the attempt by force.
 	TimeLeft time.Duration
 }
 
-// Progress is a progress event in its full form. What is left zero is not told.
+// Progress is a progress event in its full form. Fields that are zero are left out.
 type Progress struct {
-	// The part of the work that is under way: "download", "parse".
+	// The current phase of the work: "download", "parse".
 	Phase   string
 	Message string
-	// How serious it is. Zero is [Debug]; [Context.Progress] says [Info].
+	// The severity. Zero is [Debug]; [Context.Progress] uses [Info].
 	Level  Level
 	Detail string
-	// A share of the whole, from 0 to 100; used when Total and Current are zero.
+	// A percentage, from 0 to 100; used when Total and Current are zero.
 	Percent float64
 	Current uint64
 	Total   uint64
 	// What is counted: "files", "bytes", "rows".
 	Unit string
-	// How much this phase counts among the job's phases.
+	// The weight of this phase among the job's phases.
 	Weight float64
 }
 
-// Priority says which jobs go first in a queue.
+// Priority is the order in which a queue's pending jobs run.
 type Priority uint8
 
 const (
@@ -85,10 +85,10 @@ const (
 	Low
 )
 
-// Child is a job to start. What is left zero is decided by the queue's own settings.
+// Child is a job to start. Anything left zero is decided by the settings of its queue.
 type Child struct {
 	Queue string
-	// Any value that can be written as JSON; bytes go as they are.
+	// Any value that can be written as JSON; a []byte is sent unchanged.
 	Payload      any
 	Priority     Priority
 	Delay        time.Duration

@@ -2,16 +2,16 @@ package windlass
 
 import "encoding/json"
 
-// Recorded is what a job has recorded under a key, and the mark that somebody has put on it.
+// Recorded is a record: what a job has stored under a key of its queue, and the mark on it.
 type Recorded struct {
 	Value []byte
 	// Empty if there is none.
 	Mark string
 }
 
-// PutRecord puts a value, as JSON, under a key of the job's own queue, for other jobs to read; bytes go as they are. It is
-// committed with the next checkpoint or the result, or never. A value has at most 64 KiB; what was under the key before is
-// replaced.
+// PutRecord stores a value under a key of the job's own queue, for other jobs to read: as JSON, or unchanged if it is a []byte.
+// It is committed with the next checkpoint or the result, and discarded if the attempt fails before then. A value has at most
+// 64 KiB. An existing record with this key is replaced.
 func (c *Context) PutRecord(key string, value any) error {
 	bytes, raw := value.([]byte)
 	if !raw {
@@ -23,8 +23,8 @@ func (c *Context) PutRecord(key string, value any) error {
 	return c.server.PutRecord(key, bytes)
 }
 
-// GetRecord reads what is committed under a key of a queue, as JSON, and says whether there is anything; into may be nil. It must
-// be a queue that the plugin serves, or that a gate ties to the job's own.
+// GetRecord reads the committed record under a key of a queue, as JSON, and returns nil if there is none; into may be nil. The
+// plugin must serve the queue, or a gate must connect it to the job's own queue.
 func (c *Context) GetRecord(queue, key string, into any) (*Recorded, error) {
 	found, err := c.server.GetRecord(queue, key)
 	if err != nil || found == nil || into == nil {
@@ -36,6 +36,6 @@ func (c *Context) GetRecord(queue, key string, into any) (*Recorded, error) {
 	return found, nil
 }
 
-// Mark puts a mark on a record, or takes it off when it is empty; committed as a record is. Marked ones can be listed, and their
-// jobs swept.
+// Mark sets the mark on a record, or removes it if mark is empty. It is committed in the same way as a record. Marked records can
+// be listed, and their jobs rebuilt by a sweep.
 func (c *Context) Mark(queue, key, mark string) error { return c.server.Mark(queue, key, mark) }

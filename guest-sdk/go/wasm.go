@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"windlass.dev/go/internal/attempt"
 	"windlass.dev/go/internal/wit/exports/export_windlass_job_run"
 	_ "windlass.dev/go/internal/wit/exports/wit_exports"
 	"windlass.dev/go/internal/wit/imports/windlass_job_cancel"
@@ -26,10 +27,10 @@ import (
 	witTypes "windlass.dev/go/internal/wittypes"
 )
 
-func init() { export_windlass_job_run.Attempt = attempt }
+func init() { export_windlass_job_run.Attempt = run }
 
-// attempt is one attempt: the job comes in, the handler runs, its answer goes out.
-func attempt(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_run.Failure] {
+// run runs one attempt.
+func run(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_run.Failure] {
 	// Whatever comes from the server is copied, because the next call lies where this one did.
 	job := Job{
 		ID: strings.Clone(wit.Id), Queue: strings.Clone(wit.Queue), Payload: bytes.Clone(wit.Payload),
@@ -51,26 +52,26 @@ func attempt(wit windlass_job_types.Job) witTypes.Result[[]uint8, windlass_job_r
 		saved = &Saved{Schema: state.Some().Schema, State: bytes.Clone(state.Some().State)}
 	}
 	witruntime.Release()
-	result, err := Dispatch(NewContext(job, saved, imports{}))
+	result, err := dispatch(newContext(job, saved, imports{}))
 	if errors.Is(err, ErrWaiting) {
 		// The server knows that the job waits, and ignores its result.
 		return witTypes.Ok[[]uint8, windlass_job_run.Failure](nil)
 	}
 	if err != nil {
-		return witTypes.Err[[]uint8, windlass_job_run.Failure](wire(Failed(err)))
+		return witTypes.Err[[]uint8, windlass_job_run.Failure](wire(failed(err)))
 	}
 	return witTypes.Ok[[]uint8, windlass_job_run.Failure](result)
 }
 
-func wire(failed Failure) windlass_job_run.Failure {
+func wire(failed failure) windlass_job_run.Failure {
 	retry := windlass_job_run.MakeRetryBackoff()
 	switch {
-	case failed.Never:
+	case failed.never:
 		retry = windlass_job_run.MakeRetryNever()
-	case failed.After > 0:
-		retry = windlass_job_run.MakeRetryAfterMs(uint64(failed.After.Milliseconds()))
+	case failed.after > 0:
+		retry = windlass_job_run.MakeRetryAfterMs(uint64(failed.after.Milliseconds()))
 	}
-	return windlass_job_run.Failure{Message: failed.Message, Detail: some(failed.Detail), Retry: retry}
+	return windlass_job_run.Failure{Message: failed.message, Detail: some(failed.detail), Retry: retry}
 }
 
 // imports is the real server.
@@ -158,26 +159,26 @@ func (imports) Joined() (ChildCounts, bool) {
 	return ChildCounts{counts.Total, counts.Completed, counts.Dead, counts.Cancelled}, true
 }
 
-// Children asked for at once; the server gives no more.
+// How many children to ask for at once; the server returns no more.
 const childrenPage = 100
 
-func (imports) Children(start uint32) ([]ChildTold, uint32, bool, error) {
+func (imports) Children(start uint32) ([]attempt.Child, uint32, bool, error) {
 	defer witruntime.Release()
 	read := windlass_job_children.Read(start, childrenPage)
 	if !read.IsOk() {
 		return nil, 0, false, notRead(read.Err())
 	}
 	page := read.Ok()
-	children := make([]ChildTold, 0, len(page.Children))
+	children := make([]attempt.Child, 0, len(page.Children))
 	for _, child := range page.Children {
-		told := ChildTold{
+		found := attempt.Child{
 			Ordinal: child.Ordinal, ID: strings.Clone(child.Id), Queue: strings.Clone(child.Queue),
-			State: ChildState(child.State), Error: strings.Clone(child.Error.SomeOr("")), ResultBytes: child.ResultBytes,
+			State: child.State, Error: strings.Clone(child.Error.SomeOr("")), ResultBytes: child.ResultBytes,
 		}
 		if child.Result.IsSome() {
-			told.Result = bytes.Clone(child.Result.Some())
+			found.Result = bytes.Clone(child.Result.Some())
 		}
-		children = append(children, told)
+		children = append(children, found)
 	}
 	return children, page.Next.SomeOr(0), !page.Next.IsSome(), nil
 }

@@ -1,7 +1,7 @@
 // Package windlass is for writing handlers for the Windlass job server in Go.
 //
 // A handler is a function from a payload to a result. [Handle] says which queue it serves; [Context] is how it talks to the
-// server; the package windlasstest stands in for the server in a test.
+// server, and is a [context.Context]; the package windlasstest stands in for the server in a test.
 //
 //	type Order struct {
 //		Items []int `json:"items"`
@@ -27,25 +27,33 @@
 package windlass
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
+
+	"windlass.dev/go/internal/attempt"
 )
 
 // Handler does a job's work: bytes in, in the context's job, and bytes out.
 type Handler func(ctx *Context) ([]byte, error)
 
-// Any is the queue name that takes what no other handler does.
+// Any is the queue name of the handler for all queues without one of their own.
 const Any = "*"
 
 var handlers = map[string]Handler{}
 
-// Handle says that jobs of this queue go to this function. Payload and result are JSON.
-func Handle[In, Out any](queue string, handle func(ctx *Context, in In) (Out, error)) {
-	HandleRaw(queue, Typed(handle))
+func init() {
+	attempt.Run = func(handler, job, saved, to any) ([]byte, error) {
+		return guard(handler.(Handler), newContext(job.(Job), saved.(*Saved), to.(server)))
+	}
 }
 
-// HandleRaw says that jobs of this queue go to a function of bytes. The payload is in ctx.Job.
+// Handle registers a function for the jobs of a queue. Payload and result are JSON.
+func Handle[In, Out any](queue string, handle func(ctx *Context, in In) (Out, error)) {
+	payload := func(ctx *Context) []byte { return ctx.Job.Payload }
+	HandleRaw(queue, attempt.Typed(handle, payload, Fatal))
+}
+
+// HandleRaw registers a function of bytes for the jobs of a queue. The payload is in ctx.Job.
 func HandleRaw(queue string, handle Handler) {
 	if _, taken := handlers[queue]; taken {
 		panic(fmt.Sprintf("windlass: two handlers for the queue %q", queue))
@@ -53,28 +61,8 @@ func HandleRaw(queue string, handle Handler) {
 	handlers[queue] = handle
 }
 
-// Typed makes a handler of bytes out of one of Go values, with JSON in between.
-func Typed[In, Out any](handle func(ctx *Context, in In) (Out, error)) Handler {
-	return func(ctx *Context) ([]byte, error) {
-		var in In
-		// The same bytes will not parse next time either.
-		if err := json.Unmarshal(ctx.Job.Payload, &in); err != nil {
-			return nil, Fatal(fmt.Errorf("the payload is not what this handler takes: %w", err))
-		}
-		out, err := handle(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		result, err := json.Marshal(out)
-		if err != nil {
-			return nil, Fatal(fmt.Errorf("the result cannot be written as JSON: %w", err))
-		}
-		return result, nil
-	}
-}
-
-// Dispatch runs the handler of the job's queue. A panic becomes an error with its stack. For the component and for tests.
-func Dispatch(ctx *Context) ([]byte, error) {
+// dispatch runs the handler of the job's queue.
+func dispatch(ctx *Context) ([]byte, error) {
 	handle, found := handlers[ctx.Job.Queue]
 	if !found {
 		handle, found = handlers[Any]
@@ -82,14 +70,15 @@ func Dispatch(ctx *Context) ([]byte, error) {
 	if !found {
 		return nil, Fatal(fmt.Errorf("this plugin has no handler for the queue %q", ctx.Job.Queue))
 	}
-	return Guard(handle, ctx)
+	return guard(handle, ctx)
 }
 
-// Guard runs a handler and turns its panic into an error.
-func Guard(handle Handler, ctx *Context) (result []byte, err error) {
+// guard runs a handler and turns its panic into an error with its stack. The context ends with it.
+func guard(handle Handler, ctx *Context) (result []byte, err error) {
+	defer ctx.finish()
 	defer func() {
 		if value := recover(); value != nil {
-			result, err = nil, &Panic{Value: value, Stack: string(debug.Stack())}
+			result, err = nil, &panicError{value: value, stack: string(debug.Stack())}
 		}
 	}()
 	return handle(ctx)

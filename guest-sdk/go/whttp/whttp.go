@@ -1,4 +1,4 @@
-// Package whttp sends HTTP requests from a handler, where the plugin is granted them.
+// Package whttp sends HTTP requests from a handler. The plugin must be granted the hosts.
 //
 //	response, err := whttp.Get("https://api.example.com/")
 //	if err != nil {
@@ -21,7 +21,7 @@ import (
 	"net/http"
 )
 
-// Request is a request. What is left zero is a GET without a body.
+// Request is a request. The zero value is a GET without a body.
 type Request struct {
 	Method string
 	URL    string
@@ -29,7 +29,7 @@ type Request struct {
 	Body   io.Reader
 }
 
-// Response is an answer. Its body is read as it comes, and must be closed.
+// Response is a response. Its body is a stream, and must be closed.
 type Response struct {
 	Status int
 	Header http.Header
@@ -45,10 +45,10 @@ func Post(url, contentType string, body []byte) (*Response, error) {
 	return Do(Request{Method: "POST", URL: url, Header: header, Body: bytes.NewReader(body)})
 }
 
-// Do sends a request. An answer of 404 or 500 is an answer, not an error.
+// Do sends a request. A response of any status, such as 404 or 500, is not an error.
 func Do(request Request) (*Response, error) { return do(request) }
 
-// Get gives the first header of this name, in whatever case.
+// Get returns the first header of this name, in any case.
 func (r *Response) Get(name string) string {
 	return r.Header.Get(name)
 }

@@ -2,22 +2,24 @@
 //
 //	got, err := windlasstest.Run(windlasstest.New(), double, 21)
 //
-// Every Run is one more attempt of the same job: it gets the state that the one before saved. So a crash is tested by
-// [Fake.FailCheckpointsAfter] and a second Run.
+// Every Run is another attempt of the same job and starts from the state that the previous one saved. To test a crash, call
+// [Fake.FailCheckpointsAfter] and Run again.
 package windlasstest
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	windlass "windlass.dev/go"
+	"windlass.dev/go/internal/attempt"
 )
 
 // Fake is a server with one job.
 type Fake struct {
-	// The job; set what the handler looks at. Payload and attempt are set by Run.
+	// The job; set what the handler reads. Payload and attempt are set by Run.
 	Job     windlass.Job
 	Config  map[string]string
 	Secrets map[string]string
@@ -29,7 +31,7 @@ type Fake struct {
 	Log      []string
 	Saves    int
 	Saved    *windlass.Saved
-	// Children that were really started: committed with a checkpoint or a result.
+	// The children that were committed, with a checkpoint, a result or a wait.
 	Children []windlass.Child
 
 	spawned     []windlass.Child
@@ -38,17 +40,18 @@ type Fake struct {
 	wait        *wait
 	waiting     *windlass.OnFailure
 	joined      bool
+	cancelling  sync.Mutex // a context asks from a goroutine of its own
 	cancel      bool
-	looks       int
+	checks      int
 	reason      windlass.Reason
 	refuseSaves bool
 	savesLeft   int
 }
 
-// Place is where a record lies.
+// Place is the queue and the key of a record.
 type Place struct{ Queue, Key string }
 
-// note is a record or a mark that nothing has committed.
+// note is a record or a mark that is not committed yet.
 type note struct {
 	at     Place
 	value  []byte
@@ -84,7 +87,8 @@ func Run[In, Out any](fake *Fake, handle func(*windlass.Context, In) (Out, error
 	if err != nil {
 		return out, err
 	}
-	result, err := fake.RunRaw(windlass.Typed(handle), bytes)
+	read := func(ctx *windlass.Context) []byte { return ctx.Job.Payload }
+	result, err := fake.RunRaw(attempt.Typed(handle, read, windlass.Fatal), bytes)
 	if err != nil {
 		return out, err
 	}
@@ -99,7 +103,7 @@ func (f *Fake) RunRaw(handle windlass.Handler, payload []byte) ([]byte, error) {
 	f.Job.Attempt++
 	f.Job.Payload = payload
 	f.wait, f.noted = nil, nil
-	result, err := windlass.Guard(handle, windlass.NewContext(f.Job, f.Saved, server{f}))
+	result, err := attempt.Run(handle, f.Job, f.Saved, server{f})
 	if err == nil || errors.Is(err, windlass.ErrWaiting) {
 		f.Children = append(f.Children, f.spawned...)
 		f.commitNotes()
@@ -115,7 +119,7 @@ func (f *Fake) RunRaw(handle windlass.Handler, payload []byte) ([]byte, error) {
 	return result, err
 }
 
-// join does what the server would with a job that waits: it is run again, or not.
+// join decides, as the server would, whether a waiting job runs again.
 func (f *Fake) join() error {
 	if f.waiting == nil {
 		return nil
@@ -149,28 +153,35 @@ func (f *Fake) commitNotes() {
 	f.noted = nil
 }
 
-// ChildCompleted says that a child has completed with this result, before the attempt that follows a wait.
+// ChildCompleted makes a child complete with this result. Call it before the attempt that follows a wait.
 func (f *Fake) ChildCompleted(ordinal uint32, result any) error {
 	bytes, err := json.Marshal(result)
 	f.ended[ordinal] = end{result: bytes}
 	return err
 }
 
-// ChildDied says that a child is dead, with this error.
+// ChildDied makes a child dead with this error.
 func (f *Fake) ChildDied(ordinal uint32, err string) { f.ended[ordinal] = end{err: err} }
 
-// CancelAfter asks the handler to stop when it has looked this many times; 0 is at its first look.
-func (f *Fake) CancelAfter(looks int, reason windlass.Reason) {
-	f.cancel, f.looks, f.reason = true, looks, reason
+// CancelAfter asks the handler to stop after it has checked this many times; 0 is at its first check. Every call of Cancelled,
+// CheckCancelled, Err or Done is a check, and so are those that the context makes while the handler waits for Done.
+func (f *Fake) CancelAfter(checks int, reason windlass.Reason) {
+	f.cancelling.Lock()
+	defer f.cancelling.Unlock()
+	f.cancel, f.checks, f.reason = true, checks, reason
 }
 
-// FailCheckpointsAfter lets this many checkpoints succeed and refuses those after: as good as a crash.
+// FailCheckpointsAfter lets this many checkpoints succeed and refuses all later ones, to simulate a crash.
 func (f *Fake) FailCheckpointsAfter(checkpoints int) { f.refuseSaves, f.savesLeft = true, checkpoints }
 
-// Resume takes both back, as a new attempt would find it.
-func (f *Fake) Resume() { f.cancel, f.refuseSaves = false, false }
+// Resume undoes CancelAfter and FailCheckpointsAfter, for the next attempt.
+func (f *Fake) Resume() {
+	f.cancelling.Lock()
+	defer f.cancelling.Unlock()
+	f.cancel, f.refuseSaves = false, false
+}
 
-// State reads the state saved last.
+// State reads the last saved state.
 func (f *Fake) State(into any) error {
 	if f.Saved == nil {
 		return errors.New("no state was saved")
@@ -200,11 +211,13 @@ func (s server) Checkpoint(schema uint32, state []byte) error {
 }
 
 func (s server) Cancelled() (windlass.Cancel, bool) {
+	s.cancelling.Lock()
+	defer s.cancelling.Unlock()
 	if !s.cancel {
 		return windlass.Cancel{}, false
 	}
-	if s.looks > 0 {
-		s.looks--
+	if s.checks > 0 {
+		s.checks--
 		return windlass.Cancel{}, false
 	}
 	return windlass.Cancel{Reason: s.reason, TimeLeft: 10 * time.Second}, true
@@ -229,33 +242,33 @@ func (s server) Joined() (windlass.ChildCounts, bool) {
 	return counts, s.joined
 }
 
-func (s server) Children(start uint32) ([]windlass.ChildTold, uint32, bool, error) {
+func (s server) Children(start uint32) ([]attempt.Child, uint32, bool, error) {
 	// Two at a time, so that a test of three sees more than one page.
 	next := min(start+2, uint32(len(s.Fake.Children)))
-	var page []windlass.ChildTold
+	var page []attempt.Child
 	for ordinal := start; ordinal < next; ordinal++ {
-		page = append(page, s.told(ordinal))
+		page = append(page, s.child(ordinal))
 	}
 	return page, next, int(next) == len(s.Fake.Children), nil
 }
 
-func (s server) told(ordinal uint32) windlass.ChildTold {
+func (s server) child(ordinal uint32) attempt.Child {
 	end, ended := s.ended[ordinal]
-	told := windlass.ChildTold{
+	child := attempt.Child{
 		Ordinal: ordinal, ID: fmt.Sprintf("job_test_%d", ordinal), Queue: s.Fake.Children[ordinal].Queue,
 		Error: end.err, ResultBytes: uint64(len(end.result)),
 	}
 	switch {
 	case ended && end.err != "":
-		told.State = windlass.ChildDead
+		child.State = uint8(windlass.ChildDead)
 	case ended:
-		told.State = windlass.ChildCompleted
+		child.State = uint8(windlass.ChildCompleted)
 	}
 	// As on the server, a large one is not on the page.
 	if len(end.result) <= 64<<10 {
-		told.Result = end.result
+		child.Result = end.result
 	}
-	return told
+	return child
 }
 
 func (s server) ChildResult(ordinal uint32) ([]byte, error) { return s.ended[ordinal].result, nil }

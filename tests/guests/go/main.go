@@ -160,7 +160,11 @@ func steps(ctx *windlass.Context, in order) (answer, error) {
 		}
 		ctx.Log(windlass.Info, "step %d", step)
 		if in.PauseMs > 0 {
-			time.Sleep(time.Duration(in.PauseMs) * time.Millisecond)
+			select {
+			case <-time.After(time.Duration(in.PauseMs) * time.Millisecond):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		ctx.Progress(step, in.Steps, fmt.Sprintf("step %d", step))
 		if err := ctx.Checkpoint(step); err != nil {

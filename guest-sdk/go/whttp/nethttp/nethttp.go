@@ -1,4 +1,4 @@
-// Package nethttp is net/http's client in a handler, where the plugin is granted HTTP.
+// Package nethttp is net/http's client for handlers. The plugin must be granted HTTP.
 //
 //	response, err := nethttp.Client.Get("https://api.example.com/")
 package nethttp
@@ -11,10 +11,10 @@ import (
 	"windlass.dev/go/whttp"
 )
 
-// Client is for those who need nothing special. It follows redirects; each is a request of its own, which must be granted.
+// Client is a client with default settings. It follows redirects; each is a request of its own, which must be granted.
 var Client = &http.Client{Transport: Transport{}}
 
-// Transport is for those who make a client of their own.
+// Transport is for clients with other settings.
 type Transport struct{}
 
 // RoundTrip sends one request.
@@ -30,6 +30,10 @@ func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		defer request.Body.Close()
 		out.Body = request.Body
+	}
+	// A request on its way cannot be interrupted; one that has not been sent is not.
+	if err := request.Context().Err(); err != nil {
+		return nil, err
 	}
 	answer, err := whttp.Do(out)
 	if err != nil {

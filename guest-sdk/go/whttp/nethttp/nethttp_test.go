@@ -1,6 +1,8 @@
 package nethttp_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -27,5 +29,19 @@ func TestTheClientGoesThroughTheTransport(t *testing.T) {
 	defer response.Body.Close()
 	if body, _ := io.ReadAll(response.Body); string(body) != "GET /here?n=1 " {
 		t.Fatal(string(body))
+	}
+}
+
+func TestNothingIsSentWithAContextThatHasEnded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }))
+	defer server.Close()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	request, err := http.NewRequestWithContext(ended, "GET", server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (nethttp.Transport{}).RoundTrip(request); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
 	}
 }

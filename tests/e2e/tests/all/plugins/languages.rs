@@ -28,6 +28,7 @@ fn every_language_does_the_same() {
     each(|lang, _| permissions(&server, lang, &page));
     each(|lang, _| live_progress(&server, lang));
     each(|lang, _| cancels(&server, lang));
+    stops_while_it_waits(&server, "go");
     each(|lang, n| swaps(&server, lang, &newer[n]));
 
     // All of them are in the middle of their steps when the server dies.
@@ -184,7 +185,17 @@ fn cancels(server: &Server, lang: &str) {
     }
 }
 
-/// The running attempt finishes on its version; the next one uses the new version.
+/// A handler that waits for its context learns of a request to stop, although its one thread waits.
+fn stops_while_it_waits(server: &Server, lang: &str) {
+    let job = enqueue(server, lang, steps(1, 3_600_000));
+    let log = || server.get(&format!("/api/v1/jobs/{job}/logs")).body.to_string();
+    eventually("it is about to wait", || log().contains("step 1").then_some(()));
+    server.post(&format!("/api/v1/jobs/{job}/cancel"), &json!({}));
+    server.wait_for(&job, "cancelled");
+    assert!(!log().contains("by force"), "{lang}: {}", log());
+}
+
+/// The running attempt finishes on its version, the next one takes the new.
 fn swaps(server: &Server, lang: &str, newer: &str) {
     let name = format!("/api/v1/plugins/test-{lang}");
     let older = server.get(&name).body["active"].clone();
