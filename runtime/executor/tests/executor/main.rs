@@ -11,6 +11,7 @@ mod compiling;
 mod fuzz;
 mod good;
 mod http;
+mod interface;
 mod limits;
 mod origin;
 mod python;
