@@ -43,8 +43,8 @@ pub const TIMELINE: usize = 64;
 pub const ERRORS: u32 = 50;
 /// Of how many attempts a job says by itself what they spent.
 pub const SPENDING_ATTEMPTS: usize = 50;
-/// How many runs `max_retries` may grant.
-pub const MAX_RETRIES: u32 = 10_000;
+/// How many runs `max_attempts` may grant.
+pub const MAX_ATTEMPTS: u32 = 10_000;
 /// How often in a row, without a checkpoint between, the process may die under one job before the job is dead.
 pub const MAX_CRASHES: u32 = 5;
 /// The longest span any policy may name: ten years.

@@ -92,7 +92,7 @@ pub struct Job {
     pub fence: u32,
     /// How often it was claimed since it was last retried by hand. What people see as the attempt.
     pub attempt: u32,
-    /// How many attempts failed; at `max_retries` the job is dead.
+    /// How many attempts failed; at `max_attempts` the job is dead.
     pub failures: u32,
     /// How often the process died while it ran, since it last got further; capped apart.
     pub crashes: u32,
@@ -150,7 +150,7 @@ impl Job {
 
     /// Runs left before a failure is final.
     pub fn runs_left(&self) -> u32 {
-        (self.policy.max_retries.max(1) + self.granted).saturating_sub(self.failures)
+        (self.policy.max_attempts.max(1) + self.granted).saturating_sub(self.failures)
     }
 
     /// When the time for all its attempts together is over; none without `max_duration`, or before its first attempt.

@@ -50,7 +50,7 @@ pub struct Backoff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The number of runs, the first included. 0 and 1 both mean one run.
-    pub max_retries: u32,
+    pub max_attempts: u32,
     pub backoff: Backoff,
     /// How long one attempt may take.
     pub attempt_timeout: Option<Duration>,
@@ -69,7 +69,7 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            max_retries: 3,
+            max_attempts: 3,
             backoff: Backoff {
                 kind: BackoffKind::Exponential,
                 base: Duration::from_secs(5),
@@ -88,7 +88,7 @@ impl Default for Policy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChoice {
     pub priority: Option<Priority>,
-    pub max_retries: Option<u32>,
+    pub max_attempts: Option<u32>,
     pub backoff: Option<BackoffKind>,
     pub base_delay: Option<Duration>,
     pub max_delay: Option<Duration>,
@@ -105,7 +105,7 @@ impl PolicyChoice {
     pub fn or(&self, fallback: &PolicyChoice) -> PolicyChoice {
         PolicyChoice {
             priority: self.priority.or(fallback.priority),
-            max_retries: self.max_retries.or(fallback.max_retries),
+            max_attempts: self.max_attempts.or(fallback.max_attempts),
             backoff: self.backoff.or(fallback.backoff),
             base_delay: self.base_delay.or(fallback.base_delay),
             max_delay: self.max_delay.or(fallback.max_delay),
@@ -122,7 +122,7 @@ impl PolicyChoice {
     pub fn resolve(&self) -> Policy {
         let default = Policy::default();
         Policy {
-            max_retries: self.max_retries.unwrap_or(default.max_retries).max(1),
+            max_attempts: self.max_attempts.unwrap_or(default.max_attempts).max(1),
             backoff: Backoff {
                 kind: self.backoff.unwrap_or(default.backoff.kind),
                 base: self.base_delay.unwrap_or(default.backoff.base),
@@ -138,8 +138,8 @@ impl PolicyChoice {
 
     /// Refuses what no job could live by, naming the field.
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.max_retries.is_some_and(|runs| runs > bounds::MAX_RETRIES) {
-            return Err(Refusal::invalid("max_retries", format!("at most {} runs", bounds::MAX_RETRIES)));
+        if self.max_attempts.is_some_and(|runs| runs > bounds::MAX_ATTEMPTS) {
+            return Err(Refusal::invalid("max_attempts", format!("at most {} runs", bounds::MAX_ATTEMPTS)));
         }
         let spans = [
             ("retry_base_delay", self.base_delay),

@@ -105,7 +105,7 @@ pub(super) fn requeue(context: Context, mut known: ExistingJob<'_>) -> Result<De
     take_lock_again(&mut draft, &known, "requeue", context.now)?;
     let job = &mut known.job;
     // At least one run more, however it came to be dead.
-    job.granted = (job.failures + 1).saturating_sub(job.policy.max_retries.max(1));
+    job.granted = (job.failures + 1).saturating_sub(job.policy.max_attempts.max(1));
     job.crashes = 0;
     reset(job, known.facts.rounds);
     make_ready(&mut draft, job, known.facts.rounds, context.now, "requeued by hand");

@@ -63,7 +63,7 @@ pub enum Lang {
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
     /// The number of runs, the first included.
-    pub max_retries: Option<u32>,
+    pub max_attempts: Option<u32>,
     pub backoff: Option<Backoff>,
     pub base_delay: Option<Span>,
     pub max_delay: Option<Span>,
@@ -173,7 +173,7 @@ impl Manifest {
     /// What it says of the policy of its jobs. Time limits are left to the grant, which may shorten them.
     pub fn policy(&self) -> PolicyChoice {
         PolicyChoice {
-            max_retries: self.retry.max_retries,
+            max_attempts: self.retry.max_attempts,
             backoff: self.retry.backoff.map(BackoffKind::from),
             base_delay: self.retry.base_delay.map(|span| span.0),
             max_delay: self.retry.max_delay.map(|span| span.0),
@@ -321,7 +321,7 @@ mod tests {
         refused(|manifest| manifest.limits.http.at_once = Some(257), "http.at_once");
         refused(|manifest| manifest.limits.http.total = Some(Span(Duration::ZERO)), "http.total");
         refused(|manifest| manifest.limits.http.response = Some(Size(0)), "http.response");
-        refused(|manifest| manifest.retry.max_retries = Some(u32::MAX), "max_retries");
+        refused(|manifest| manifest.retry.max_attempts = Some(u32::MAX), "max_attempts");
         refused(|manifest| manifest.capabilities.environment = vec!["A=B".into()], "environment");
         refused(|manifest| manifest.capabilities.secrets = vec!["a b".into()], "secrets");
         refused(|manifest| manifest.config = BTreeMap::from([(String::new(), String::new())]), "config");
@@ -339,8 +339,8 @@ mod tests {
 
     #[test]
     fn its_retry_policy_is_a_choice_like_any_other() {
-        let retry = Retry { max_retries: Some(7), backoff: Some(Backoff::Linear), ..Retry::default() };
+        let retry = Retry { max_attempts: Some(7), backoff: Some(Backoff::Linear), ..Retry::default() };
         let policy = Manifest { retry, ..Manifest::default() }.policy();
-        assert_eq!((policy.max_retries, policy.backoff), (Some(7), Some(BackoffKind::Linear)));
+        assert_eq!((policy.max_attempts, policy.backoff), (Some(7), Some(BackoffKind::Linear)));
     }
 }

@@ -124,7 +124,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
         payload,
         checkpoint: checkpoint.map(|bytes| SavedState { schema: job.checkpoint_schema, bytes }),
         attempt: job.attempt,
-        max_attempts: job.policy.max_retries,
+        max_attempts: job.policy.max_attempts,
         tags: job.tags.clone(),
         scope: job.scope.clone(),
         created_at_ms: job.created_at.millis(),

@@ -28,7 +28,7 @@ fn new(queue: &str, payload: &'static [u8]) -> NewJob {
 /// One job of every kind of record there is.
 async fn write(store: &Store) {
     let mut rich = new("rich", b"{\"n\": 1}");
-    rich.policy = PolicyChoice { priority: Some(Priority::High), max_retries: Some(5), ..PolicyChoice::default() };
+    rich.policy = PolicyChoice { priority: Some(Priority::High), max_attempts: Some(5), ..PolicyChoice::default() };
     rich.tags = vec![("team".into(), "blue".into())];
     rich.scope = Some("order:7".into());
     rich.limit_key = Some("tenant-a".into());
@@ -115,7 +115,7 @@ async fn read(store: &Store) {
     let completed = store.jobs(list(State::Completed)).await.expect("lists");
     let rich: Vec<_> = completed.iter().filter(|job| job.queue.as_str() == "rich").collect();
     let [job] = &rich[..] else { panic!("one completed job, not {}", rich.len()) };
-    assert_eq!((job.priority, job.policy.max_retries, job.scope.as_deref()), (Priority::High, 5, Some("order:7")));
+    assert_eq!((job.priority, job.policy.max_attempts, job.scope.as_deref()), (Priority::High, 5, Some("order:7")));
     assert_eq!(store.body(job, BodyKind::Result).await.expect("reads").as_deref(), Some(&b"\"done\""[..]));
     assert_eq!(store.body(job, BodyKind::Payload).await.expect("reads").as_deref(), Some(&b"{\"n\": 1}"[..]));
     let dead = store.jobs(list(State::Dead)).await.expect("lists");

@@ -9,7 +9,7 @@ use crate::{
 
 fn runs(most: u32) -> NewJob {
     let backoff = Some(BackoffKind::None);
-    policy(PolicyChoice { max_retries: Some(most), backoff, ..PolicyChoice::default() })
+    policy(PolicyChoice { max_attempts: Some(most), backoff, ..PolicyChoice::default() })
 }
 
 /// How many times it can fail until it is dead.
@@ -25,9 +25,9 @@ fn fail_until_dead(fixture: &mut Fixture) -> u32 {
 }
 
 #[test]
-fn max_retries_is_the_number_of_runs_the_first_included() {
+fn max_attempts_is_the_number_of_runs_the_first_included() {
     for (most, expected) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
-        assert_eq!(fail_until_dead(&mut Fixture::with(runs(most))), expected, "max_retries {most}");
+        assert_eq!(fail_until_dead(&mut Fixture::with(runs(most))), expected, "max_attempts {most}");
     }
 }
 
@@ -68,7 +68,7 @@ fn a_hand_back_is_charged_to_nobody() {
 
 #[test]
 fn a_lapsed_lease_is_a_failure_and_goes_back_in_line_at_once() {
-    let mut fixture = Fixture::with(policy(PolicyChoice { max_retries: Some(2), ..PolicyChoice::default() }));
+    let mut fixture = Fixture::with(policy(PolicyChoice { max_attempts: Some(2), ..PolicyChoice::default() }));
     for (failures, expected) in [(1, State::Pending), (2, State::Dead)] {
         fixture.start(outside());
         fixture.pass(60);

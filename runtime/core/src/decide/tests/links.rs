@@ -103,7 +103,7 @@ fn a_parent_waits_uncharged_and_is_run_again() {
 }
 
 fn child_failed() -> Command {
-    let mut child = Fixture::with(policy(PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() }));
+    let mut child = Fixture::with(policy(PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() }));
     let holder = child.start(outside());
     child.ask(fail(holder, Retry::Backoff)).expect("its own word");
     Command::ChildFailed { child: FailedChild::of(child.job()).map(Box::new), more: 2 }

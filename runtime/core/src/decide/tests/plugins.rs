@@ -255,16 +255,16 @@ fn a_canary_is_taken_back_or_promoted_by_its_failures() {
 
 #[test]
 fn a_plugins_retry_policy_is_below_the_jobs_and_the_queues() {
-    let retry = ManifestRetry { max_retries: Some(9), ..ManifestRetry::default() };
+    let retry = ManifestRetry { max_attempts: Some(9), ..ManifestRetry::default() };
     let mut fixture = Fixture::new();
     upload(&mut fixture, 1, Manifest { retry, ..Manifest::default() }, Some(Swap::Drain));
     fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
-    assert_eq!(fixture.job().policy.max_retries, 9);
-    fixture.settings.defaults.max_retries = Some(5);
+    assert_eq!(fixture.job().policy.max_attempts, 9);
+    fixture.settings.defaults.max_attempts = Some(5);
     fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
-    assert_eq!(fixture.job().policy.max_retries, 5);
+    assert_eq!(fixture.job().policy.max_attempts, 5);
     let mut own = plain();
-    own.policy.max_retries = Some(2);
+    own.policy.max_attempts = Some(2);
     fixture.ask(Command::Enqueue(Box::new(own))).expect("a good job");
-    assert_eq!(fixture.job().policy.max_retries, 2);
+    assert_eq!(fixture.job().policy.max_attempts, 2);
 }

@@ -146,7 +146,7 @@ fn a_job_of_a_round_cannot_wait_for_its_children() {
 
 /// A job that has ended in this way, having spawned so many children.
 fn ended(how: State, children: u32) -> Fixture {
-    let mut fixture = child(None, Some(0), policy(PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() }));
+    let mut fixture = child(None, Some(0), policy(PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() }));
     let holder = fixture.start(outside());
     fixture.children = children;
     let notes = Notes::new(vec![NewRecord { key: "a".into(), value: vec![1] }], Vec::new());

@@ -99,7 +99,7 @@ fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
         until: Until::default(),
         period: child.unique_period.unwrap_or(windlass_core::DEFAULT_PERIOD),
     });
-    job.policy.max_retries = child.max_attempts;
+    job.policy.max_attempts = child.max_attempts;
     job.policy.priority = child.priority;
     Ok(job)
 }

@@ -135,7 +135,7 @@ async fn children_are_stored_with_the_checkpoint_and_not_twice() {
     }
     let id = JobId::child(reporter.job, 0);
     let kid = reporter.store.job(id).await.expect("a read").expect("the child");
-    assert_eq!((kid.parent, kid.policy.max_retries), (Some(reporter.job), 7));
+    assert_eq!((kid.parent, kid.policy.max_attempts), (Some(reporter.job), 7));
     let list = windlass_store::JobList { queue: Some(kid.queue), limit: 10, ..Default::default() };
     assert_eq!(reporter.store.jobs(list).await.expect("a list").len(), 1);
     let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");

@@ -298,7 +298,7 @@ impl From<Job> for JobView {
             state: job.state.as_str(),
             priority: job.priority.into(),
             attempt: job.attempt,
-            max_retries: policy.max_retries,
+            max_retries: policy.max_attempts,
             failures: job.failures,
             crashes: job.crashes,
             retry_backoff: policy.backoff.kind.into(),

@@ -428,7 +428,7 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         payload: Some(api.store.keep(payload).await?),
         policy: PolicyChoice {
             priority: job.priority.map(Into::into),
-            max_retries: job.max_retries,
+            max_attempts: job.max_retries,
             backoff: job.retry_backoff.map(Into::into),
             base_delay: span(job.retry_base_delay),
             max_delay: span(job.retry_max_delay),

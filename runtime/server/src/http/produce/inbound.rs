@@ -79,7 +79,7 @@ pub async fn webhook(
         payload: Some(api.store.keep(payload).await?),
         policy: PolicyChoice {
             priority: query.priority.map(Into::into),
-            max_retries: query.max_retries,
+            max_attempts: query.max_retries,
             ..PolicyChoice::default()
         },
         scheduled_at: query.scheduled_at.map(|moment| moment.0),

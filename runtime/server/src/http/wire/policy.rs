@@ -29,7 +29,7 @@ impl From<PolicyBody> for PolicyChoice {
         let span = |span: Option<Span>| span.map(|span| span.0);
         PolicyChoice {
             priority: body.priority.map(Into::into),
-            max_retries: body.max_retries,
+            max_attempts: body.max_retries,
             backoff: body.retry_backoff.map(Into::into),
             base_delay: span(body.retry_base_delay),
             max_delay: span(body.retry_max_delay),
@@ -75,7 +75,7 @@ impl From<PolicyChoice> for PolicyView {
         let text = |span: Option<Duration>| span.map(Text);
         PolicyView {
             priority: choice.priority.map(Into::into),
-            max_retries: choice.max_retries,
+            max_retries: choice.max_attempts,
             retry_backoff: choice.backoff.map(Into::into),
             retry_base_delay: text(choice.base_delay),
             retry_max_delay: text(choice.max_delay),

@@ -233,7 +233,7 @@ async fn fetched_job(api: &Api, Assignment { job, token, .. }: Assignment) -> Re
         queue: job.queue,
         payload: payload.map(Shown),
         attempt: job.attempt,
-        max_retries: job.policy.max_retries,
+        max_retries: job.policy.max_attempts,
         lease_duration: job.policy.lease.as_secs(),
         lease_token: token.to_string(),
         checkpoint: checkpoint.map(Shown),

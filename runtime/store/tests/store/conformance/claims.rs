@@ -62,7 +62,7 @@ async fn a_heartbeat_keeps_the_lease_and_without_one_the_job_goes_back_in_line()
 #[tokio::test]
 async fn a_lease_that_lapses_at_the_last_run_leaves_the_job_dead() {
     let house = House::new();
-    let policy = PolicyChoice { max_retries: Some(1), lease: Some(secs(5)), ..PolicyChoice::default() };
+    let policy = PolicyChoice { max_attempts: Some(1), lease: Some(secs(5)), ..PolicyChoice::default() };
     let id = house.put(with_policy("mail", policy)).await;
     house.claim("mail").await.expect("a job");
     house.pass(secs(6)).await;
@@ -124,7 +124,7 @@ async fn a_word_without_a_token_counts_for_the_external_lease_only() {
 #[tokio::test]
 async fn a_hand_back_returns_the_job_at_once_and_charges_nothing() {
     let house = House::new();
-    let id = house.put(with_policy("mail", PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() })).await;
+    let id = house.put(with_policy("mail", PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() })).await;
     for _ in 0..5 {
         let got = house.claim("mail").await.expect("it is back at once");
         house.ask(id, handed_back(&got)).await.expect("taken");
@@ -137,7 +137,7 @@ async fn a_hand_back_returns_the_job_at_once_and_charges_nothing() {
 async fn a_failure_waits_out_its_backoff_and_the_last_one_is_final() {
     let mut house = House::new();
     let policy = PolicyChoice {
-        max_retries: Some(2),
+        max_attempts: Some(2),
         backoff: Some(BackoffKind::Fixed),
         base_delay: Some(secs(60)),
         ..PolicyChoice::default()
@@ -185,7 +185,7 @@ async fn a_result_is_kept_with_the_job() {
 async fn a_process_that_dies_under_a_job_is_counted_apart_from_failures() {
     let mut house = House::new();
     house.serve("mail").await;
-    let id = house.put(with_policy("mail", PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() })).await;
+    let id = house.put(with_policy("mail", PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() })).await;
     for crash in 1..=windlass_core::bounds::MAX_CRASHES {
         house.claim_here().await.expect("a job");
         house.reopen().await;

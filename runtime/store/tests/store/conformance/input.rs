@@ -27,7 +27,7 @@ async fn a_job_that_cannot_be_is_refused_by_field() {
         ("unique_key", NewJob { unique: unique("", secs(1), UniqueScope::Queue), ..job("mail") }),
         ("unique_period", NewJob { unique: unique("k", Duration::ZERO, UniqueScope::Queue), ..job("mail") }),
         ("unique_scope", NewJob { unique: unique("k", secs(1), UniqueScope::Scope), ..job("mail") }),
-        ("max_retries", policy(PolicyChoice { max_retries: Some(u32::MAX), ..none() })),
+        ("max_attempts", policy(PolicyChoice { max_attempts: Some(u32::MAX), ..none() })),
         ("lease", policy(PolicyChoice { lease: Some(Duration::ZERO), ..none() })),
         ("expire_after", policy(PolicyChoice { expire_after: Some(Duration::ZERO), ..none() })),
         ("attempt_timeout", policy(PolicyChoice { attempt_timeout: Some(Duration::MAX), ..none() })),
@@ -81,12 +81,12 @@ async fn a_queue_s_defaults_fill_what_a_job_leaves_open() {
     let house = House::new();
     house
         .set("mail", |settings| {
-            settings.defaults.max_retries = Some(7);
+            settings.defaults.max_attempts = Some(7);
             settings.defaults.lease = Some(secs(33));
         })
         .await;
-    let own = PolicyChoice { max_retries: Some(2), ..PolicyChoice::default() };
+    let own = PolicyChoice { max_attempts: Some(2), ..PolicyChoice::default() };
     let id = house.put(NewJob { policy: own, ..job("mail") }).await;
     let policy = house.job(id).await.policy;
-    assert_eq!((policy.max_retries, policy.lease), (2, secs(33)));
+    assert_eq!((policy.max_attempts, policy.lease), (2, secs(33)));
 }

@@ -86,7 +86,7 @@ async fn a_cancelled_job_stays_active_until_its_attempt_ends_and_an_ack_that_com
 #[tokio::test]
 async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
     let house = House::new();
-    let id = house.put(with_policy("mail", PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() })).await;
+    let id = house.put(with_policy("mail", PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() })).await;
     let got = house.claim("mail").await.expect("a job");
     let body = Body::Inline(Bytes::from_static(b"half way"));
     let checkpoint = Some(Checkpoint { body, schema: 1, usage: Usage::default() });
@@ -121,7 +121,7 @@ async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
 #[tokio::test]
 async fn requeue_keeps_the_count_and_grants_one_run() {
     let house = House::new();
-    let id = house.put(with_policy("mail", PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() })).await;
+    let id = house.put(with_policy("mail", PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() })).await;
     for _ in 0..2 {
         let got = house.claim("mail").await.expect("a job");
         house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
@@ -305,7 +305,7 @@ async fn a_job_that_is_seen_completed_has_its_result() {
 #[tokio::test]
 async fn a_gauge_counts_what_is_and_a_total_what_has_happened_wherever_a_job_is_moved() {
     let mut house = House::new();
-    let once = PolicyChoice { max_retries: Some(1), ..PolicyChoice::default() };
+    let once = PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() };
     let id = house.put(with_policy("mail", once)).await;
     let got = house.claim("mail").await.expect("a job");
     house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");

@@ -40,7 +40,7 @@ fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {
         payload: rng.maybe(90, |_| Body::Inline(Bytes::from(payload))),
         policy: PolicyChoice {
             priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
-            max_retries: rng.maybe(30, |_| 1),
+            max_attempts: rng.maybe(30, |_| 1),
             expire_after: rng.maybe(20, |rng| secs(10 + rng.below(500))),
             ..PolicyChoice::default()
         },

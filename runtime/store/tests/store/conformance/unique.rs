@@ -43,7 +43,7 @@ async fn within_a_scope_the_key_counts_over_all_queues() {
 async fn the_key_is_free_again_however_the_job_ends() {
     let mut house = House::new();
     for way in 0..6 {
-        let runs = PolicyChoice { max_retries: Some(1), expire_after: Some(secs(50)), ..PolicyChoice::default() };
+        let runs = PolicyChoice { max_attempts: Some(1), expire_after: Some(secs(50)), ..PolicyChoice::default() };
         let id = house.put(NewJob { policy: runs, ..until_end("mail") }).await;
         match way {
             0 => {

@@ -98,7 +98,7 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
         if let Some(run) = &job.run {
             assert_eq!(run.token.fence, job.fence, "the token is the latest claim's: {job:?}");
         }
-        assert!(job.failures <= job.policy.max_retries + job.granted, "more failures than runs: {job:?}");
+        assert!(job.failures <= job.policy.max_attempts + job.granted, "more failures than runs: {job:?}");
     }
 }
 

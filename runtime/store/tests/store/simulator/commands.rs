@@ -169,7 +169,7 @@ impl World {
         });
         let policy = PolicyChoice {
             priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
-            max_retries: rng.maybe(40, |rng| rng.below(4) as u32),
+            max_attempts: rng.maybe(40, |rng| rng.below(4) as u32),
             backoff: rng.maybe(50, |rng| if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }),
             base_delay: rng.maybe(30, |rng| seconds(rng, 10)),
             max_delay: None,

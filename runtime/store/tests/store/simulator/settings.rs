@@ -58,7 +58,7 @@ impl World {
             settings.retention.cancelled = keep(rng);
         }
         if rng.chance(20) {
-            settings.defaults.max_retries = Some(2);
+            settings.defaults.max_attempts = Some(2);
         }
         self.choose_rounds(&queue, &mut settings);
         self.set(queue, settings)

@@ -74,7 +74,7 @@ fn a_grant_can_be_set_first_and_is_removed_with_its_plugin() {
 #[test]
 fn a_manifest_is_read_as_toml_and_as_json_and_its_errors_are_named() {
     let server = Server::start();
-    upload(&server, "queues = [\"a\", \"b\"]\nreuse = 2\n[retry]\nmax_retries = 7\n[limits]\nmemory = \"64MiB\"");
+    upload(&server, "queues = [\"a\", \"b\"]\nreuse = 2\n[retry]\nmax_attempts = 7\n[limits]\nmemory = \"64MiB\"");
     let shown = server.get(HOSTILE).body;
     assert_eq!(shown["queues"], json!(["a", "b"]));
     assert_eq!(shown["versions"][0]["manifest"]["limits"]["memory"], "64MiB");
