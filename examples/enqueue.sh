@@ -32,7 +32,7 @@ curl --silent --output /dev/null "${url%/}/healthz" || {
 
 # Only `queue` is required. A job that fails runs up to three times; tags are there to find it by.
 answer=$(call /api/v1/enqueue --data @- <<JSON
-{"queue": "demo.digest", "payload": $payload, "priority": "high", "max_retries": 3, "tags": {"example": "enqueue"}}
+{"queue": "demo.digest", "payload": $payload, "priority": "high", "max_attempts": 3, "tags": {"example": "enqueue"}}
 JSON
 ) || { echo "$answer" >&2; exit 1; }
 echo "$answer"

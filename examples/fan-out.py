@@ -36,7 +36,7 @@ def call(method, path, body=None):
 
 def split(files):
     """The parent's first run: one child per file, then wait. A child that fails does not stop the others."""
-    children = [{"queue": CHILD, "payload": {"file": file}, "max_retries": 1} for file in files]
+    children = [{"queue": CHILD, "payload": {"file": file}, "max_attempts": 1} for file in files]
     return {"children": children, "wait": "children", "on_child_failure": "continue"}
 
 

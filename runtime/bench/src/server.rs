@@ -47,7 +47,7 @@ impl Client {
     }
 
     pub fn enqueue(&self, queue: &str, payload: &Value) -> anyhow::Result<String> {
-        let answer = self.post("/enqueue", &json!({"queue": queue, "payload": payload, "max_retries": 1}))?;
+        let answer = self.post("/enqueue", &json!({"queue": queue, "payload": payload, "max_attempts": 1}))?;
         answer["job_id"].as_str().map(str::to_owned).with_context(|| format!("no job in {answer}"))
     }
 

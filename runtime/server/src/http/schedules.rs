@@ -335,7 +335,7 @@ fn apply(schedule: &mut Schedule, body: &Body, wanted: ScheduleBody<'_>, policy:
     }
     schedule.overlap = wanted.overlap.map_or(schedule.overlap, Overlap::from);
     schedule.paused = wanted.paused.unwrap_or(schedule.paused);
-    schedule.policy = PolicyChoice::from(policy).or(&schedule.policy);
+    schedule.policy = policy.read("")?.or(&schedule.policy);
     Ok(())
 }
 

@@ -206,13 +206,15 @@ impl Api {
     fn fields<'a>(&'a self, operation: &'a Value) -> BTreeMap<&'a str, &'a Value> {
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice).iter();
         // Every command asks the server to be strict, unless it is given --lenient.
-        let said = parameters.filter(|one| one["in"] != "path" && one["name"] != "strict");
+        // What only older clients send has no flag.
+        let said = parameters.filter(|one| one["in"] != "path" && one["name"] != "strict" && one["deprecated"] != true);
         let mut fields: BTreeMap<&str, &Value> =
             said.map(|one| (one["name"].as_str().expect("a name"), &one["schema"])).collect();
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];
         for form in self.forms(body) {
             let properties = form["properties"].as_object().into_iter().flatten();
-            fields.extend(properties.map(|(name, schema)| (name.as_str(), schema)));
+            let current = properties.filter(|(_, schema)| schema["deprecated"] != true);
+            fields.extend(current.map(|(name, schema)| (name.as_str(), schema)));
         }
         fields
     }

@@ -49,7 +49,7 @@ struct When {
 pub struct Retries {
     /// How many times it may run, the first run included
     #[arg(long, value_name = "N")]
-    max_retries: Option<u32>,
+    max_attempts: Option<u32>,
     /// How the delay grows from one failure to the next
     #[arg(long, value_enum, value_name = "KIND")]
     retry_backoff: Option<BackoffWord>,
@@ -200,7 +200,7 @@ impl JobFlags {
 
 impl Retries {
     pub fn write(&self, body: &mut Body<'_>) {
-        body.put("max_retries", &self.max_retries);
+        body.put("max_attempts", &self.max_attempts);
         body.put("retry_backoff", &self.retry_backoff);
         body.put("retry_base_delay", &self.retry_base_delay);
         body.put("retry_max_delay", &self.retry_max_delay);

@@ -100,7 +100,7 @@ fn text(job: &Value) -> String {
 
 fn attempts(job: &Value) -> String {
     let number = |field: &str| job[field].as_u64().unwrap_or_default();
-    let (failures, most) = (number("failures"), number("max_retries").max(1));
+    let (failures, most) = (number("failures"), number("max_attempts").max(1));
     let mut line = format!("{} started, {failures} failed", number("attempt"));
     if number("crashes") > 0 {
         let _ = write!(line, ", {} crashed with the server", number("crashes"));
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_job_that_died_says_what_happened_and_what_it_cost() {
         let job = json!({
-            "id": "job_1", "queue": "mail", "state": "dead", "priority": "normal", "attempt": 2, "max_retries": 2, "failures": 2,
+            "id": "job_1", "queue": "mail", "state": "dead", "priority": "normal", "attempt": 2, "max_attempts": 2, "failures": 2,
             "crashes": 0, "tags": {}, "created_at": "2030-01-01T00:00:00.000Z", "last_error": "no route\nto host",
             "plugin": "mailer", "plugin_version": "0123456789abcdef",
             "progress": {"phase": "send", "message": "7 of 10", "current": 7, "total": 10, "unit": "mails"},

@@ -111,7 +111,7 @@ struct Set {
     /// Raise a job's priority by one step each time it has waited this long
     #[arg(long, value_name = "DURATION")]
     ageing: Option<String>,
-    /// Defaults for its jobs, as JSON: '{"max_retries": 5}'
+    /// Defaults for its jobs, as JSON: '{"max_attempts": 5}'
     #[arg(long, value_name = "JSON")]
     defaults: Option<String>,
     /// How long and how many ended jobs are kept, as JSON: '{"completed": {"age": "1d", "count": 1000}}'

@@ -185,7 +185,7 @@ const ONE: [Column; 24] = [
     ("tags", "tags"),
     ("unique key", "unique_key"),
     ("priority", "priority"),
-    ("max retries", "max_retries"),
+    ("max attempts", "max_attempts"),
     ("backoff", "retry_backoff"),
     ("base delay", "retry_base_delay"),
     ("max delay", "retry_max_delay"),

@@ -32,6 +32,8 @@ pub struct JobView {
     state: &'static str,
     priority: PriorityWord,
     attempt: u32,
+    /// The number of runs, the first included.
+    max_attempts: u32,
     max_retries: u32,
     failures: u32,
     crashes: u32,
@@ -298,6 +300,7 @@ impl From<Job> for JobView {
             state: job.state.as_str(),
             priority: job.priority.into(),
             attempt: job.attempt,
+            max_attempts: policy.max_attempts,
             max_retries: policy.max_attempts,
             failures: job.failures,
             crashes: job.crashes,

@@ -25,6 +25,7 @@ use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::transport::warnings;
 use crate::http::wire::agent::AgentBody;
+use crate::http::wire::aliases;
 use crate::http::wire::{
     BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateName, UntilWord, WithinWord,
 };
@@ -42,6 +43,8 @@ pub(crate) struct JobBody<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     priority: Option<PriorityWord>,
+    /// The number of runs, the first included.
+    max_attempts: Option<u32>,
     max_retries: Option<u32>,
     retry_backoff: Option<BackoffWord>,
     retry_base_delay: Option<Span>,
@@ -385,6 +388,17 @@ impl Names {
         Ok(Names(names))
     }
 
+    /// What a job waits for: ids, or names of jobs in the same request.
+    fn dependencies(&self, job: &JobBody<'_>, place: &str) -> Result<Vec<Dependency>> {
+        let found = job.depends_on.iter().flatten().map(|text| {
+            self.find(text).ok_or_else(|| {
+                let why = format!("{text:?} is neither a job id nor the `name` of a job in this request");
+                Error::field(&format!("{place}depends_on"), why)
+            })
+        });
+        found.collect()
+    }
+
     fn find(&self, text: &str) -> Option<Dependency> {
         let named = self.0.get(text).map(|index| Dependency::Sibling(*index));
         named.or_else(|| text.parse().ok().map(Dependency::Job))
@@ -392,24 +406,16 @@ impl Names {
 }
 
 /// `place` is what stands before a field's name in an error.
-async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
-    let wrong = |field: &str, why: &str| Error::field(&format!("{place}{field}"), why);
-    let mut depends_on = Vec::new();
-    for text in job.depends_on.iter().flatten() {
-        let Some(dependency) = names.find(text) else {
-            let why = format!("{text:?} is neither a job id nor the `name` of a job in this request");
-            return Err(wrong("depends_on", &why));
-        };
-        depends_on.push(dependency);
-    }
-    let Some(queue) = job.queue else {
-        return Err(wrong("queue", "is missing; name the queue the job goes to, such as \"emails.send\""));
-    };
-    let queue = Name::parse("queue", &queue).map_err(|error| Error::invalid(format!("{error}, not {queue:?}")))?;
-    let parent = match job.parent_id {
-        Some(id) => Some(id.parse().map_err(|_| wrong("parent_id", "a job id is `job_` and 26 characters"))?),
+async fn to_new_job(api: &Api, body: &Body, mut job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
+    let depends_on = names.dependencies(&job, place)?;
+    let queue = queue(job.queue.as_deref(), place)?;
+    let parent = match &job.parent_id {
+        Some(id) => Some(id.parse().map_err(|_| {
+            Error::field(&format!("{place}parent_id"), format!("{id:?} is not a job id: `job_` and 26 characters"))
+        })?),
         None => None,
     };
+    let policy = job.policy(place)?;
     let payload = job
         .payload
         .or_else(|| job.chain.as_ref().and_then(ChainBody::first_payload))
@@ -418,50 +424,65 @@ async fn to_new_job(api: &Api, body: &Body, job: JobBody<'_>, names: &Names, pla
         Some(raw) => Some(api.store.keep(body.part(raw)).await?),
         None => None,
     };
-    let chain = match job.chain {
+    let chain = match job.chain.take() {
         Some(chain) => Some(Box::new(chain.into_chain(body, &format!("{place}chain."))?)),
         None => None,
     };
-    let span = |span: Option<Span>| span.map(|span| span.0);
     Ok(NewJob {
         queue: Some(queue),
         payload: Some(api.store.keep(payload).await?),
-        policy: PolicyChoice {
-            priority: job.priority.map(Into::into),
-            max_attempts: job.max_retries,
-            backoff: job.retry_backoff.map(Into::into),
-            base_delay: span(job.retry_base_delay),
-            max_delay: span(job.retry_max_delay),
-            attempt_timeout: span(job.attempt_timeout),
-            stall_timeout: span(job.stall_timeout),
-            max_duration: span(job.max_duration),
-            expire_after: span(job.expire_after),
-            lease: span(job.lease_duration),
-            ttl: span(job.ttl),
-        },
+        policy,
         scheduled_at: job.scheduled_at.map(|moment| moment.0),
-        delay: span(job.delay),
-        unique: job.unique_key.map(|key| Unique {
-            key,
-            within: job.unique_scope.map(Into::into).unwrap_or_default(),
-            until: job.unique_until.map(Into::into).unwrap_or_default(),
-            period: span(job.unique_period).unwrap_or(windlass_core::DEFAULT_PERIOD),
-        }),
+        delay: job.delay.map(|span| span.0),
+        unique: job.unique(),
         tags: job.tags.unwrap_or_default().into_iter().collect(),
         scope: job.scope,
         limit_key: job.limit_key,
         target_worker: job.target_worker,
         parent,
         batch_id: job.batch_id,
-        schedule: None,
-        created_by: None,
         checkpoint,
         agent: job.agent.map(|agent| Box::new(agent.into())),
-        id: None,
         hold_reason: job.hold_reason,
         depends_on,
         on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
         chain,
-        links: None,
+        ..NewJob::default()
     })
+}
+
+fn queue(name: Option<&str>, place: &str) -> Result<QueueName> {
+    let Some(name) = name else {
+        let why = "is missing; name the queue of the job, such as \"emails.send\"";
+        return Err(Error::field(&format!("{place}queue"), why));
+    };
+    Name::parse("queue", name).map_err(|error| Error::invalid(format!("{error}, not {name:?}")))
+}
+
+impl JobBody<'_> {
+    fn policy(&self, place: &str) -> Result<PolicyChoice> {
+        let span = |span: Option<Span>| span.map(|span| span.0);
+        Ok(PolicyChoice {
+            priority: self.priority.map(Into::into),
+            max_attempts: aliases::max_attempts(place, self.max_attempts, self.max_retries)?,
+            backoff: self.retry_backoff.map(Into::into),
+            base_delay: span(self.retry_base_delay),
+            max_delay: span(self.retry_max_delay),
+            attempt_timeout: span(self.attempt_timeout),
+            stall_timeout: span(self.stall_timeout),
+            max_duration: span(self.max_duration),
+            expire_after: span(self.expire_after),
+            lease: span(self.lease_duration),
+            ttl: span(self.ttl),
+        })
+    }
+
+    fn unique(&mut self) -> Option<Unique> {
+        Some(Unique {
+            key: self.unique_key.take()?,
+            within: self.unique_scope.map(Into::into).unwrap_or_default(),
+            until: self.unique_until.map(Into::into).unwrap_or_default(),
+            period: self.unique_period.map_or(windlass_core::DEFAULT_PERIOD, |span| span.0),
+        })
+    }
 }

@@ -13,6 +13,7 @@ use crate::http::Api;
 use crate::http::produce::enqueue::{IdempotencyKey, OneAnswer, store_one};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
+use crate::http::wire::aliases;
 use crate::http::wire::{Moment, PriorityWord, Shown};
 
 /// What a sender that can only post its own body may say in the address.
@@ -21,6 +22,8 @@ use crate::http::wire::{Moment, PriorityWord, Shown};
 pub struct HookQuery {
     priority: Option<PriorityWord>,
     unique_key: Option<String>,
+    /// The number of runs, the first included.
+    max_attempts: Option<u32>,
     max_retries: Option<u32>,
     scheduled_at: Option<Moment>,
     tags: Option<String>,
@@ -79,7 +82,7 @@ pub async fn webhook(
         payload: Some(api.store.keep(payload).await?),
         policy: PolicyChoice {
             priority: query.priority.map(Into::into),
-            max_attempts: query.max_retries,
+            max_attempts: aliases::max_attempts("", query.max_attempts, query.max_retries)?,
             ..PolicyChoice::default()
         },
         scheduled_at: query.scheduled_at.map(|moment| moment.0),

@@ -122,10 +122,16 @@ pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Bod
         Some(gate) => Some(gate.map(GateBody::read).transpose()?),
         None => None,
     };
+    let defaults = wanted.defaults.take().map(|body| body.map(|body| body.read("defaults.")).transpose()).transpose()?;
     let settings = api
         .store
         .configure(queue, move |settings| {
             settings.gate = gate.unwrap_or(settings.gate.take());
+            match defaults {
+                Some(Some(chosen)) => settings.defaults = chosen.or(&settings.defaults),
+                Some(None) => settings.defaults = PolicyChoice::default(),
+                None => {}
+            }
             wanted.apply(settings);
         })
         .await?;
@@ -146,11 +152,6 @@ impl SettingsBody {
         set(&mut settings.key_rate, self.key_rate, rate);
         set(&mut settings.ageing, self.ageing, |span| span.0);
         settings.rounds = self.rounds.unwrap_or(settings.rounds);
-        match self.defaults {
-            Some(Some(defaults)) => settings.defaults = PolicyChoice::from(defaults).or(&settings.defaults),
-            Some(None) => settings.defaults = PolicyChoice::default(),
-            None => {}
-        }
         let retention = self.retention.unwrap_or_default();
         retention.completed.unwrap_or_default().apply(&mut settings.retention.completed);
         retention.dead.unwrap_or_default().apply(&mut settings.retention.dead);

@@ -15,6 +15,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::http::Api;
 use crate::http::transport::error::ErrorAnswer;
+use crate::http::wire::aliases;
 use crate::http::wire::{BulkIdText, JobIdText, NameText};
 
 /// Routes of the server, each with its description.
@@ -148,6 +149,7 @@ fn finish(document: &mut Value) {
         "bearer": { "type": "http", "scheme": "bearer" },
         "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
     });
+    aliases::mark(document);
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
     let mut warning = BTreeSet::new();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {

@@ -1,6 +1,7 @@
 //! Words that several resources share: how times, spans, bodies and enums look in JSON.
 
 pub(crate) mod agent;
+pub(crate) mod aliases;
 mod body;
 mod duration;
 mod enums;

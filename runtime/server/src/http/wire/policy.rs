@@ -6,12 +6,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::PolicyChoice;
 
+use crate::http::transport::error::Result;
+use crate::http::wire::aliases;
 use crate::http::wire::{BackoffWord, PriorityWord, Span, Text};
 
 /// As it is sent. What is absent is left to the queue, and then to the built-in defaults.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct PolicyBody {
     priority: Option<PriorityWord>,
+    /// The number of runs, the first included.
+    max_attempts: Option<u32>,
     max_retries: Option<u32>,
     retry_backoff: Option<BackoffWord>,
     retry_base_delay: Option<Span>,
@@ -24,22 +28,23 @@ pub struct PolicyBody {
     ttl: Option<Span>,
 }
 
-impl From<PolicyBody> for PolicyChoice {
-    fn from(body: PolicyBody) -> PolicyChoice {
+impl PolicyBody {
+    /// `place` is what stands before a field's name in an error.
+    pub fn read(self, place: &str) -> Result<PolicyChoice> {
         let span = |span: Option<Span>| span.map(|span| span.0);
-        PolicyChoice {
-            priority: body.priority.map(Into::into),
-            max_attempts: body.max_retries,
-            backoff: body.retry_backoff.map(Into::into),
-            base_delay: span(body.retry_base_delay),
-            max_delay: span(body.retry_max_delay),
-            attempt_timeout: span(body.attempt_timeout),
-            stall_timeout: span(body.stall_timeout),
-            max_duration: span(body.max_duration),
-            expire_after: span(body.expire_after),
-            lease: span(body.lease_duration),
-            ttl: span(body.ttl),
-        }
+        Ok(PolicyChoice {
+            priority: self.priority.map(Into::into),
+            max_attempts: aliases::max_attempts(place, self.max_attempts, self.max_retries)?,
+            backoff: self.retry_backoff.map(Into::into),
+            base_delay: span(self.retry_base_delay),
+            max_delay: span(self.retry_max_delay),
+            attempt_timeout: span(self.attempt_timeout),
+            stall_timeout: span(self.stall_timeout),
+            max_duration: span(self.max_duration),
+            expire_after: span(self.expire_after),
+            lease: span(self.lease_duration),
+            ttl: span(self.ttl),
+        })
     }
 }
 
@@ -48,6 +53,8 @@ impl From<PolicyBody> for PolicyChoice {
 pub struct PolicyView {
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<PriorityWord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +82,7 @@ impl From<PolicyChoice> for PolicyView {
         let text = |span: Option<Duration>| span.map(Text);
         PolicyView {
             priority: choice.priority.map(Into::into),
+            max_attempts: choice.max_attempts,
             max_retries: choice.max_attempts,
             retry_backoff: choice.backoff.map(Into::into),
             retry_base_delay: text(choice.base_delay),

@@ -43,6 +43,8 @@ struct Fetched {
     #[schema(value_type = serde_json::Value)]
     payload: Option<Shown>,
     attempt: u32,
+    /// The number of runs, the first included.
+    max_attempts: u32,
     max_retries: u32,
     /// In seconds: how long the worker holds the job without a heartbeat.
     lease_duration: u64,
@@ -233,6 +235,7 @@ async fn fetched_job(api: &Api, Assignment { job, token, .. }: Assignment) -> Re
         queue: job.queue,
         payload: payload.map(Shown),
         attempt: job.attempt,
+        max_attempts: job.policy.max_attempts,
         max_retries: job.policy.max_attempts,
         lease_duration: job.policy.lease.as_secs(),
         lease_token: token.to_string(),

@@ -72,7 +72,7 @@ fn watching_ends_as_the_job_does() {
     let watched = run(&server, &["enqueue", "digest", r#"{"text": "hello"}"#, "--watch"]);
     assert_eq!(watched.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&watched.stderr).contains("step 1 of 1"), "{watched:?}");
-    let (status, said) = fails(&server, &["enqueue", "digest", "\"not an object\"", "--max-retries", "1", "--watch"]);
+    let (status, said) = fails(&server, &["enqueue", "digest", "\"not an object\"", "--max-attempts", "1", "--watch"]);
     assert!(status == Some(1) && said.contains("dead"), "{said}");
 
     let held = ok(&server, &["enqueue", "digest", "{}", "--hold", "look first"]);
@@ -143,12 +143,12 @@ fn queues_and_schedules_are_operated() {
     assert_eq!(ok(&server, &["schedule", "resume", "nightly"]), "resumed");
     assert_eq!(ok(&server, &["schedule", "remove", "nightly"]), "deleted");
     assert!(fails(&server, &["schedule", "add", "bad", "soon", "q"]).1.contains("five fields"));
-    ok(&server, &["schedule", "add", "hourly", "0 * * * *", "q", "--max-retries", "2", "--unique-key", "k"]);
+    ok(&server, &["schedule", "add", "hourly", "0 * * * *", "q", "--max-attempts", "2", "--unique-key", "k"]);
     let (_, said) = fails(&server, &["schedule", "add", "hourly", "30 * * * *", "q"]);
     assert!(said.contains("--replace"), "{said}");
     let changed = ok_json(&server, &["schedule", "add", "hourly", "30 * * * *", "q", "--replace"]);
     assert_eq!(
-        (&changed["cron"], &changed["max_retries"], &changed["unique_key"]),
+        (&changed["cron"], &changed["max_attempts"], &changed["unique_key"]),
         (&json!("30 * * * *"), &json!(2), &json!("k"))
     );
     let shown = ok(&server, &["queue", "show", "reports"]);

@@ -177,7 +177,7 @@ fn jobs_are_sorted_by_the_column_that_is_shown() {
 #[test]
 fn control_characters_of_a_job_do_not_reach_the_terminal() {
     let server = Server::start();
-    let id = server.enqueue(&json!({"queue": "q", "max_retries": 1}));
+    let id = server.enqueue(&json!({"queue": "q", "max_attempts": 1}));
     server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w\u{1b}[1m", "timeout": 0}));
     let error = "\u{1b}]0;gotcha\u{7}\u{1b}[2J it broke \u{9b}31m\u{202e}";
     server.post(&format!("/api/v1/fail/{id}"), &json!({"error": error, "backtrace": "at \u{1b}[8mline 1"}));

@@ -88,7 +88,7 @@ fn a_job_in_a_served_queue_has_no_warnings_and_its_id_is_shown() {
 #[test]
 fn a_job_that_dies_ends_the_watch_with_its_error_backtrace_and_what_to_do() {
     let server = Server::start();
-    let watch = start(&server, &["enqueue", "q", "--max-retries", "1", "--watch"]);
+    let watch = start(&server, &["enqueue", "q", "--max-attempts", "1", "--watch"]);
     fail(&server, "q", "the disk is on fire", "at burn (disk.py:7)\nat main (app.py:3)");
     let ended = watch.wait_with_output().expect("it ends");
     let id = server.get("/api/v1/jobs?queue=q").body["jobs"][0]["id"].as_str().expect("a job").to_owned();
@@ -114,7 +114,7 @@ fn a_job_that_dies_ends_the_watch_with_its_error_backtrace_and_what_to_do() {
 fn the_text_output_of_a_job_shows_what_the_json_has() {
     let server = Server::start();
     let id = server
-        .enqueue(&json!({"queue": "q", "max_retries": 2, "retry_backoff": "none", "agent": {"max_iterations": 5}}));
+        .enqueue(&json!({"queue": "q", "max_attempts": 2, "retry_backoff": "none", "agent": {"max_iterations": 5}}));
     fail(&server, "q", "first try", "at once");
     let job = server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w", "timeout": 30})).body;
     assert_eq!(job["job_id"], id.as_str());

@@ -222,7 +222,7 @@ fn worker(run: &Run) {
     assert_eq!((&job["state"], &job["result"]), (&json!("completed"), &json!({"counted": 3})));
     assert_eq!((&job["progress"]["current"], &job["checkpoint"]), (&json!(3), &json!(3)), "{job:#}");
 
-    let bad = run.enqueue(&json!({"queue": queue, "payload": {"fail": "no luck"}, "max_retries": 1}));
+    let bad = run.enqueue(&json!({"queue": queue, "payload": {"fail": "no luck"}, "max_attempts": 1}));
     assert_eq!(run.last(&[&queue, "--once"]), (bad.clone(), "dead".to_owned()));
     let job = run.job(&bad);
     assert!(job["errors"][0]["error"].as_str().is_some_and(|error| error.ends_with("no luck")), "{job:#}");

@@ -71,7 +71,7 @@ fn follow(sdk: &str, test: &str) -> String {
     assert!(tested.status.success(), "{sdk}: {test}\n{}", told(&tested));
     // The second handler sends a request, which has not been granted yet.
     let refused =
-        shell(&format!("{program:?} enqueue orders.price '\"pear\"' --max-retries 1 --watch"), &folder, &server);
+        shell(&format!("{program:?} enqueue orders.price '\"pear\"' --max-attempts 1 --watch"), &folder, &server);
     assert!(told(&refused).contains("--http api.example.com"), "{sdk}: {}", told(&refused));
     answers
 }

@@ -28,7 +28,7 @@ fn restarted_with_damage(server: Server) -> Server {
 }
 
 fn hello(server: &Server, queue: &str) -> String {
-    server.enqueue(&json!({"queue": queue, "payload": {"text": "hello"}, "max_retries": 1}))
+    server.enqueue(&json!({"queue": queue, "payload": {"text": "hello"}, "max_attempts": 1}))
 }
 
 fn command(server: &Server, words: &[&str]) -> String {

@@ -82,7 +82,7 @@ fn soft_limit(server: &Server) -> String {
 /// A job of many steps, each with a checkpoint, with a single attempt.
 fn steps(queue: &str) -> Value {
     let payload = json!({"generate_mb": 4, "step_kb": 32, "pause_ms": 20});
-    json!({"queue": queue, "payload": payload, "max_retries": 1})
+    json!({"queue": queue, "payload": payload, "max_attempts": 1})
 }
 
 fn steps_done(server: &Server, id: &str) -> u64 {
@@ -112,8 +112,8 @@ fn a_full_disk_fails_no_job_of_a_plugin() {
     server.upload("digest", "digest");
     server.upload("hostile", "hostile");
     let running = server.enqueue(&steps("digest"));
-    // It ends while the disk is full, so its result must wait.
-    let sleeper = json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 1_500}, "max_retries": 1});
+    // It ends while the disk is full: its result must wait.
+    let sleeper = json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 1_500}, "max_attempts": 1});
     let sleeper = server.enqueue(&sleeper);
     eventually("both run", || {
         (steps_done(&server, &running) > 2 && server.job(&sleeper)["state"] == "active").then_some(())
@@ -136,8 +136,8 @@ fn running_out_of_file_descriptors_fails_no_job_of_a_plugin() {
     server.upload("hostile", "hostile");
     // One reads its payload from a file; the other is the first of its plugin, for which memory must be mapped.
     let text = "word ".repeat(40_000);
-    let large = json!({"queue": "digest", "payload": {"text": text}, "max_retries": 1, "delay": "2s"});
-    let first = json!({"queue": "hostile", "payload": {"try": "clock"}, "max_retries": 1, "delay": "2s"});
+    let large = json!({"queue": "digest", "payload": {"text": text}, "max_attempts": 1, "delay": "2s"});
+    let first = json!({"queue": "hostile", "payload": {"try": "clock"}, "max_attempts": 1, "delay": "2s"});
     let jobs = [server.enqueue(&large), server.enqueue(&first)];
     let before = soft_limit(&server);
     if !limit_files(&server, "3") {

@@ -65,7 +65,7 @@ fn a_graph_of_one_request_runs_in_its_order() {
 #[test]
 fn the_dependant_chooses_what_a_failed_dependency_does() {
     let server = Server::start();
-    let on = server.enqueue(&json!({"queue": "a", "max_retries": 1}));
+    let on = server.enqueue(&json!({"queue": "a", "max_attempts": 1}));
     let with = |policy: &str| json!({"queue": "b", "depends_on": [on], "on_dependency_failure": policy});
     let mut jobs = vec![json!({"queue": "b", "depends_on": [on]})];
     jobs.extend(["fail", "cancel", "continue"].map(with));
@@ -109,7 +109,7 @@ fn an_impossible_graph_is_refused_as_a_whole() {
 fn a_batch_calls_back_once_with_its_numbers_even_when_the_server_is_killed() {
     let server = Server::start();
     let batch = json!({
-        "jobs": [{"queue": "m", "max_retries": 1}, {"queue": "m", "max_retries": 1}, {"queue": "m"}],
+        "jobs": [{"queue": "m", "max_attempts": 1}, {"queue": "m", "max_attempts": 1}, {"queue": "m"}],
         "batch": {"callback_queue": "done", "callback_payload": {"report": 7}},
     });
     let made = server.post("/api/v1/enqueue/batch", &batch);
@@ -221,7 +221,7 @@ fn the_parent_chooses_what_a_dead_child_does() {
         let server = Server::start();
         let id = server.enqueue(&json!({"queue": "p"}));
         fetch(&server, "p");
-        let children = json!([{"queue": "c", "max_retries": 1}, {"queue": "later"}, {"queue": "later"}]);
+        let children = json!([{"queue": "c", "max_attempts": 1}, {"queue": "later"}, {"queue": "later"}]);
         let wait = json!({"wait": "children", "on_child_failure": policy, "children": children});
         assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &wait).status, 200);
         die(&server, "c");
@@ -295,7 +295,7 @@ fn a_chain_passes_each_result_to_the_next_step() {
 fn a_chain_that_breaks_runs_its_on_failure() {
     let server = Server::start();
     let chain = json!({"steps": [{"queue": "a"}, {"queue": "b"}], "on_failure": {"queue": "broken"}});
-    let first = server.enqueue(&json!({"queue": "a", "max_retries": 1, "chain": chain}));
+    let first = server.enqueue(&json!({"queue": "a", "max_attempts": 1, "chain": chain}));
     die(&server, "a");
     let broken = fetch(&server, "broken");
     assert_eq!(broken["payload"], json!({"failed_job_id": first, "failed_step": 0, "error": "no"}));

@@ -157,7 +157,7 @@ fn two_queues_stay_within_the_distance_of_their_gate() {
 #[test]
 fn a_sweep_rebuilds_failed_and_marked_jobs_once() {
     let server = Server::start();
-    set(&server, "src", &json!({"rounds": true, "defaults": {"max_retries": 1}}));
+    set(&server, "src", &json!({"rounds": true, "defaults": {"max_attempts": 1}}));
     server.enqueue(&json!({"queue": "src", "payload": {"path": "r"}}));
     let root = fetch(&server, "src", 5).expect("the root");
     let noted = json!([{"key": "r", "value": {"round": 0}}]);

@@ -12,7 +12,7 @@ fn parent(children: u32, then: &str) -> (Server, String) {
     let grant = json!({"spawn": ["more"]}).to_string();
     assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
     let payload = json!({"try": "wait", "children": children, "then": then});
-    let id = server.enqueue(&json!({"queue": "parents", "payload": payload, "max_retries": 1}));
+    let id = server.enqueue(&json!({"queue": "parents", "payload": payload, "max_attempts": 1}));
     (server, id)
 }
 
@@ -90,7 +90,7 @@ fn parent_of_three(server: &Server) -> String {
     let parent = server.enqueue(&json!({"queue": "parents"}));
     assert_eq!(fetch(server, "parents"), parent);
     for n in 0..3 {
-        server.enqueue(&json!({"queue": "resize", "parent_id": parent, "max_retries": 1, "payload": {"n": n}}));
+        server.enqueue(&json!({"queue": "resize", "parent_id": parent, "max_attempts": 1, "payload": {"n": n}}));
     }
     parent
 }

@@ -9,7 +9,7 @@ fn every_field_of_an_enqueue_is_kept() {
     let parent = server.enqueue(&json!({"queue": "parents"}));
     let batch = server.post("/api/v1/batch", &json!({})).body["batch_id"].clone();
     let sent = json!({
-        "queue": "emails.send", "payload": {"b": 1.50, "a": [null, "é"]}, "priority": "high", "max_retries": 7,
+        "queue": "emails.send", "payload": {"b": 1.50, "a": [null, "é"]}, "priority": "high", "max_attempts": 7,
         "retry_backoff": "linear", "retry_base_delay": "1m30s", "retry_max_delay": 3600, "expire_after": "2h",
         "attempt_timeout": "10m", "stall_timeout": 30, "max_duration": "1h30m", "ttl": "1d",
         "unique_key": "user-1", "unique_period": 120, "unique_scope": "scope", "unique_until": "period",
@@ -24,7 +24,7 @@ fn every_field_of_an_enqueue_is_kept() {
         "queue",
         "payload",
         "priority",
-        "max_retries",
+        "max_attempts",
         "retry_backoff",
         "expire_after",
         "unique_key",
@@ -62,7 +62,7 @@ fn defaults_are_those_of_the_wire_format() {
     let server = Server::start();
     let job = server.job(&server.enqueue(&json!({"queue": "q"})));
     assert_eq!(job["payload"], json!({}));
-    assert_eq!((&job["priority"], &job["max_retries"]), (&json!("normal"), &json!(3)));
+    assert_eq!((&job["priority"], &job["max_attempts"]), (&json!("normal"), &json!(3)));
     assert_eq!((&job["retry_backoff"], &job["retry_base_delay"]), (&json!("exponential"), &json!("5s")));
     assert_eq!((&job["retry_max_delay"], &job["state"]), (&json!("10m"), &json!("pending")));
     let null = server.job(&server.enqueue(&json!({"queue": "q", "payload": null})));

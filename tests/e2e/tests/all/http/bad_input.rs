@@ -97,8 +97,8 @@ fn a_field_that_does_not_fit_is_named_with_what_would() {
     check("queue", json!(""), &["1 to 128"]);
     check("queue", json!(7), &["string"]);
     check("priority", json!("urgent"), &["critical", "normal"]);
-    check("max_retries", json!(-1), &["-1"]);
-    check("max_retries", json!("many"), &[]);
+    check("max_attempts", json!(-1), &["-1"]);
+    check("max_attempts", json!("many"), &[]);
     check("retry_backoff", json!("wild"), &["exponential"]);
     check("expire_after", json!("-5s"), &["negative"]);
     check("expire_after", json!(-5), &["zero or more"]);

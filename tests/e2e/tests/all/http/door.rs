@@ -269,7 +269,7 @@ fn a_worker_of_a_hundred_lines_of_python_does_its_work() {
     worker.stdout(Stdio::null()).stderr(Stdio::null());
     let mut worker = worker.spawn().expect("there is a python3");
     let good = server.enqueue(&json!({"queue": "counting", "payload": {"to": 3}, "checkpoint": 1}));
-    let bad = server.enqueue(&json!({"queue": "counting", "payload": {"fail": "no luck"}, "max_retries": 1}));
+    let bad = server.enqueue(&json!({"queue": "counting", "payload": {"fail": "no luck"}, "max_attempts": 1}));
     let job = server.wait_for(&good, "completed");
     let dead = server.wait_for(&bad, "dead");
     worker.kill().expect("it runs");

@@ -1,6 +1,7 @@
 //! The HTTP API: what it accepts, what it refuses, and how it treats its connections.
 
 mod access;
+mod aliases;
 mod api;
 mod bad_input;
 mod connections;

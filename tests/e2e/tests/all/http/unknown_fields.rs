@@ -29,10 +29,10 @@ fn a_misspelt_field_is_named_in_the_answer_with_the_name_that_was_meant() {
     let batch = json!({"callback_que": "q"});
     warns(&server.post("/api/v1/batch", &batch), &["unknown field `callback_que`; did you mean `callback_queue`?"]);
     let schedule = json!({"name": "t", "queue": "q", "cron": "0 1 * * *", "max_retry": 1});
-    warns(&server.post("/api/v1/schedules", &schedule), &["unknown field `max_retry`; did you mean `max_retries`?"]);
+    warns(&server.post("/api/v1/schedules", &schedule), &["unknown field `max_retry`; did you mean `max_attempts`?"]);
     let settings = json!({"defaults": {"max_retry": 1}, "retention": {"dead": {"ages": "1h"}}});
     let expected = [
-        "unknown field `defaults.max_retry`; did you mean `max_retries`?",
+        "unknown field `defaults.max_retry`; did you mean `max_attempts`?",
         "unknown field `retention.dead.ages`; did you mean `age`?",
     ];
     warns(&server.post("/api/v1/queues/q/settings", &settings), &expected);
@@ -63,7 +63,7 @@ fn a_misspelt_field_is_named_in_the_answer_with_the_name_that_was_meant() {
 fn documented() -> Vec<(&'static str, Value)> {
     let usage = json!({"input_tokens": 1, "output_tokens": 1, "cache_creation_tokens": 0, "cache_read_tokens": 0, "model": "m",
         "provider": "p", "cost_usd": 0.1});
-    let job = json!({"queue": "q", "payload": {"limitkey": 1}, "priority": "high", "unique_key": "k", "unique_period": 60, "max_retries": 2,
+    let job = json!({"queue": "q", "payload": {"limitkey": 1}, "priority": "high", "unique_key": "k", "unique_period": 60, "max_attempts": 2,
         "retry_backoff": "fixed", "retry_base_delay": "1s", "retry_max_delay": "2s", "expire_after": "1h", "tags": {"any": "thing"},
         "scheduled_at": "2030-01-01T00:00:00Z", "agent": {"max_iterations": 1, "max_cost_usd": 1, "iteration_timeout": "1m"},
         "depends_on": [], "checkpoint": {"a": 1}, "chain": {"steps": [{"queue": "q", "payload": 1}, {"queue": "r"}],
@@ -101,7 +101,7 @@ fn documented() -> Vec<(&'static str, Value)> {
         ("/queues/q/throttle", json!({"rate": 5, "window_ms": 1000})),
         (
             "/schedules",
-            json!({"name": "s", "queue": "q", "cron": "0 1 * * *", "timezone": "UTC", "payload": {}, "unique_key": "k", "max_retries": 2}),
+            json!({"name": "s", "queue": "q", "cron": "0 1 * * *", "timezone": "UTC", "payload": {}, "unique_key": "k", "max_attempts": 2}),
         ),
     ]
 }
@@ -121,7 +121,7 @@ fn every_documented_field_is_known() {
         "exit_reason": null, "lease_token": null});
     warns(&server.post(&format!("/api/v1/ack/{id}?strict=true"), &ack), &[]);
     warns(&server.get("/api/v1/jobs?queue=q&state=pending&limit=1&offset=0&strict=true"), &[]);
-    warns(&server.post("/api/v1/webhooks/q?priority=high&max_retries=1&tags=a:b&strict=true", &json!({"any": 1})), &[]);
+    warns(&server.post("/api/v1/webhooks/q?priority=high&max_attempts=1&tags=a:b&strict=true", &json!({"any": 1})), &[]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_command_refuses_unless_it_is_given_lenient() {
     let (done, said) = run(&enqueue);
     assert!(!done && said.contains("did you mean `limit_key`?") && said.contains("--lenient"), "{said}");
     let (done, said) = run(&["queue", "set", "q", "--defaults", r#"{"max_retry": 1}"#]);
-    assert!(!done && said.contains("`defaults.max_retry`; did you mean `max_retries`?"), "{said}");
+    assert!(!done && said.contains("`defaults.max_retry`; did you mean `max_attempts`?"), "{said}");
     assert_eq!(server.get("/api/v1/queues").body, json!([]));
     let (done, said) = run(&[&enqueue[..], &["--lenient"]].concat());
     assert!(done && said.contains("warning: unknown field `limitkey`"), "{said}");

@@ -9,11 +9,11 @@ use windlass_e2e::{Server, eventually, windlass};
 fn a_schedule_is_created_shown_changed_and_removed() {
     let server = Server::start();
     let sent = json!({"name": "nightly", "queue": "reports", "cron": "30 2 * * *", "timezone": "Europe/Berlin",
-        "payload": {"kind": "full"}, "max_retries": 5, "tags": {"team": "a"}, "overlap": "skip", "catch_up": "all", "catch_up_most": 3});
+        "payload": {"kind": "full"}, "max_attempts": 5, "tags": {"team": "a"}, "overlap": "skip", "catch_up": "all", "catch_up_most": 3});
     let made = server.post("/api/v1/schedules", &sent);
     assert_eq!(made.status, 201, "{made:?}");
     for field in
-        ["name", "queue", "cron", "timezone", "payload", "max_retries", "tags", "overlap", "catch_up", "catch_up_most"]
+        ["name", "queue", "cron", "timezone", "payload", "max_attempts", "tags", "overlap", "catch_up", "catch_up_most"]
     {
         assert_eq!(made.body[field], sent[field], "{field}");
     }
@@ -28,7 +28,7 @@ fn a_schedule_is_created_shown_changed_and_removed() {
 
     let changed = server.put("/api/v1/schedules/nightly", br#"{"cron": "0 4 * * 1"}"#);
     assert_eq!((changed.status, &changed.body["cron"]), (200, &json!("0 4 * * 1")), "{changed:?}");
-    assert_eq!((&changed.body["max_retries"], &changed.body["overlap"]), (&json!(5), &json!("skip")), "the rest stays");
+    assert_eq!((&changed.body["max_attempts"], &changed.body["overlap"]), (&json!(5), &json!("skip")), "the rest stays");
     assert_eq!(server.delete("/api/v1/schedules/nightly").body, json!({"status": "deleted"}));
     assert_eq!(server.get("/api/v1/schedules/nightly").status, 404);
 }
@@ -115,7 +115,7 @@ fn every_field_of_a_schedule_has_a_flag_and_a_wrong_cron_names_its_field() {
         (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
     let flags = "--timezone Europe/Berlin --overlap cancel --catch-up all --catch-up-most 7 --paused --priority high --unique-key k \
-        --unique-period 2h --tag team=blue --max-retries 4 --retry-backoff fixed --retry-base-delay 3s --retry-max-delay 9s \
+        --unique-period 2h --tag team=blue --max-attempts 4 --retry-backoff fixed --retry-base-delay 3s --retry-max-delay 9s \
         --expire-after 1d --attempt-timeout 5m --stall-timeout 1m --max-duration 1h --lease-duration 30s --ttl 2d";
     let flags: Vec<&str> = flags.split_whitespace().collect();
     let (made, said) =
@@ -132,7 +132,7 @@ fn every_field_of_a_schedule_has_a_flag_and_a_wrong_cron_names_its_field() {
         ("unique_key", json!("k")),
         ("unique_period", json!(7200)),
         ("tags", json!({"team": "blue"})),
-        ("max_retries", json!(4)),
+        ("max_attempts", json!(4)),
         ("retry_backoff", json!("fixed")),
         ("payload", json!({"a": 1})),
     ] {

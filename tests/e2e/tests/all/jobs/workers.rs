@@ -24,7 +24,7 @@ fn a_worker_fetches_beats_and_acks() {
         (&json!(id), &json!("q"), &json!({"n": 1}))
     );
     assert_eq!(
-        (&fetched["attempt"], &fetched["max_retries"], &fetched["lease_duration"]),
+        (&fetched["attempt"], &fetched["max_attempts"], &fetched["lease_duration"]),
         (&json!(1), &json!(3), &json!(60))
     );
     assert_eq!((&fetched["checkpoint"], &fetched["tags"]), (&json!([1]), &json!({"a": "b"})));
@@ -81,7 +81,7 @@ fn a_worker_is_listed_with_its_jobs_even_after_a_restart() {
 #[test]
 fn a_fail_says_what_comes_next_and_a_hand_back_costs_nothing() {
     let server = Server::start();
-    let id = server.enqueue(&json!({"queue": "q", "max_retries": 2, "retry_backoff": "none"}));
+    let id = server.enqueue(&json!({"queue": "q", "max_attempts": 2, "retry_backoff": "none"}));
     fetch(&server);
     let back = server.post(&format!("/api/v1/fail/{id}"), &json!({"error": "worker_shutdown"}));
     assert_eq!((&back.body["status"], &back.body["attempts_remaining"]), (&json!("pending"), &json!(2)), "{back:?}");

@@ -180,7 +180,7 @@ fn fetch_downloads_and_resumes_in_rust() {
     let server = server_with("fetch", &manifest("1MiB"));
     let job = |path: &str| json!({"queue": "fetch", "payload": {"urls": [origin.url("/hello"), origin.url(path)], "checkpoint_ms": 0}});
 
-    let once = json!({"queue": "fetch", "payload": {"urls": [origin.url("/hello")]}, "max_retries": 1});
+    let once = json!({"queue": "fetch", "payload": {"urls": [origin.url("/hello")]}, "max_attempts": 1});
     let denied = server.wait_for(&server.enqueue(&once), "dead");
     let error = denied["errors"][0]["error"].as_str().expect("an error");
     let command = format!("windlass plugin grant fetch --private-http {}", origin.host());
@@ -203,7 +203,7 @@ fn fetch_downloads_and_resumes_in_rust() {
     let answer = server.put("/api/v1/plugins/fetch/manifest", manifest("100KiB").to_string().as_bytes());
     assert_eq!(answer.status, 200, "{answer:?}");
     let mut large = job("/file");
-    large["max_retries"] = json!(1);
+    large["max_attempts"] = json!(1);
     let dead = server.wait_for(&server.enqueue(&large), "dead");
     let error = dead["errors"][0]["error"].as_str().expect("an error");
     assert!(error.contains(&origin.url("/file")), "{error}");

@@ -49,7 +49,7 @@ fn granted_path(server: &Server) -> Value {
 
 fn greeting(server: &Server) -> String {
     let payload = json!({"try": "read", "path": "/data/greeting"});
-    server.enqueue(&json!({"queue": "hostile", "payload": payload, "max_retries": 1}))
+    server.enqueue(&json!({"queue": "hostile", "payload": payload, "max_attempts": 1}))
 }
 
 fn command(server: &Server, words: &[&str]) -> Output {

@@ -61,7 +61,7 @@ fn results(server: &Server, lang: &str) {
 
     let queue = format!("children-{lang}");
     let order = json!({"mode": "spawn", "queue": queue, "count": 3, "text": "child"});
-    let refused = json!({"queue": self::queue(lang), "payload": order, "max_retries": 1});
+    let refused = json!({"queue": self::queue(lang), "payload": order, "max_attempts": 1});
     let refused = server.wait_for(&server.enqueue(&refused), "dead");
     let error = refused["errors"][0]["error"].as_str().unwrap_or_default();
     let command = format!("windlass plugin grant test-{lang} --spawn 'children-*'");
@@ -76,7 +76,7 @@ fn results(server: &Server, lang: &str) {
 
 fn failures(server: &Server, lang: &str) {
     let run = |payload: Value| {
-        let job = json!({"queue": queue(lang), "payload": payload, "max_retries": 2, "retry_backoff": "none"});
+        let job = json!({"queue": queue(lang), "payload": payload, "max_attempts": 2, "retry_backoff": "none"});
         server.wait_for(&server.enqueue(&job), "dead")
     };
     for (mode, runs) in [("fail", 2), ("retry_after", 2), ("panic", 2), ("fatal", 1)] {
@@ -132,7 +132,7 @@ fn records(server: &Server, lang: &str) {
 }
 
 fn permissions(server: &Server, lang: &str, page: &str) {
-    let once = |payload: Value| server.enqueue(&json!({"queue": queue(lang), "payload": payload, "max_retries": 1}));
+    let once = |payload: Value| server.enqueue(&json!({"queue": queue(lang), "payload": payload, "max_attempts": 1}));
     let set = server.wait_for(&once(json!({"mode": "config", "name": "greeting"})), "completed");
     assert_eq!(set["result"], json!({"value": "grüezi"}), "{lang}");
     let unset = server.wait_for(&once(json!({"mode": "config", "name": "nothing"})), "completed");

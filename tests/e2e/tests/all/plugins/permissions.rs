@@ -14,7 +14,7 @@ fn upload(server: &Server, manifest: &str) {
 
 #[track_caller]
 fn attempt(server: &Server, payload: &Value) -> String {
-    server.enqueue(&json!({"queue": "hostile", "payload": payload, "max_retries": 1}))
+    server.enqueue(&json!({"queue": "hostile", "payload": payload, "max_attempts": 1}))
 }
 
 #[track_caller]
@@ -79,7 +79,7 @@ fn a_manifest_is_read_as_toml_and_as_json_and_its_errors_are_named() {
     assert_eq!(shown["queues"], json!(["a", "b"]));
     assert_eq!(shown["versions"][0]["manifest"]["limits"]["memory"], "64MiB");
     let id = server.enqueue(&json!({"queue": "a", "payload": {"try": "nothing"}}));
-    assert_eq!(server.wait_for(&id, "completed")["max_retries"], 7);
+    assert_eq!(server.wait_for(&id, "completed")["max_attempts"], 7);
 
     let set = |text: &str| server.put(&format!("{HOSTILE}/manifest"), text.as_bytes());
     assert_eq!(set(r#"{"queues": ["c"], "limits": {"concurrency": 2}}"#).body["queues"], json!(["c"]));

@@ -96,7 +96,7 @@ fn an_attempt_that_takes_too_long_is_stopped_and_counted() {
     server.upload("digest", "digest");
     let mut job = slow_job();
     job["attempt_timeout"] = json!("300ms");
-    job["max_retries"] = json!(1);
+    job["max_attempts"] = json!(1);
     let id = server.enqueue(&job);
     let job = server.wait_for(&id, "dead");
     assert_eq!((&job["attempt"], &job["failures"]), (&json!(1), &json!(1)));

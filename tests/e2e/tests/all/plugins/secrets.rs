@@ -24,7 +24,7 @@ fn server_with_secret(data: &Data) -> Server {
 fn a_secret_is_read_by_the_plugin_that_is_granted_it_and_shown_nowhere() {
     let data = Data::new();
     let server = server_with_secret(&data);
-    let tell = json!({"queue": "hostile", "payload": {"try": "tell_secret", "name": "token"}, "max_retries": 1});
+    let tell = json!({"queue": "hostile", "payload": {"try": "tell_secret", "name": "token"}, "max_attempts": 1});
     let denied = server.enqueue(&tell);
     let job = server.wait_for(&denied, "dead");
     let error = job["errors"][0]["error"].as_str().expect("an error");
@@ -85,8 +85,8 @@ fn only_its_guest_can_read_a_checkpoint_with_a_secret() {
     let job = server.wait_for(&id, "completed");
     assert_eq!(job["result"], "as it was: true; kept: [secret]");
 
-    // A child needs its payload unchanged, so a secret in it is refused instead.
-    let spawn = json!({"queue": "hostile", "payload": {"try": "spawn_secret", "name": "token"}, "max_retries": 1});
+    // A child runs with the payload it was given, so that is refused instead.
+    let spawn = json!({"queue": "hostile", "payload": {"try": "spawn_secret", "name": "token"}, "max_attempts": 1});
     let job = server.wait_for(&server.enqueue(&spawn), "dead");
     let error = job["errors"][0]["error"].as_str().expect("an error");
     assert!(error.contains("has a secret in it") && !error.contains(SECRET), "{error}");
@@ -132,7 +132,7 @@ fn secrets_are_set_again_and_removed_and_never_read() {
 
     let grant = json!({"secrets": ["token"]}).to_string();
     server.put("/api/v1/plugins/hostile/grant", grant.as_bytes());
-    let read = json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}, "max_retries": 1});
+    let read = json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}, "max_attempts": 1});
     assert_eq!(server.put("/api/v1/secrets/token", b"the second value").status, 200);
     let id = server.enqueue(&read);
     assert_eq!(server.wait_for(&id, "completed")["result"], "[secret]");

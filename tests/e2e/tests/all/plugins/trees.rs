@@ -57,7 +57,7 @@ fn server(data: &Data, trees: &Trees, max_lead: u32) -> Server {
     let folders = json!({"/source": {"path": trees.path("a")}, "/destination": {"path": trees.path("b")}});
     let granted = server.put("/api/v1/plugins/tree-diff/grant", json!({"folders": folders}).to_string().as_bytes());
     assert_eq!(granted.status, 200, "{granted:?}");
-    let once = json!({"max_retries": 1});
+    let once = json!({"max_attempts": 1});
     for (queue, gate) in [
         (SRC, Value::Null),
         (DST, json!({"queue": SRC, "lead": 1, "max_lead": max_lead})),

@@ -75,7 +75,7 @@ fn with_now_a_running_job_is_stopped_and_starts_again_uncharged() {
 fn a_handler_that_saves_nothing_is_stopped_when_the_swap_has_waited_long_enough() {
     let server = Server::start();
     server.upload_with("/api/v1/plugins/hostile", &plugin("hostile"), "");
-    let id = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 600_000}, "max_retries": 1}));
+    let id = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 600_000}, "max_attempts": 1}));
     eventually("it runs", || (server.job(&id)["state"] == "active").then_some(()));
     let path = "/api/v1/plugins/hostile?swap=checkpoint&deadline=200ms";
     assert_eq!(server.put(path, &variant(&plugin("hostile"), 2)).status, 201);
@@ -125,7 +125,7 @@ fn no_job_fails_or_is_lost_through_many_swaps_of_each_kind() {
         for n in 0..30 {
             let steps = if n % 6 == 0 { 8 } else { 1 };
             let payload = json!({"generate_mb": steps, "step_kb": 256, "pause_ms": if n % 3 == 0 { 5 } else { 0 }});
-            ids.insert(server.enqueue(&json!({"queue": "digest", "payload": payload, "max_retries": 1})));
+            ids.insert(server.enqueue(&json!({"queue": "digest", "payload": payload, "max_attempts": 1})));
         }
         let swap = ["swap=drain", "swap=checkpoint&deadline=5s", "swap=now"][usize::from(round % 3)];
         put(&server, swap, 2 + round);
@@ -158,7 +158,7 @@ fn a_canary_that_fails_is_rolled_back_and_no_job_fails_because_of_it() {
     let answer = server.post(&format!("{DIGEST}/canary"), &wish);
     assert_eq!((answer.status, &answer.body["canary"]["version"]), (200, &json!(bad)), "{answer:?}");
     let ids: Vec<String> = (0..20)
-        .map(|n| server.enqueue(&json!({"queue": "digest", "payload": {"text": n.to_string()}, "max_retries": 1})))
+        .map(|n| server.enqueue(&json!({"queue": "digest", "payload": {"text": n.to_string()}, "max_attempts": 1})))
         .collect();
     let mut tried = 0;
     for id in &ids {

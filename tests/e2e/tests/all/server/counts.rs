@@ -20,7 +20,7 @@ fn line(status: &str, title: &str) -> String {
 #[test]
 fn a_dead_job_that_is_moved_and_retried_counts_as_one_death_and_as_dead_in_no_queue() {
     let server = Server::start();
-    let id = server.enqueue(&json!({"queue": "mail", "max_retries": 1}));
+    let id = server.enqueue(&json!({"queue": "mail", "max_attempts": 1}));
     let fetched = server.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"}));
     assert_eq!(fetched.status, 200, "{fetched:?}");
     assert_eq!(server.post(&format!("/api/v1/fail/{id}"), &json!({"error": "no luck"})).body["status"], "dead");

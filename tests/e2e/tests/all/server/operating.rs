@@ -7,7 +7,7 @@ use windlass_e2e::{Server, plugin};
 fn the_settings_of_a_queue_are_kept_and_reach_its_jobs() {
     let server = Server::start();
     let sent = json!({"max_concurrency": 4, "rate": {"count": 100, "per": "1m"}, "key_concurrency": 2, "key_rate": {"count": 5, "per": 1},
-        "ageing": "10m", "defaults": {"max_retries": 9, "retry_backoff": "fixed", "lease_duration": "30s"},
+        "ageing": "10m", "defaults": {"max_attempts": 9, "retry_backoff": "fixed", "lease_duration": "30s"},
         "retention": {"completed": {"age": "1h", "count": 1000}, "dead": {"age": "30d"}}});
     let answer = server.post("/api/v1/queues/q/settings", &sent);
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -15,7 +15,7 @@ fn the_settings_of_a_queue_are_kept_and_reach_its_jobs() {
     assert_eq!(answer.body["retention"]["cancelled"], json!({"age": "7d", "count": null}));
     assert_eq!(answer.body["key_rate"], json!({"count": 5, "per": "1s"}));
     let job = server.job(&server.enqueue(&json!({"queue": "q"})));
-    assert_eq!((&job["max_retries"], &job["retry_backoff"]), (&json!(9), &json!("fixed")));
+    assert_eq!((&job["max_attempts"], &job["retry_backoff"]), (&json!(9), &json!("fixed")));
 
     let less = server.post("/api/v1/queues/q/settings", &json!({"rate": null, "ageing": null})).body;
     assert_eq!((&less["rate"], &less["ageing"], &less["max_concurrency"]), (&json!(null), &json!(null), &json!(4)));
@@ -34,7 +34,7 @@ fn figures_count_what_ended_and_how_long_it_took() {
         let id = server.enqueue(&json!({"queue": "digest", "payload": {"text": n.to_string()}}));
         server.wait_for(&id, "completed");
     }
-    let dead = server.enqueue(&json!({"queue": "digest", "payload": "not an object", "max_retries": 1}));
+    let dead = server.enqueue(&json!({"queue": "digest", "payload": "not an object", "max_attempts": 1}));
     server.wait_for(&dead, "dead");
     let stats = server.get("/api/v1/jobs/stats").body;
     assert_eq!((&stats["completed"], &stats["failed"], &stats["success_rate"]), (&json!(3), &json!(1), &json!(0.75)));
@@ -64,12 +64,12 @@ fn any_body_posted_to_a_webhook_becomes_a_payload() {
     let server = Server::start();
     let post = |body: &[u8]| {
         let answer =
-            server.post_bytes("/api/v1/webhooks/hooks?priority=high&max_retries=2&tags=from:github,kind:push", body);
+            server.post_bytes("/api/v1/webhooks/hooks?priority=high&max_attempts=2&tags=from:github,kind:push", body);
         assert_eq!(answer.status, 201, "{answer:?}");
         server.job(answer.body["job_id"].as_str().expect("an id"))
     };
     let job = post(b" {\"a\": 1} ");
-    assert_eq!((&job["payload"], &job["priority"], &job["max_retries"]), (&json!({"a": 1}), &json!("high"), &json!(2)));
+    assert_eq!((&job["payload"], &job["priority"], &job["max_attempts"]), (&json!({"a": 1}), &json!("high"), &json!(2)));
     assert_eq!(job["tags"], json!({"from": "github", "kind": "push"}));
     assert_eq!(post(b"plain words")["payload"], "plain words");
     assert_eq!(post(b"")["payload"], json!({}));

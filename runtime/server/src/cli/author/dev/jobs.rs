@@ -76,7 +76,7 @@ fn again(job: &Value) -> Value {
     let kept = ["queue", "payload", "tags", "scope"].into_iter();
     let mut new: Map<String, Value> =
         kept.filter(|field| !job[*field].is_null()).map(|field| (field.to_owned(), job[field].clone())).collect();
-    new.insert("max_retries".to_owned(), json!(1));
+    new.insert("max_attempts".to_owned(), json!(1));
     Value::Object(new)
 }
 
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn the_last_job_runs_again_with_what_its_handler_can_see_and_only_once() {
         let seen = json!({
-            "id": "x", "queue": "mail", "payload": {"to": "a"}, "tags": {"team": "b"}, "scope": null, "max_retries": 25,
+            "id": "x", "queue": "mail", "payload": {"to": "a"}, "tags": {"team": "b"}, "scope": null, "max_attempts": 25,
         });
         let new = again(&seen);
-        assert_eq!(new, json!({"queue": "mail", "payload": {"to": "a"}, "tags": {"team": "b"}, "max_retries": 1}));
+        assert_eq!(new, json!({"queue": "mail", "payload": {"to": "a"}, "tags": {"team": "b"}, "max_attempts": 1}));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 
 use serde::Deserialize;
 
+use crate::http::wire::aliases;
 use crate::limits;
 pub use watch::Watch;
 
@@ -86,7 +87,7 @@ impl Unknown {
 impl Field {
     fn sentence(&self, what: &str) -> String {
         let path = &self.path;
-        match likely(&self.name, &self.known) {
+        match likely(&self.name, &self.known).map(aliases::current) {
             Some(meant) => format!("unknown {what} `{path}`; did you mean `{meant}`?"),
             None => format!("unknown {what} `{path}`"),
         }
@@ -150,6 +151,7 @@ mod tests {
     struct Job<'a> {
         queue: Option<String>,
         limit_key: Option<String>,
+        max_attempts: Option<u32>,
         max_retries: Option<u32>,
         tags: Option<BTreeMap<String, String>>,
         #[serde(borrow)]
@@ -200,10 +202,11 @@ mod tests {
             ("limitkey", Some("limit_key")),
             ("limitKey", Some("limit_key")),
             ("limit-key", Some("limit_key")),
-            ("max_retry", Some("max_retries")),
+            ("max_attempt", Some("max_attempts")),
+            ("max_retry", Some("max_attempts")),
             ("quene", Some("queue")),
             ("queue_name", Some("queue")),
-            ("retries", Some("max_retries")),
+            ("retries", Some("max_attempts")),
             ("colour", None),
             ("x", None),
         ] {
