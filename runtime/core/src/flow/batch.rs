@@ -126,6 +126,9 @@ impl Batch {
         let told = BTreeMap::from([
             ("batch_id", raw(&self.id)),
             ("total", raw(&self.tally.total)),
+            ("completed", raw(&self.tally.completed)),
+            ("dead", raw(&self.tally.dead)),
+            // What older clients read.
             ("succeeded", raw(&self.tally.completed)),
             ("failed", raw(&self.tally.dead)),
             ("cancelled", raw(&self.tally.cancelled)),
@@ -169,7 +172,7 @@ mod tests {
         let text = String::from_utf8(payload.to_vec()).expect("text");
         assert_eq!(
             text,
-            format!(r#"{{"batch_id":"{}","cancelled":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#, batch.id)
+            format!(r#"{{"batch_id":"{}","cancelled":0,"completed":1,"dead":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#, batch.id)
         );
         batch.tally.moved(Some(State::Completed), Some(State::Pending));
         batch.tally.moved(Some(State::Pending), Some(State::Dead));

@@ -65,14 +65,14 @@ impl Batch {
         }
         let number = |field: &str| answer[field].as_u64().unwrap_or_default();
         show::print(&format!(
-            "{}: {:.0} % of {} jobs have ended: {} succeeded, {} failed, {} cancelled; {} are pending",
+            "{}: {:.0} % of {} jobs have ended: {} completed, {} dead, {} cancelled; {} are open",
             answer["state"].as_str().unwrap_or_default(),
             answer["percent"].as_f64().unwrap_or_default(),
             number("total"),
-            number("succeeded"),
-            number("failed"),
+            number("completed"),
+            number("dead"),
             number("cancelled"),
-            number("pending"),
+            number("open"),
         ))?;
         match answer["callback_job"].as_str() {
             Some(job) => show::print(&format!("callback job: {job}")),

@@ -7,7 +7,7 @@ use windlass_core::{Blob, BodyKind, EventKind, Job, JobId, PluginEvent, QueueNam
 use windlass_store::{EventRecord, LogLine, Store};
 
 use crate::http::jobs::view::ProgressView;
-use crate::http::wire::{Rfc3339, Shown};
+use crate::http::wire::{GroupCounts, Rfc3339, Shown};
 use crate::limits;
 
 /// The `data` of every event.
@@ -117,16 +117,13 @@ struct RoundData<'a> {
 #[derive(Debug, Serialize)]
 struct RoundDetails {
     round: u32,
-    total: u64,
-    open: u64,
-    completed: u64,
-    dead: u64,
-    cancelled: u64,
+    #[serde(flatten)]
+    counts: GroupCounts,
 }
 
 fn of_round(seq: u64, at: Time, queue: &QueueName, event: &RoundEvent) -> String {
     let RoundEvent { round, total, open, completed, dead, cancelled, .. } = *event;
-    let data = RoundDetails { round, total, open, completed, dead, cancelled };
+    let data = RoundDetails { round, counts: GroupCounts { total, open, completed, dead, cancelled } };
     let at_ns = u128::from(at.millis()) * 1_000_000;
     serde_json::to_string(&RoundData { seq, kind: event.as_str(), queue, at_ns, data }).unwrap_or_default()
 }

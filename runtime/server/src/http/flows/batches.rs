@@ -12,7 +12,7 @@ use windlass_core::{Name, Refusal};
 use crate::http::Api;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
-use crate::http::wire::{NameText, Rfc3339};
+use crate::http::wire::{GroupCounts, NameText, Rfc3339};
 
 /// What a batch calls back with.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -37,12 +37,8 @@ pub struct BatchView {
     /// `open` while jobs can join, `running` once it is sealed, `finished` when all members have ended.
     #[schema(value_type = String)]
     state: &'static str,
-    total: u64,
-    /// Members that have not ended.
-    pending: u64,
-    succeeded: u64,
-    failed: u64,
-    cancelled: u64,
+    #[serde(flatten)]
+    counts: GroupCounts,
     /// How many of a hundred have ended.
     percent: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +60,7 @@ impl From<Batch> for BatchView {
             state: batch.standing().as_str(),
             percent: batch.tally.percent(),
             batch_id: batch.id,
-            total: batch.tally.total,
-            pending: batch.tally.open,
-            succeeded: batch.tally.completed,
-            failed: batch.tally.dead,
-            cancelled: batch.tally.cancelled,
+            counts: batch.tally.into(),
             callback_queue: batch.callback_queue,
             callback_job: batch.callback_job.map(|id| id.to_string()),
             created_at: Rfc3339(batch.created_at),

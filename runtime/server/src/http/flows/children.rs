@@ -4,45 +4,21 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::flow::Family;
 use windlass_core::{BodyKind, Job, QueueName, Refusal};
 use windlass_store::Store;
 
 use crate::http::Api;
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::{JobPath, Query};
-use crate::http::wire::{NameText, Shown, StateName};
+use crate::http::wire::{GroupCounts, NameText, Shown, StateName};
 use crate::limits;
 
-/// How many children a job has, and how they stand.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-pub struct ChildCounts {
-    total: u64,
-    /// Those that have not ended.
-    pub pending: u64,
-    succeeded: u64,
-    failed: u64,
-    cancelled: u64,
-}
-
-impl From<Family> for ChildCounts {
-    fn from(family: Family) -> ChildCounts {
-        ChildCounts {
-            total: family.tally.total,
-            pending: family.tally.open,
-            succeeded: family.tally.completed,
-            failed: family.tally.dead,
-            cancelled: family.tally.cancelled,
-        }
-    }
-}
-
 /// The numbers of a job's children; none when it has none.
-pub async fn counts(store: &Store, job: &Job) -> Result<Option<ChildCounts>> {
+pub async fn counts(store: &Store, job: &Job) -> Result<Option<GroupCounts>> {
     if job.children == 0 && job.adopted() == 0 {
         return Ok(None);
     }
-    Ok(store.family(job.id).await?.map(ChildCounts::from))
+    Ok(store.family(job.id).await?.map(|family| family.tally.into()))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -56,7 +32,7 @@ pub struct ChildrenQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChildrenPage {
     #[serde(flatten)]
-    counts: Option<ChildCounts>,
+    counts: Option<GroupCounts>,
     children: Vec<ChildView>,
     /// Where the next page begins; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,13 +95,15 @@ pub struct Tree {
     /// How far the job and all below it are: of a hundred, each child by its weight.
     percent: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    children: Option<ChildCounts>,
+    children: Option<GroupCounts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(no_recursion)]
     jobs: Vec<Tree>,
     /// Children that are not shown: there is a bound on how much is.
     #[serde(skip_serializing_if = "is_zero")]
     omitted: u64,
+    #[serde(skip)]
+    ended: bool,
     #[serde(skip)]
     weight: f64,
 }
@@ -158,18 +136,14 @@ async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
         tree.jobs.push(Box::pin(grow(store, child, room)).await?);
     }
     tree.omitted = counts.total.saturating_sub(tree.jobs.len() as u64);
-    let shown = tree.jobs.iter().filter(|child| ended(child.state)).count() as u64;
-    let omitted_ended = (counts.total - counts.pending).saturating_sub(shown).min(tree.omitted);
+    let shown = tree.jobs.iter().filter(|child| child.ended).count() as u64;
+    let omitted_ended = (counts.total - counts.open).saturating_sub(shown).min(tree.omitted);
     let parts = tree.jobs.iter().map(|child| (child.percent, child.weight));
     let unseen = [(100.0, omitted_ended as f64), (0.0, (tree.omitted - omitted_ended) as f64)];
     if !job.is_ended() {
         tree.percent = windlass_core::flow::rolled_up(parts.chain(unseen));
     }
     Ok(tree)
-}
-
-fn ended(state: &str) -> bool {
-    matches!(state, "completed" | "dead" | "cancelled")
 }
 
 fn leaf(job: &Job) -> Tree {
@@ -181,6 +155,7 @@ fn leaf(job: &Job) -> Tree {
         children: None,
         jobs: Vec::new(),
         omitted: 0,
+        ended: job.is_ended(),
         weight: job.progress.as_ref().and_then(|progress| progress.weight).unwrap_or(1.0),
     }
 }

@@ -12,48 +12,22 @@ use windlass_store::{JobList, Store};
 use crate::http::Api;
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::NamePath;
-use crate::http::wire::NameText;
+use crate::http::wire::{NameText, StateCounts, Totals};
 use crate::limits;
 
 /// Counts of jobs as they stand now, and totals of what has happened.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Stats {
-    /// Jobs that are in this state now. An ended job is counted until it is retried or removed.
-    pending: u64,
-    /// Jobs that are active now.
+    #[serde(flatten)]
+    now: StateCounts,
     processing: u64,
-    scheduled: u64,
-    retrying: u64,
-    held: u64,
-    blocked: u64,
-    /// Completed jobs that are still kept.
-    completed: u64,
-    /// Jobs that are dead now.
-    dead: u64,
-    /// The same number as `dead`, under the name that older clients read.
     failed: u64,
-    cancelled: u64,
     totals: Totals,
     /// Of all jobs that have completed or died so far, the part that completed; `null` when none has.
     success_rate: Option<f64>,
     /// Milliseconds, over all jobs that have completed so far.
     avg_execution_time: f64,
     avg_wait_time: f64,
-}
-
-/// What has happened since the queues were made. A total only rises: a dead job that is retried has died all the same.
-#[derive(Debug, Serialize, ToSchema)]
-struct Totals {
-    /// Jobs stored.
-    enqueued: u64,
-    /// How often a job completed.
-    completed: u64,
-    /// Attempts that failed and were followed by another.
-    failed_attempts: u64,
-    /// How often a job died.
-    dead: u64,
-    /// How often a job was cancelled.
-    cancelled: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -121,23 +95,10 @@ async fn find(store: &Store, name: &QueueName) -> Result<Queue> {
 fn stats(counts: &Counts) -> Stats {
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     Stats {
-        pending: counts.of(JobState::Pending),
+        now: counts.into(),
         processing: counts.of(JobState::Active),
-        scheduled: counts.of(JobState::Scheduled),
-        retrying: counts.of(JobState::Retrying),
-        held: counts.of(JobState::Held),
-        blocked: counts.of(JobState::Blocked),
-        completed: counts.of(JobState::Completed),
-        dead: counts.of(JobState::Dead),
         failed: counts.of(JobState::Dead),
-        cancelled: counts.of(JobState::Cancelled),
-        totals: Totals {
-            enqueued: counts.enqueued,
-            completed: counts.completed,
-            failed_attempts: counts.failed,
-            dead: counts.dead,
-            cancelled: counts.cancelled,
-        },
+        totals: counts.into(),
         success_rate: share(counts.completed, counts.completed + counts.dead),
         avg_execution_time: share(counts.run_ms, counts.completed).unwrap_or(0.0),
         avg_wait_time: share(counts.wait_ms, counts.completed).unwrap_or(0.0),

@@ -12,13 +12,12 @@ use windlass_store::Store;
 
 use crate::http::flows::chains::ChainView;
 use crate::http::flows::children;
-use crate::http::flows::children::ChildCounts;
 use crate::http::jobs::attempt::{ErrorView, RunnerView, StepView, UsageView, usage_view};
 use crate::http::transport::error::Result;
 use crate::http::wire::agent;
 use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepWord, TokenUsage};
 use crate::http::wire::{
-    BackoffWord, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord, WithinWord,
+    BackoffWord, GroupCounts, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord, WithinWord,
 };
 use crate::limits;
 
@@ -167,7 +166,7 @@ pub struct WholeJob {
     result: Option<Shown>,
     /// The children it has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    children: Option<ChildCounts>,
+    children: Option<GroupCounts>,
     /// The chain that it is a step of.
     #[serde(skip_serializing_if = "Option::is_none")]
     chain_config: Option<ChainView>,
@@ -273,10 +272,10 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
 }
 
 /// A job that joins its children waits for those that have not ended; the first of them are named.
-async fn waits_for_children(store: &Store, job: &Job, counts: ChildCounts) -> Result<WaitsFor> {
+async fn waits_for_children(store: &Store, job: &Job, counts: GroupCounts) -> Result<WaitsFor> {
     let (first, _) = store.children(job, 0, limits::PAGE).await?;
     let open = first.iter().map(|(_, child)| child).filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
-    let count = u32::try_from(counts.pending).unwrap_or(u32::MAX);
+    let count = u32::try_from(counts.open).unwrap_or(u32::MAX);
     let jobs = open.map(|child| child.id.to_string()).collect();
     Ok(WaitsFor { count, jobs, ..WaitsFor::default() })
 }

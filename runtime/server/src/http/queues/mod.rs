@@ -11,14 +11,14 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::limits::Rate;
-use windlass_core::{QueueName, Refusal, Settings, State as JobState};
+use windlass_core::{QueueName, Refusal, Settings};
 use windlass_store::QueueView;
 
 use crate::http::Api;
 use crate::http::jobs::{Status, status};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
-use crate::http::wire::{NameText, Rfc3339, Span};
+use crate::http::wire::{NameText, Rfc3339, Span, StateCounts, Totals};
 use crate::metrics::Rates;
 use rounds::RoundsNow;
 use settings::SettingsView;
@@ -35,16 +35,9 @@ pub struct QueueAnswer {
     rate_limit: Option<u32>,
     rate_window_ms: Option<u64>,
     created_at: Rfc3339,
-    pending: u64,
-    active: u64,
-    scheduled: u64,
-    retrying: u64,
-    held: u64,
-    blocked: u64,
-    completed: u64,
-    dead: u64,
-    cancelled: u64,
-    /// Since the queue was made.
+    #[serde(flatten)]
+    now: StateCounts,
+    totals: Totals,
     enqueued: u64,
     failed: u64,
     oldest_pending_at: Option<Rfc3339>,
@@ -66,7 +59,6 @@ impl QueueAnswer {
     fn new(view: QueueView, rates: &Rates) -> QueueAnswer {
         let recent = rates.of(&view.queue.name, Instant::now(), &view.queue.counts);
         let QueueView { queue, served_by, oldest_pending_at, rounds } = view;
-        let now = |state| queue.counts.of(state);
         let rate = queue.settings.rate;
         QueueAnswer {
             served_by,
@@ -76,15 +68,8 @@ impl QueueAnswer {
             rate_limit: rate.map(|rate| rate.count),
             rate_window_ms: rate.map(|rate| u64::try_from(rate.per.as_millis()).unwrap_or(u64::MAX)),
             created_at: Rfc3339(queue.created_at),
-            pending: now(JobState::Pending),
-            active: now(JobState::Active),
-            scheduled: now(JobState::Scheduled),
-            retrying: now(JobState::Retrying),
-            held: now(JobState::Held),
-            blocked: now(JobState::Blocked),
-            completed: now(JobState::Completed),
-            dead: now(JobState::Dead),
-            cancelled: now(JobState::Cancelled),
+            now: StateCounts::from(&queue.counts),
+            totals: Totals::from(&queue.counts),
             enqueued: queue.counts.enqueued,
             failed: queue.counts.failed,
             oldest_pending_at: oldest_pending_at.map(Rfc3339),

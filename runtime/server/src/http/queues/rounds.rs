@@ -17,7 +17,7 @@ use crate::http::jobs::bulk;
 use crate::http::jobs::bulk::{BulkDone, BulkTaken};
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::{Body, NamePath, Query};
-use crate::http::wire::NameText;
+use crate::http::wire::{GroupCounts, NameText};
 use crate::limits;
 
 /// How far a queue stays behind another.
@@ -74,12 +74,8 @@ impl From<RoundsView> for RoundsNow {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoundView {
     round: u32,
-    total: u64,
-    /// Jobs that have not ended.
-    open: u64,
-    completed: u64,
-    dead: u64,
-    cancelled: u64,
+    #[serde(flatten)]
+    counts: GroupCounts,
     /// Open jobs that wait for nothing but the round.
     waiting: u64,
     /// How many of a hundred have ended.
@@ -92,11 +88,7 @@ impl From<RoundRow> for RoundView {
         RoundView {
             round: number,
             percent: round.tally.percent(),
-            total: round.tally.total,
-            open: round.tally.open,
-            completed: round.tally.completed,
-            dead: round.tally.dead,
-            cancelled: round.tally.cancelled,
+            counts: round.tally.into(),
             waiting: round.waiting,
         }
     }

@@ -25,6 +25,10 @@ pub const FIELDS: &[Alias] = &[
     alias("retry_max_delay_ms", "retry_max_delay", &["JobView"]),
     alias("worker_id", "worker.id", &["RunnerView"]),
     alias("hostname", "worker.hostname", &["RunnerView"]),
+    alias("processing", "active", &["Stats"]),
+    alias("failed", "dead", &["Stats"]),
+    alias("enqueued", "totals.enqueued", &["QueueAnswer"]),
+    alias("failed", "totals.failed_attempts", &["QueueAnswer"]),
     alias("errors[].created_at", "errors[].at", &["ErrorView"]),
 ];
 

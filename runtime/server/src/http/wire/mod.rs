@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod aliases;
 mod body;
+mod counts;
 mod duration;
 mod enums;
 pub(crate) mod filter;
@@ -11,6 +12,7 @@ mod schema;
 mod time;
 
 pub use body::Shown;
+pub use counts::{GroupCounts, StateCounts, Totals};
 pub use duration::{Span, Text};
 pub(super) use enums::words;
 pub use enums::{BackoffWord, CatchUpName, OnFailureWord, OverlapWord, PriorityWord, UntilWord, WithinWord};

@@ -15,11 +15,10 @@ use windlass_store::{Assignment, By, Claim, Clock};
 
 use crate::http::Api;
 use crate::http::flows::children;
-use crate::http::flows::children::ChildCounts;
 use crate::http::ops::pause;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
-use crate::http::wire::{NameText, Shown, Span};
+use crate::http::wire::{GroupCounts, NameText, Shown, Span};
 use crate::limits;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -57,7 +56,7 @@ struct Fetched {
     round: Option<u32>,
     /// The job waited for its children and they have ended: `GET /jobs/{id}/children` has their results.
     #[serde(skip_serializing_if = "Option::is_none")]
-    children: Option<ChildCounts>,
+    children: Option<GroupCounts>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -247,7 +247,7 @@ fn the_server_is_looked_at_as_a_whole() {
     server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w1", "timeout": 0}));
     let status = ok_json(&server, &["status"]);
     assert_eq!(
-        (&status["queues"], &status["workers"], &status["jobs"]["processing"]),
+        (&status["queues"], &status["workers"], &status["jobs"]["active"]),
         (&json!(1), &json!(1), &json!(1))
     );
     assert!(ok(&server, &["worker", "list"]).contains("w1"));

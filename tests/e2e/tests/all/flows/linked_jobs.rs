@@ -120,7 +120,7 @@ fn a_batch_calls_back_once_with_its_numbers_even_when_the_server_is_killed() {
     die(&server, "m");
     let now = server.get(&format!("/api/v1/batch/{id}")).body;
     assert_eq!(
-        (&now["state"], &now["pending"], &now["succeeded"], &now["failed"]),
+        (&now["state"], &now["open"], &now["completed"], &now["dead"]),
         (&json!("running"), &json!(1), &json!(1), &json!(1)),
         "{now}"
     );
@@ -130,12 +130,13 @@ fn a_batch_calls_back_once_with_its_numbers_even_when_the_server_is_killed() {
     assert_eq!((&now["state"], &now["percent"]), (&json!("finished"), &json!(100.0)), "{now}");
     let callback = server.job(now["callback_job"].as_str().expect("a callback"));
     assert_eq!((&callback["queue"], &callback["callback_of"]), (&json!("done"), &json!(id)));
-    let told = json!({"batch_id": id, "total": 3, "succeeded": 2, "failed": 1, "cancelled": 0, "report": 7});
+    let told = json!({"batch_id": id, "total": 3, "completed": 2, "dead": 1, "cancelled": 0, "report": 7,
+        "succeeded": 2, "failed": 1});
     assert_eq!(callback["payload"], told);
 
     // Retrying a member does not trigger the callback again.
     assert_eq!(server.post(&format!("/api/v1/jobs/{last}/retry"), &json!({})).status, 200);
-    assert_eq!(server.get(&format!("/api/v1/batch/{id}")).body["pending"], 1);
+    assert_eq!(server.get(&format!("/api/v1/batch/{id}")).body["open"], 1);
     work(&server, "m");
     let all = server.get("/api/v1/jobs?queue=done").body["jobs"].as_array().expect("jobs").len();
     assert_eq!(all, 1);
@@ -151,7 +152,7 @@ fn an_open_batch_accepts_jobs_until_it_is_sealed() {
     assert_eq!(server.job(&member)["batch_id"], json!(id));
     work(&server, "m");
     let open = server.get(&format!("/api/v1/batch/{id}")).body;
-    assert_eq!((&open["state"], &open["succeeded"], open.get("callback_job")), (&json!("open"), &json!(1), None));
+    assert_eq!((&open["state"], &open["completed"], open.get("callback_job")), (&json!("open"), &json!(1), None));
     for _ in 0..2 {
         let sealed = server.post(&format!("/api/v1/batch/{id}/seal"), &json!({}));
         assert_eq!((sealed.status, &sealed.body["state"]), (200, &json!("finished")), "{sealed:?}");
@@ -201,7 +202,7 @@ fn a_parent_waits_for_its_children_and_reads_their_results() {
     let last = work(&server, "c");
     let second = fetch(&server, "p");
     assert_eq!((&second["attempt"], &second["checkpoint"]), (&json!(2), &json!({"at": "join"})));
-    assert_eq!((&second["children"]["succeeded"], &second["children"]["pending"]), (&json!(3), &json!(0)));
+    assert_eq!((&second["children"]["completed"], &second["children"]["open"]), (&json!(3), &json!(0)));
     let page = server.get(&format!("/api/v1/jobs/{id}/children?limit=2")).body;
     assert_eq!((page["children"].as_array().map(Vec::len), &page["next"]), (Some(2), &json!(2)), "{page}");
     let rest = server.get(&format!("/api/v1/jobs/{id}/children?from=2")).body;
