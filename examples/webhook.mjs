@@ -47,7 +47,7 @@ const receiver = createServer(async (request, response) => {
 async function main() {
     await once(receiver.listen(0, '127.0.0.1'), 'listening');
     const here = `http://127.0.0.1:${receiver.address().port}/events`;
-    const hook = await call('POST', '/webhooks', { url: here, events: ['completed', 'dead'], secret });
+    const hook = await call('POST', '/webhook-endpoints', { url: here, events: ['completed', 'dead'], secret });
     try {
         const deliveries = on(receiver, 'delivery', { signal: AbortSignal.timeout(60_000) });
         const { job_id } = await call('POST', '/enqueue', { queue: 'demo.digest', payload: { text: 'hello' } });
@@ -64,7 +64,7 @@ async function main() {
         console.log(`${job_id}: ${state}`);
         process.exitCode = forged.status === 401 && state === 'completed' ? 0 : 1;
     } finally {
-        await call('DELETE', `/webhooks/${hook.id}`);
+        await call('DELETE', `/webhook-endpoints/${hook.id}`);
     }
 }
 

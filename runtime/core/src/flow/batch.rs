@@ -172,7 +172,10 @@ mod tests {
         let text = String::from_utf8(payload.to_vec()).expect("text");
         assert_eq!(
             text,
-            format!(r#"{{"batch_id":"{}","cancelled":0,"completed":1,"dead":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#, batch.id)
+            format!(
+                r#"{{"batch_id":"{}","cancelled":0,"completed":1,"dead":0,"failed":0,"succeeded":1,"total":"mine","x":1}}"#,
+                batch.id
+            )
         );
         batch.tally.moved(Some(State::Completed), Some(State::Pending));
         batch.tally.moved(Some(State::Pending), Some(State::Dead));

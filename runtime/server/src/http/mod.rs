@@ -87,22 +87,34 @@ pub fn description() -> serde_json::Value {
 /// Everything the server answers. `Routes` takes no handler without its description.
 fn routes() -> Routes {
     Routes::new()
-        .with(routes!(crate::http::ops::index::index))
-        .with(routes!(crate::http::ops::system::health))
-        .with(routes!(crate::http::ops::system::ready))
-        .with(routes!(crate::http::ops::metrics::show))
-        .with(routes!(crate::http::transport::openapi::document))
-        .with(routes!(crate::http::transport::openapi::page))
+        .with(routes!(ops::index::index))
+        .with(routes!(ops::system::health))
+        .with(routes!(ops::system::ready))
+        .with(routes!(ops::metrics::show))
+        .with(routes!(transport::openapi::document))
+        .with(routes!(transport::openapi::page))
         .join(v1())
 }
 
+/// Everything under `/api/v1`, a function for each group of resources.
 fn v1() -> Routes {
-    Routes::under("/api/v1")
-        .with(routes!(crate::http::ops::system::info))
-        .with(routes!(crate::http::ops::system::cluster))
-        .with(routes!(crate::http::ops::pause::pause))
-        .with(routes!(crate::http::ops::pause::resume))
-        .with(routes!(crate::http::ops::metrics::show_v1))
+    let routes = Routes::under("/api/v1");
+    [server, plugin, producer, flow, job, bulk, queue, schedule, worker, event]
+        .into_iter()
+        .fold(routes, |all, add| add(all))
+}
+
+fn server(routes: Routes) -> Routes {
+    routes
+        .with(routes!(ops::system::info))
+        .with(routes!(ops::system::cluster))
+        .with(routes!(ops::pause::pause))
+        .with(routes!(ops::pause::resume))
+        .with(routes!(ops::metrics::show_v1))
+}
+
+fn plugin(routes: Routes) -> Routes {
+    routes
         .with(routes!(plugins::list))
         .with(routes!(plugins::show, plugins::upload, plugins::remove))
         .with(routes!(plugins::activate))
@@ -113,35 +125,39 @@ fn v1() -> Routes {
         .with(routes!(plugins::manifest, plugins::set_manifest))
         .with(routes!(plugins::grant, plugins::set_grant, plugins::revoke))
         .with(routes!(plugins::download))
-        .with(routes!(crate::http::plugins::secrets::list))
-        .with(routes!(crate::http::plugins::secrets::set, crate::http::plugins::secrets::remove))
-        .with(routes!(crate::http::produce::enqueue::one))
-        .with(routes!(crate::http::produce::enqueue::batch))
-        .with(routes!(crate::http::produce::inbound::webhook, crate::http::events::webhooks::remove))
-        .with(routes!(crate::http::events::webhooks::list, crate::http::events::webhooks::create))
-        .with(routes!(crate::http::flows::children::list))
-        .with(routes!(crate::http::flows::children::tree))
+        .with(routes!(plugins::secrets::list))
+        .with(routes!(plugins::secrets::set, plugins::secrets::remove))
+}
+
+fn producer(routes: Routes) -> Routes {
+    routes
+        .with(routes!(produce::enqueue::one))
+        .with(routes!(produce::enqueue::batch))
+        // The older path of an outgoing webhook differs from that of an incoming one by its method alone.
+        .with(routes!(produce::inbound::webhook, events::webhooks::remove_alias))
+}
+
+fn flow(routes: Routes) -> Routes {
+    routes
+        .with(routes!(flows::children::list))
+        .with(routes!(flows::children::tree))
         .with(routes!(flows::show))
-        .with(routes!(crate::http::flows::batches::make))
-        .with(routes!(crate::http::flows::batches::show))
-        .with(routes!(crate::http::flows::batches::seal))
+        .with(routes!(flows::batches::make))
+        .with(routes!(flows::batches::show))
+        .with(routes!(flows::batches::seal))
+}
+
+fn job(routes: Routes) -> Routes {
+    routes
         .with(routes!(jobs::list))
-        .with(routes!(crate::http::jobs::stats::all))
+        .with(routes!(jobs::stats::all))
         .with(routes!(jobs::bulk_get))
-        .with(routes!(crate::http::jobs::search::search))
-        .with(routes!(crate::http::jobs::search::dead))
-        .with(routes!(crate::http::jobs::bulk::start))
-        .with(routes!(crate::http::jobs::bulk::list_bulks))
-        .with(routes!(crate::http::jobs::bulk::show_bulk, crate::http::jobs::bulk::delete_bulk))
-        .with(routes!(crate::http::jobs::bulk::progress))
-        .with(routes!(crate::http::jobs::bulk::cancel_bulk))
+        .with(routes!(jobs::search::search))
+        .with(routes!(jobs::search::dead))
         .with(routes!(jobs::show, jobs::delete))
         .with(routes!(jobs::logs))
-        .with(routes!(crate::http::jobs::raw::result))
-        .with(routes!(crate::http::jobs::raw::payload))
-        .with(routes!(events::of_job))
-        .with(routes!(events::wait))
-        .with(routes!(events::all))
+        .with(routes!(jobs::raw::result))
+        .with(routes!(jobs::raw::payload))
         .with(routes!(jobs::cancel))
         .with(routes!(jobs::retry))
         .with(routes!(jobs::rebuild))
@@ -150,34 +166,65 @@ fn v1() -> Routes {
         .with(routes!(jobs::hold))
         .with(routes!(jobs::approve))
         .with(routes!(jobs::reject))
+}
+
+fn bulk(routes: Routes) -> Routes {
+    routes
+        .with(routes!(jobs::bulk::start))
+        .with(routes!(jobs::bulk::list_bulks))
+        .with(routes!(jobs::bulk::show_bulk, jobs::bulk::delete_bulk))
+        .with(routes!(jobs::bulk::progress))
+        .with(routes!(jobs::bulk::cancel_bulk))
+}
+
+fn queue(routes: Routes) -> Routes {
+    routes
         .with(routes!(queues::list))
         .with(routes!(queues::show, queues::remove))
-        .with(routes!(crate::http::queues::settings::change))
-        .with(routes!(crate::http::queues::rounds::list_rounds))
-        .with(routes!(crate::http::queues::rounds::sweep))
-        .with(routes!(crate::http::queues::records::list_records))
-        .with(routes!(crate::http::jobs::stats::of_queue))
+        .with(routes!(queues::settings::change))
+        .with(routes!(queues::rounds::list_rounds))
+        .with(routes!(queues::rounds::sweep))
+        .with(routes!(queues::records::list_records))
+        .with(routes!(jobs::stats::of_queue))
         .with(routes!(queues::pause))
         .with(routes!(queues::resume))
         .with(routes!(queues::drain))
         .with(routes!(queues::clear))
         .with(routes!(queues::concurrency))
         .with(routes!(queues::throttle, queues::unthrottle))
+}
+
+fn schedule(routes: Routes) -> Routes {
+    routes
         .with(routes!(schedules::list, schedules::create))
         .with(routes!(schedules::show, schedules::update, schedules::remove))
         .with(routes!(schedules::pause))
         .with(routes!(schedules::resume))
         .with(routes!(schedules::run))
         .with(routes!(schedules::next))
-        .with(routes!(crate::http::worker::workers::list))
-        .with(routes!(crate::http::worker::workers::drain))
-        .with(routes!(crate::http::worker::workers::resume))
-        .with(routes!(crate::http::worker::fetch::one))
-        .with(routes!(crate::http::worker::fetch::batch))
-        .with(routes!(crate::http::worker::ack::ack_batch))
-        .with(routes!(crate::http::worker::ack::ack))
-        .with(routes!(crate::http::worker::ack::fail))
-        .with(routes!(crate::http::worker::heartbeat::beat))
+}
+
+fn worker(routes: Routes) -> Routes {
+    routes
+        .with(routes!(worker::workers::list))
+        .with(routes!(worker::workers::drain))
+        .with(routes!(worker::workers::resume))
+        .with(routes!(worker::fetch::one))
+        .with(routes!(worker::fetch::batch))
+        .with(routes!(worker::ack::ack_batch))
+        .with(routes!(worker::ack::ack))
+        .with(routes!(worker::ack::fail))
+        .with(routes!(worker::heartbeat::beat))
+}
+
+fn event(routes: Routes) -> Routes {
+    routes
+        .with(routes!(events::of_job))
+        .with(routes!(events::wait))
+        .with(routes!(events::all))
+        .with(routes!(events::webhooks::list, events::webhooks::create))
+        .with(routes!(events::webhooks::show, events::webhooks::remove))
+        .with(routes!(events::webhooks::list_alias, events::webhooks::create_alias))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

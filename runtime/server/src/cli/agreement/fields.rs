@@ -19,6 +19,7 @@ use Way::{By, Not};
 
 const WORKER: &str = "what workers send; a worker is a program";
 const PAGES: &str = "pages are put together by the command";
+const OLDER: &str = "an older path of /webhook-endpoints, which the command uses";
 const MACHINE: &str = "for machines that watch the server";
 
 /// Every request of the API, without `/api/v1`.
@@ -139,9 +140,10 @@ const REQUESTS: &[(&str, Way)] = &[
     ("get /secrets", By("secret list", &[])),
     ("put /secrets/{name}", By("secret set", &[])),
     ("delete /secrets/{name}", By("secret remove", &[])),
-    ("get /webhooks", By("webhook list", &[])),
+    ("get /webhook-endpoints", By("webhook list", &[])),
+    ("get /webhook-endpoints/{id}", Not("`webhook list` shows all there is of each")),
     (
-        "post /webhooks",
+        "post /webhook-endpoints",
         By(
             "webhook add",
             &[
@@ -150,7 +152,10 @@ const REQUESTS: &[(&str, Way)] = &[
             ],
         ),
     ),
-    ("delete /webhooks/{name}", By("webhook remove", &[])),
+    ("delete /webhook-endpoints/{id}", By("webhook remove", &[])),
+    ("get /webhooks", Not(OLDER)),
+    ("post /webhooks", Not(OLDER)),
+    ("delete /webhooks/{name}", Not(OLDER)),
     ("get /workers", By("worker list", &[])),
     ("post /workers/{id}/drain", By("worker drain", &[])),
     ("post /workers/{id}/resume", By("worker resume", &[])),

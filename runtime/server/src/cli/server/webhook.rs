@@ -67,7 +67,7 @@ impl Webhook {
                 if let Some(limit) = retry_limit {
                     body.insert("retry_limit".to_owned(), json!(limit));
                 }
-                let hook = remote.post("/webhooks", &Value::Object(body))?;
+                let hook = remote.post("/webhook-endpoints", &Value::Object(body))?;
                 if remote.json() {
                     show::json(&hook)
                 } else {
@@ -75,13 +75,15 @@ impl Webhook {
                 }
             }
             Action::List => {
-                let hooks = remote.get("/webhooks")?;
+                let hooks = remote.get("/webhook-endpoints")?;
                 match hooks.as_array().filter(|_| !remote.json()) {
                     Some(rows) => show::table(rows, &LIST),
                     None => show::json(&hooks),
                 }
             }
-            Action::Remove { id } => print_answer(remote, &remote.delete(&format!("/webhooks/{}", part(&id)))?),
+            Action::Remove { id } => {
+                print_answer(remote, &remote.delete(&format!("/webhook-endpoints/{}", part(&id)))?)
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
-//! `/webhooks`: addresses that events are sent to. Delivery itself is in `crate::webhooks`.
+//! `/webhook-endpoints`: addresses that events are sent to. Delivery itself is in `crate::webhooks`. Clients of the older wire format
+//! find them under `/webhooks`, beside the jobs that `POST /webhooks/{queue}` enqueues.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Time, Webhook};
+use windlass_core::{Refusal, Time, Webhook};
 use windlass_store::WebhookChange;
 
 use crate::http::Api;
@@ -14,22 +15,22 @@ use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::Rfc3339;
 
-/// How often a delivery is tried again unless the webhook says otherwise.
+/// How many times a failed delivery is retried unless the webhook says otherwise.
 const RETRIES: u32 = 3;
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct WebhookBody {
-    /// Where to: `https` or `http`. Addresses inside the server's networks need `--webhooks-private`.
+    /// Where events are sent: `https` or `http`. Private and loopback addresses need `--webhooks-private`.
     #[schema(required = true, example = "https://example.com/hooks")]
     url: Option<String>,
-    /// Kinds of events; all when it is left out.
+    /// Types of events; all of them when it is absent.
     #[schema(example = json!(["completed", "dead"]))]
     events: Option<Vec<String>>,
-    /// Deliveries carry `X-Windlass-Signature: sha256=HMAC-SHA256(secret, body)`. Stored sealed, never shown again.
+    /// Deliveries carry `X-Windlass-Signature: sha256=HMAC-SHA256(secret, body)`. Stored encrypted, never shown again.
     #[schema(min_length = 1, max_length = 1024)]
     secret: Option<String>,
     enabled: Option<bool>,
-    /// How often a delivery that failed is tried again, 3 unless it is said.
+    /// How many times a failed delivery is retried; 3 by default.
     #[schema(maximum = 20)]
     retry_limit: Option<u32>,
 }
@@ -43,26 +44,34 @@ pub struct WebhookAnswer {
     enabled: bool,
     retry_limit: u32,
     created_at: Rfc3339,
-    /// Events that arrived.
+    /// Events that were delivered.
     delivered: u64,
-    /// Events that were given up after the last try.
+    /// Events whose delivery failed for good.
     failed: u64,
-    /// Why the last one was given up, if it was.
+    /// Why the latest delivery failed for good, if it did.
     last_error: Option<String>,
 }
 
-/// All webhooks, and how they fare
-#[utoipa::path(get, path = "/webhooks", tag = "webhooks", responses((status = 200, body = Vec<WebhookAnswer>)))]
+/// List all webhook endpoints with their deliveries and failures
+#[utoipa::path(get, path = "/webhook-endpoints", tag = "webhooks", responses((status = 200, body = Vec<WebhookAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WebhookAnswer>>> {
     Ok(Json(api.store.webhooks().await?.into_iter().map(WebhookAnswer::from).collect()))
 }
 
-/// Have events sent to an address, from now on
+/// Show one webhook endpoint
+#[utoipa::path(get, path = "/webhook-endpoints/{id}", tag = "webhooks", responses((status = 200, body = WebhookAnswer)))]
+pub async fn show(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json<WebhookAnswer>> {
+    let found = api.store.webhooks().await?.into_iter().find(|hook| hook.id == *id);
+    Ok(Json(found.ok_or_else(|| Refusal::not_found("webhook", id))?.into()))
+}
+
+/// Send events to an address, from now on
 ///
-/// Each event is sent as the `data` of the live stream is, in order, at least once; `X-Windlass-Delivery` names it.
+/// The body of each delivery is the `data` of the event in the live stream. Events are delivered in order and at least once;
+/// `X-Windlass-Delivery` identifies a delivery that is repeated.
 #[utoipa::path(
     post,
-    path = "/webhooks",
+    path = "/webhook-endpoints",
     tag = "webhooks",
     request_body = WebhookBody,
     responses((status = 201, body = WebhookAnswer))
@@ -98,11 +107,35 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
 }
 
 /// Send no more events to an address
-#[utoipa::path(delete, path = "/webhooks/{name}", tag = "webhooks", responses((status = 200, body = Status)))]
+#[utoipa::path(delete, path = "/webhook-endpoints/{id}", tag = "webhooks", responses((status = 200, body = Status)))]
 pub async fn remove(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json<Status>> {
     api.store.change_webhook(WebhookChange::Remove { id: id.to_string() }).await?;
     api.webhooks.changed();
     Ok(status("deleted"))
+}
+
+/// `GET /webhook-endpoints` under its older path
+#[utoipa::path(get, path = "/webhooks", tag = "webhooks", responses((status = 200, body = Vec<WebhookAnswer>)))]
+pub async fn list_alias(api: State<Api>) -> Result<Json<Vec<WebhookAnswer>>> {
+    list(api).await
+}
+
+/// `POST /webhook-endpoints` under its older path
+#[utoipa::path(
+    post,
+    path = "/webhooks",
+    tag = "webhooks",
+    request_body = WebhookBody,
+    responses((status = 201, body = WebhookAnswer))
+)]
+pub async fn create_alias(api: State<Api>, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
+    create(api, body).await
+}
+
+/// `DELETE /webhook-endpoints/{id}` under its older path
+#[utoipa::path(delete, path = "/webhooks/{name}", tag = "webhooks", responses((status = 200, body = Status)))]
+pub async fn remove_alias(api: State<Api>, id: NamePath) -> Result<Json<Status>> {
+    remove(api, id).await
 }
 
 impl From<Webhook> for WebhookAnswer {

@@ -17,7 +17,8 @@ use crate::http::transport::error::Result;
 use crate::http::wire::agent;
 use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepWord, TokenUsage};
 use crate::http::wire::{
-    BackoffWord, GroupCounts, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord, WithinWord,
+    BackoffWord, GroupCounts, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord,
+    WithinWord,
 };
 use crate::limits;
 

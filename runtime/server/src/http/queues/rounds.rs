@@ -85,12 +85,7 @@ pub struct RoundView {
 impl From<RoundRow> for RoundView {
     fn from(row: RoundRow) -> RoundView {
         let RoundRow { number, round } = row;
-        RoundView {
-            round: number,
-            percent: round.tally.percent(),
-            counts: round.tally.into(),
-            waiting: round.waiting,
-        }
+        RoundView { round: number, percent: round.tally.percent(), counts: round.tally.into(), waiting: round.waiting }
     }
 }
 

@@ -122,7 +122,8 @@ pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Bod
         Some(gate) => Some(gate.map(GateBody::read).transpose()?),
         None => None,
     };
-    let defaults = wanted.defaults.take().map(|body| body.map(|body| body.read("defaults.")).transpose()).transpose()?;
+    let defaults =
+        wanted.defaults.take().map(|body| body.map(|body| body.read("defaults.")).transpose()).transpose()?;
     let settings = api
         .store
         .configure(queue, move |settings| {

@@ -42,6 +42,13 @@ impl Alias {
     }
 }
 
+/// Every alias of an operation: method, path, and the one to use instead.
+pub const OPERATIONS: &[(&str, &str, &str)] = &[
+    ("get", "/api/v1/webhooks", "GET /webhook-endpoints"),
+    ("post", "/api/v1/webhooks", "POST /webhook-endpoints"),
+    ("delete", "/api/v1/webhooks/{name}", "DELETE /webhook-endpoints/{id}"),
+];
+
 /// The name to suggest to a client that seems to have meant this field of a request.
 pub fn current(name: &'static str) -> &'static str {
     PARAMETERS.iter().find(|alias| alias.name == name).map_or(name, |alias| alias.instead)
@@ -65,6 +72,11 @@ pub fn mark(document: &mut Value) {
             each_property(&mut document["components"]["schemas"][*schema], alias.field(), &mut |property| {
                 deprecate(property, alias.instead);
             });
+        }
+    }
+    for (method, path, instead) in OPERATIONS {
+        if let Some(operation) = document["paths"][*path].get_mut(*method).and_then(Value::as_object_mut) {
+            deprecate(operation, instead);
         }
     }
     let paths = document["paths"].as_object_mut().into_iter().flatten();
@@ -118,6 +130,17 @@ mod tests {
                 line.contains(&format!("`{}`", alias.name)) && line.contains(&format!("`{}`", alias.instead))
             });
             assert!(row.is_some(), "docs/http-api.md: the table of aliases has no `{}`", alias.name);
+        }
+    }
+
+    #[test]
+    fn every_alias_of_an_operation_is_one_and_is_listed_in_the_documents() {
+        let description = crate::http::description();
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
+        let document = std::fs::read_to_string(document).expect("the document");
+        for (method, path, instead) in OPERATIONS {
+            assert_eq!(description["paths"][*path][*method]["deprecated"], true, "{method} {path}");
+            assert!(document.lines().any(|line| line.starts_with('|') && line.contains(instead)), "{instead}");
         }
     }
 

@@ -246,10 +246,7 @@ fn the_server_is_looked_at_as_a_whole() {
     server.enqueue(&json!({"queue": "q"}));
     server.post("/api/v1/fetch", &json!({"queues": ["q"], "worker_id": "w1", "timeout": 0}));
     let status = ok_json(&server, &["status"]);
-    assert_eq!(
-        (&status["queues"], &status["workers"], &status["jobs"]["active"]),
-        (&json!(1), &json!(1), &json!(1))
-    );
+    assert_eq!((&status["queues"], &status["workers"], &status["jobs"]["active"]), (&json!(1), &json!(1), &json!(1)));
     assert!(ok(&server, &["worker", "list"]).contains("w1"));
     let checks = ok_json(&server, &["doctor", "--data", server.data().path().to_str().expect("a path")]);
     assert_eq!((&checks["checks"][0]["check"], &checks["checks"][0]["ok"]), (&json!("server"), &json!(true)));

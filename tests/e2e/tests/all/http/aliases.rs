@@ -66,7 +66,9 @@ fn the_description_of_the_api_marks_every_alias() {
     for (schema, field) in [("JobBody", "max_retries"), ("JobView", "max_retries"), ("Fetched", "max_retries")] {
         marked(schema, field);
     }
-    for (schema, field) in [("JobView", "retry_base_delay_ms"), ("RunnerView", "worker_id"), ("ErrorView", "created_at")] {
+    for (schema, field) in
+        [("JobView", "retry_base_delay_ms"), ("RunnerView", "worker_id"), ("ErrorView", "created_at")]
+    {
         marked(schema, field);
     }
     let parameters = document["paths"]["/api/v1/webhooks/{name}"]["post"]["parameters"].as_array().cloned();

@@ -45,7 +45,15 @@ fn the_description_needs_no_key_and_everything_else_does() {
     for open in ["/healthz", "/readyz", "/openapi.json"] {
         assert_eq!(server.get(open).status, 200, "{open}");
     }
-    for closed in ["/metrics", "/api/v1/metrics", "/api/v1/info", "/api/v1/queues", "/api/v1/webhooks", "/nothing"] {
+    for closed in [
+        "/metrics",
+        "/api/v1/metrics",
+        "/api/v1/info",
+        "/api/v1/queues",
+        "/api/v1/webhooks",
+        "/api/v1/webhook-endpoints",
+        "/nothing",
+    ] {
         assert_eq!(server.get(closed).status, 401, "{closed}");
     }
 }

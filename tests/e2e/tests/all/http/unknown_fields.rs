@@ -80,7 +80,7 @@ fn documented() -> Vec<(&'static str, Value)> {
         ("/enqueue/batch", json!({"jobs": [{"queue": "q", "parent_id": null, "batch_id": null}]})),
         ("/batch", json!({"callback_queue": "c", "callback_payload": {"x": 1}})),
         (
-            "/webhooks",
+            "/webhook-endpoints",
             json!({"url": "https://hooks.example.com/", "events": ["*"], "secret": "s", "enabled": false, "retry_limit": 3}),
         ),
         ("/fetch/batch", json!({"queues": ["w"], "worker_id": "w", "hostname": "h", "timeout": 0, "count": 1})),
@@ -121,7 +121,10 @@ fn every_documented_field_is_known() {
         "exit_reason": null, "lease_token": null});
     warns(&server.post(&format!("/api/v1/ack/{id}?strict=true"), &ack), &[]);
     warns(&server.get("/api/v1/jobs?queue=q&state=pending&limit=1&offset=0&strict=true"), &[]);
-    warns(&server.post("/api/v1/webhooks/q?priority=high&max_attempts=1&tags=a:b&strict=true", &json!({"any": 1})), &[]);
+    warns(
+        &server.post("/api/v1/webhooks/q?priority=high&max_attempts=1&tags=a:b&strict=true", &json!({"any": 1})),
+        &[],
+    );
 }
 
 #[test]

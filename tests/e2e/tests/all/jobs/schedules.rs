@@ -28,7 +28,11 @@ fn a_schedule_is_created_shown_changed_and_removed() {
 
     let changed = server.put("/api/v1/schedules/nightly", br#"{"cron": "0 4 * * 1"}"#);
     assert_eq!((changed.status, &changed.body["cron"]), (200, &json!("0 4 * * 1")), "{changed:?}");
-    assert_eq!((&changed.body["max_attempts"], &changed.body["overlap"]), (&json!(5), &json!("skip")), "the rest stays");
+    assert_eq!(
+        (&changed.body["max_attempts"], &changed.body["overlap"]),
+        (&json!(5), &json!("skip")),
+        "the rest stays"
+    );
     assert_eq!(server.delete("/api/v1/schedules/nightly").body, json!({"status": "deleted"}));
     assert_eq!(server.get("/api/v1/schedules/nightly").status, 404);
 }

@@ -75,7 +75,8 @@ fn with_now_a_running_job_is_stopped_and_starts_again_uncharged() {
 fn a_handler_that_saves_nothing_is_stopped_when_the_swap_has_waited_long_enough() {
     let server = Server::start();
     server.upload_with("/api/v1/plugins/hostile", &plugin("hostile"), "");
-    let id = server.enqueue(&json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 600_000}, "max_attempts": 1}));
+    let id =
+        server.enqueue(&json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 600_000}, "max_attempts": 1}));
     eventually("it runs", || (server.job(&id)["state"] == "active").then_some(()));
     let path = "/api/v1/plugins/hostile?swap=checkpoint&deadline=200ms";
     assert_eq!(server.put(path, &variant(&plugin("hostile"), 2)).status, 201);

@@ -69,7 +69,10 @@ fn any_body_posted_to_a_webhook_becomes_a_payload() {
         server.job(answer.body["job_id"].as_str().expect("an id"))
     };
     let job = post(b" {\"a\": 1} ");
-    assert_eq!((&job["payload"], &job["priority"], &job["max_attempts"]), (&json!({"a": 1}), &json!("high"), &json!(2)));
+    assert_eq!(
+        (&job["payload"], &job["priority"], &job["max_attempts"]),
+        (&json!({"a": 1}), &json!("high"), &json!(2))
+    );
     assert_eq!(job["tags"], json!({"from": "github", "kind": "push"}));
     assert_eq!(post(b"plain words")["payload"], "plain words");
     assert_eq!(post(b"")["payload"], json!({}));

@@ -56,7 +56,7 @@ fn a_restored_copy_does_nothing_until_it_is_resumed() {
     assert!(said(&copy, &["status"]).starts_with(PAUSED), "{}", said(&copy, &["status"]));
     assert_eq!(copy.get("/api/v1/info").body["paused"], true);
     let hook = json!({"url": hooks.url("/hook"), "events": ["pending", "started", "completed", "enqueued"]});
-    assert_eq!(copy.post("/api/v1/webhooks", &hook).status, 201);
+    assert_eq!(copy.post("/api/v1/webhook-endpoints", &hook).status, 201);
 
     // Jobs are accepted with a warning, and not assigned.
     let new = copy.post("/api/v1/enqueue", &json!({"queue": "mail"}));

@@ -150,7 +150,7 @@ fn a_stop_does_not_wait_for_pending_name_lookups() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).env("HOSTALIASES", &pipe);
     let server = Server::spawn(command, &data).unwrap_or_else(|refused| panic!("{refused:#?}"));
     for _ in 0..5 {
-        let made = server.post("/api/v1/webhooks", &json!({"url": "http://nowhere/"}));
+        let made = server.post("/api/v1/webhook-endpoints", &json!({"url": "http://nowhere/"}));
         assert_eq!(made.status, 201, "{made:?}");
     }
     server.enqueue(&json!({"queue": "q"}));
