@@ -172,7 +172,7 @@ fn bulk(routes: Routes) -> Routes {
     routes
         .with(routes!(jobs::bulk::start))
         .with(routes!(jobs::bulk::list_bulks))
-        .with(routes!(jobs::bulk::show_bulk, jobs::bulk::delete_bulk))
+        .with(routes!(jobs::bulk::show_bulk))
         .with(routes!(jobs::bulk::progress))
         .with(routes!(jobs::bulk::cancel_bulk))
 }

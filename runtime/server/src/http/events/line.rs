@@ -22,8 +22,22 @@ struct Data<'a> {
     queue: &'a QueueName,
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<&'a str>,
-    at_ns: u128,
+    #[serde(flatten)]
+    at: EventTime,
     data: Details,
+}
+
+/// When it happened; older clients read the nanoseconds.
+#[derive(Debug, Serialize)]
+struct EventTime {
+    at: Rfc3339,
+    at_ns: u128,
+}
+
+impl From<Time> for EventTime {
+    fn from(at: Time) -> EventTime {
+        EventTime { at: Rfc3339(at), at_ns: u128::from(at.millis()) * 1_000_000 }
+    }
 }
 
 #[derive(Debug)]
@@ -82,7 +96,8 @@ struct PluginData<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     plugin: &'a str,
-    at_ns: u128,
+    #[serde(flatten)]
+    at: EventTime,
     data: PluginDetails<'a>,
 }
 
@@ -99,8 +114,7 @@ fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
     let kind = event.happening.as_str();
     let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
     let data = PluginDetails { version, detail: &event.detail };
-    let at_ns = u128::from(at.millis()) * 1_000_000;
-    serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at_ns, data }).unwrap_or_default()
+    serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at: at.into(), data }).unwrap_or_default()
 }
 
 /// The `data` of an event about a round of a queue.
@@ -110,7 +124,8 @@ struct RoundData<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     queue: &'a QueueName,
-    at_ns: u128,
+    #[serde(flatten)]
+    at: EventTime,
     data: RoundDetails,
 }
 
@@ -124,8 +139,7 @@ struct RoundDetails {
 fn of_round(seq: u64, at: Time, queue: &QueueName, event: &RoundEvent) -> String {
     let RoundEvent { round, total, open, completed, dead, cancelled, .. } = *event;
     let data = RoundDetails { round, counts: GroupCounts { total, open, completed, dead, cancelled } };
-    let at_ns = u128::from(at.millis()) * 1_000_000;
-    serde_json::to_string(&RoundData { seq, kind: event.as_str(), queue, at_ns, data }).unwrap_or_default()
+    serde_json::to_string(&RoundData { seq, kind: event.as_str(), queue, at: at.into(), data }).unwrap_or_default()
 }
 
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
@@ -192,8 +206,7 @@ fn json(
     at: Time,
     data: Details,
 ) -> String {
-    let at_ns = u128::from(at.millis()) * 1_000_000;
-    let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at_ns, data };
+    let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at: at.into(), data };
     // A map of plain fields always serialises. A result is shown as it was sent, perhaps over several lines; outside of its
     // strings, where it is escaped, a line break is a space like any other.
     serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ")

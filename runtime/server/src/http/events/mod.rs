@@ -29,7 +29,7 @@ use crate::http::jobs::view;
 use crate::http::jobs::view::WholeJob;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{JobPath, Query};
-use crate::http::wire::Span;
+use crate::http::wire::{Rfc3339, Span};
 use crate::limits;
 
 /// One event of a stream: lines `id: `, `event: ` and `data: `, one of each, and an empty line.
@@ -42,9 +42,34 @@ pub struct StreamEvent {
     /// Its kind, such as `completed`; `gone` and `dropped` tell of the stream itself.
     #[schema(nullable = false)]
     event: Option<String>,
-    /// JSON with `seq`, `type`, `job_id`, `queue`, `at_ns` and `data`.
+    /// JSON, as `EventData` describes it.
     #[schema(nullable = false)]
     data: Option<String>,
+}
+
+/// The `data` of an event, and the body of a webhook's delivery.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only described: events are written as text")]
+pub struct EventData {
+    /// The number of the event. A line of a log has none.
+    #[schema(nullable = false)]
+    seq: Option<u64>,
+    #[schema(example = "completed")]
+    r#type: String,
+    /// The job, unless the event is about a round or a plugin.
+    #[schema(nullable = false)]
+    job_id: Option<String>,
+    #[schema(nullable = false)]
+    queue: Option<String>,
+    #[schema(nullable = false)]
+    scope: Option<String>,
+    /// The plugin, of an event about one.
+    #[schema(nullable = false)]
+    plugin: Option<String>,
+    at: Rfc3339,
+    at_ns: u64,
+    /// What events of this type say besides.
+    data: serde_json::Value,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

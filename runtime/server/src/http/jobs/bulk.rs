@@ -279,12 +279,6 @@ pub async fn cancel_bulk(State(api): State<Api>, Path(text): Path<String>) -> Re
     Ok(Json(api.store.cancel_bulk(id(&text)?).await?.into()))
 }
 
-/// Stop an operation, said in another way
-#[utoipa::path(delete, path = "/bulk/{id}", tag = "jobs", responses((status = 200, body = BulkView)))]
-pub async fn delete_bulk(api: State<Api>, path: Path<String>) -> Result<Json<BulkView>> {
-    cancel_bulk(api, path).await
-}
-
 /// How far an operation is, as a live stream that ends with it
 #[utoipa::path(
     get,

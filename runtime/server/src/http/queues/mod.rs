@@ -4,7 +4,7 @@ pub(crate) mod records;
 pub(crate) mod rounds;
 pub(crate) mod settings;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -21,7 +21,7 @@ use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::{NameText, Rfc3339, Span, StateCounts, Totals};
 use crate::metrics::Rates;
 use rounds::RoundsNow;
-use settings::SettingsView;
+use settings::{RateView, SettingsView};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueueAnswer {
@@ -32,6 +32,7 @@ pub struct QueueAnswer {
     paused: bool,
     draining: bool,
     max_concurrency: Option<u32>,
+    rate: Option<RateView>,
     rate_limit: Option<u32>,
     rate_window_ms: Option<u64>,
     created_at: Rfc3339,
@@ -65,6 +66,7 @@ impl QueueAnswer {
             paused: queue.settings.paused,
             draining: queue.settings.draining,
             max_concurrency: queue.settings.max_concurrency,
+            rate: rate.map(RateView::from),
             rate_limit: rate.map(|rate| rate.count),
             rate_window_ms: rate.map(|rate| u64::try_from(rate.per.as_millis()).unwrap_or(u64::MAX)),
             created_at: Rfc3339(queue.created_at),
@@ -221,12 +223,14 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
     let Some(count) = wanted.rate else {
         return Err(Error::field("rate", "is missing; say how many jobs may start in a period"));
     };
-    let window = wanted.window_ms.map(std::time::Duration::from_millis);
-    let Some(per) = wanted.period.map(|period| period.0).or(window) else {
-        return Err(Error::field(
-            "period",
-            "is missing; say how long a period is, such as \"1m\", or send `window_ms`",
-        ));
+    let (period, window) = (wanted.period.map(|period| period.0), wanted.window_ms.map(Duration::from_millis));
+    let per = match (period, window) {
+        (Some(period), Some(window)) if period != window => {
+            let why = "differs from its alias `window_ms`; send one of them, or the same time in both";
+            return Err(Error::field("period", why));
+        }
+        (Some(per), _) | (None, Some(per)) => per,
+        (None, None) => return Err(Error::field("period", "is missing; say how long a period is, such as \"1m\"")),
     };
     let rate = Rate { count, per };
     rate.check("rate")?;

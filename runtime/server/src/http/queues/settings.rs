@@ -85,9 +85,15 @@ pub struct SettingsView {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct RateView {
+pub struct RateView {
     count: u32,
     per: Text,
+}
+
+impl From<Rate> for RateView {
+    fn from(rate: Rate) -> RateView {
+        RateView { count: rate.count, per: Text(rate.per) }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -107,7 +113,7 @@ struct KeepView {
 ///
 /// Answers with all the settings, as they are now.
 #[utoipa::path(
-    method(post, put),
+    post,
     path = "/queues/{name}/settings",
     tag = "queues",
     request_body = SettingsBody,
@@ -169,7 +175,7 @@ impl KeepBody {
 
 impl From<Settings> for SettingsView {
     fn from(settings: Settings) -> SettingsView {
-        let rate = |rate: Option<Rate>| rate.map(|rate| RateView { count: rate.count, per: Text(rate.per) });
+        let rate = |rate: Option<Rate>| rate.map(RateView::from);
         let keep = |keep: RetentionLimit| KeepView { age: Text(keep.age), count: keep.count };
         SettingsView {
             max_concurrency: settings.max_concurrency,

@@ -14,6 +14,7 @@ use utoipa::PartialSchema;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::http::Api;
+use crate::http::events::EventData;
 use crate::http::transport::error::ErrorAnswer;
 use crate::http::wire::aliases;
 use crate::http::wire::{BulkIdText, JobIdText, NameText};
@@ -149,8 +150,12 @@ fn finish(document: &mut Value) {
         "bearer": { "type": "http", "scheme": "bearer" },
         "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
     });
-    aliases::mark(document);
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
+    document["components"]["schemas"]["EventData"] = serde_json::to_value(EventData::schema()).unwrap_or_default();
+    let data = &mut document["components"]["schemas"]["StreamEvent"]["properties"]["data"];
+    data["contentMediaType"] = json!("application/json");
+    data["contentSchema"] = json!({ "$ref": "#/components/schemas/EventData" });
+    aliases::mark(document);
     let mut warning = BTreeSet::new();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.values_mut().for_each(loosen);

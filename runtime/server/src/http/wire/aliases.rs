@@ -29,6 +29,10 @@ pub const FIELDS: &[Alias] = &[
     alias("failed", "dead", &["Stats"]),
     alias("enqueued", "totals.enqueued", &["QueueAnswer"]),
     alias("failed", "totals.failed_attempts", &["QueueAnswer"]),
+    alias("at_ns", "at", &["EventData"]),
+    alias("rate_limit", "rate.count", &["QueueAnswer"]),
+    alias("rate_window_ms", "rate.per", &["QueueAnswer"]),
+    alias("window_ms", "period", &["Throttle"]),
     alias("errors[].created_at", "errors[].at", &["ErrorView"]),
 ];
 
@@ -51,7 +55,11 @@ pub const OPERATIONS: &[(&str, &str, &str)] = &[
 
 /// The name to suggest to a client that seems to have meant this field of a request.
 pub fn current(name: &'static str) -> &'static str {
-    PARAMETERS.iter().find(|alias| alias.name == name).map_or(name, |alias| alias.instead)
+    match name {
+        "max_retries" => "max_attempts",
+        "window_ms" => "period",
+        name => name,
+    }
 }
 
 /// The number of attempts under its name, or under the older one. `place` is what stands before a field's name in an error.

@@ -51,6 +51,44 @@ fn two_different_numbers_of_attempts_are_refused() {
 }
 
 #[test]
+fn a_rate_is_read_and_shown_under_its_older_names_too() {
+    let server = Server::start();
+    let throttle = |body: Value| server.post("/api/v1/queues/q/throttle", &body);
+    for body in [json!({"rate": 5, "period": "1m"}), json!({"rate": 5, "window_ms": 60_000})] {
+        assert_eq!(throttle(body.clone()).status, 200, "{body}");
+        let queue = server.queue("q");
+        assert_eq!(queue["rate"], json!({"count": 5, "per": "1m"}), "{queue:#}");
+        assert_eq!((&queue["rate_limit"], &queue["rate_window_ms"]), (&json!(5), &json!(60_000)), "{queue:#}");
+    }
+    let refused = throttle(json!({"rate": 9, "period": "1m", "window_ms": 1}));
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body["error"].as_str().is_some_and(|why| why.contains("alias `window_ms`")), "{refused:?}");
+    assert_eq!(server.queue("q")["rate_limit"], 5);
+}
+
+#[test]
+fn jobs_are_counted_under_the_names_of_their_states_and_older_readers_find_theirs() {
+    let server = Server::start();
+    for _ in 0..3 {
+        server.enqueue(&json!({"queue": "q", "max_attempts": 1}));
+    }
+    let fetch = || server.post("/api/v1/fetch", &json!({"queues": ["q"], "timeout": 0})).body["job_id"].clone();
+    let dead = fetch();
+    server.post(&format!("/api/v1/fail/{}", dead.as_str().expect("an id")), &json!({"error": "no luck"}));
+    fetch();
+    let stats = server.get("/api/v1/jobs/stats").body;
+    let expected = [("total", 3), ("open", 2), ("pending", 1), ("active", 1), ("dead", 1), ("completed", 0)];
+    for counts in [&stats, &server.queue("q"), &server.get("/api/v1/queues/q/stats").body] {
+        for (name, number) in expected {
+            assert_eq!(counts[name], number, "{name}: {counts:#}");
+        }
+    }
+    assert_eq!((&stats["processing"], &stats["failed"]), (&json!(1), &json!(1)), "{stats:#}");
+    let queue = server.queue("q");
+    assert_eq!((&queue["enqueued"], &queue["totals"]["enqueued"]), (&json!(3), &json!(3)), "{queue:#}");
+}
+
+#[test]
 fn the_description_of_the_api_marks_every_alias() {
     let server = Server::start();
     let document = server.get("/openapi.json").body;
@@ -69,6 +107,9 @@ fn the_description_of_the_api_marks_every_alias() {
     for (schema, field) in
         [("JobView", "retry_base_delay_ms"), ("RunnerView", "worker_id"), ("ErrorView", "created_at")]
     {
+        marked(schema, field);
+    }
+    for (schema, field) in [("Stats", "processing"), ("QueueAnswer", "failed"), ("EventData", "at_ns")] {
         marked(schema, field);
     }
     let parameters = document["paths"]["/api/v1/webhooks/{name}"]["post"]["parameters"].as_array().cloned();

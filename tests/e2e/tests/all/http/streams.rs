@@ -37,6 +37,8 @@ fn a_watcher_sees_every_event_of_a_job_and_its_result() {
         assert_eq!((&event.data["job_id"], &event.data["queue"]), (&json!(id), &json!("q")));
         assert_eq!((&event.data["type"], &event.data["scope"]), (&json!(event.kind), &json!("user:1")));
         assert!(event.data["at_ns"].as_u64().is_some_and(|at| at > 1_600_000_000_000_000_000), "{event:?}");
+        let at = event.data["at"].as_str().unwrap_or_default();
+        assert!(at.starts_with("20") && at.ends_with('Z') && at.len() == "2030-01-31T12:00:00.000Z".len(), "{event:?}");
     }
     assert_eq!((&seen[1].data["data"]["attempt"], &seen[2].data["data"]["message"]), (&json!(1), &json!("half")));
     assert_eq!(seen[3].data["data"], json!({"attempt": 1, "result": {"sum": 3}}));
