@@ -22,9 +22,6 @@ use crate::http::wire::agent::{AgentWord, StepWord, TokenUsage};
 use crate::http::wire::{OnFailureWord, Rfc3339};
 use crate::limits;
 
-/// The error by which a worker that stops hands its job back.
-const WORKER_SHUTDOWN: &str = "worker_shutdown";
-
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Ack<'a> {
     #[serde(borrow)]
@@ -178,6 +175,28 @@ struct Fail {
     lease_token: Option<String>,
 }
 
+/// The error with which a worker that stops hands its job back.
+const WORKER_SHUTDOWN: &str = "worker_shutdown";
+
+/// How an attempt ended that did not complete its job.
+enum Ending {
+    /// The worker stops and returns the job; it counts as no failure.
+    HandBack,
+    Failed {
+        error: String,
+    },
+}
+
+impl Ending {
+    fn of(error: Option<String>) -> Ending {
+        match error {
+            Some(error) if error == WORKER_SHUTDOWN => Ending::HandBack,
+            Some(error) => Ending::Failed { error },
+            None => Ending::Failed { error: "the worker gave no error".to_owned() },
+        }
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Failed {
     status: &'static str,
@@ -197,13 +216,14 @@ pub struct Failed {
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let holder = holder(lease_token)?;
-    let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
-    let hands_back = error == WORKER_SHUTDOWN;
-    let command = if hands_back {
-        Command::HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() }
-    } else {
-        let failure = Failure { error, backtrace, retry: Retry::Backoff };
-        Command::Fail { holder, failure, usage: Usage::default() }
+    let ending = Ending::of(error);
+    let hands_back = matches!(ending, Ending::HandBack);
+    let command = match ending {
+        Ending::HandBack => Command::HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() },
+        Ending::Failed { error } => {
+            let failure = Failure { error, backtrace, retry: Retry::Backoff };
+            Command::Fail { holder, failure, usage: Usage::default() }
+        }
     };
     let reply = api.store.ask(id, command, Vec::new()).await?;
     let Reply::Now { state, next_attempt_at, runs_left } = reply else {
@@ -211,7 +231,7 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
         return Ok(Json(Failed { status: "deleted", next_attempt_at: None, attempts_remaining: 0 }));
     };
     let status = match state {
-        // A retry without delay is in line at once, and is a retry all the same.
+        // A retry without delay is pending at once; the client still has to know that it is a retry.
         JobState::Pending if !hands_back => "retrying",
         state => state.as_str(),
     };
