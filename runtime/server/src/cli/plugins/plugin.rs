@@ -29,25 +29,7 @@ enum Action {
     Build(author::Build),
     #[command(hide = true)]
     Slim(author::Slim),
-    /// Build a plugin's folder, upload it and make it active; or upload a component that is already built
-    Push {
-        /// The plugin's folder; if FILE is given, the plugin's name
-        #[arg(default_value = ".", value_name = "DIR|NAME")]
-        what: String,
-        /// A component: a .wasm file
-        file: Option<PathBuf>,
-        /// The queues it serves, separated by commas [default: those of the manifest]
-        #[arg(long)]
-        queues: Option<String>,
-        /// Its manifest, a windlass.toml [default: the folder's, or that of the active version]
-        #[arg(long, value_name = "FILE", requires = "file")]
-        manifest: Option<PathBuf>,
-        /// Store it without making it active; `plugin activate` or `plugin canary` can do that later
-        #[arg(long)]
-        no_activate: bool,
-        #[command(flatten)]
-        swap: Swap,
-    },
+    Push(Push),
     /// List all plugins
     List,
     /// Show one plugin: its versions, what it asks for, what it is granted, what has happened to it
@@ -68,32 +50,7 @@ enum Action {
         #[command(flatten)]
         swap: Swap,
     },
-    /// Try a version on a share of new attempts; it is withdrawn if too many of them fail
-    Canary {
-        #[command(flatten)]
-        plugin: Which,
-        /// The version: its digest, or at least the first six characters of it
-        #[arg(required_unless_present_any = ["promote", "stop"])]
-        digest: Option<String>,
-        /// How many percent of new attempts it gets
-        #[arg(long, value_name = "PERCENT", default_value_t = 10)]
-        share: u32,
-        /// Withdraw it when more than this part of its attempts has failed, from 0 to 1
-        #[arg(long, value_name = "PART", default_value_t = 0.2)]
-        max_failure_rate: f64,
-        /// Reckon the failure rate over at least this many attempts, so that one early failure does not end the trial
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        min_attempts: u32,
-        /// Make it active once this many attempts have ended within the failure rate
-        #[arg(long, value_name = "N")]
-        promote_after: Option<u32>,
-        /// Make the canary active now
-        #[arg(long, conflicts_with_all = ["digest", "stop"])]
-        promote: bool,
-        /// End the trial; no more attempts start on it
-        #[arg(long, conflicts_with = "digest")]
-        stop: bool,
-    },
+    Canary(Canary),
     /// Replace the manifest of a version
     Manifest {
         #[command(flatten)]
@@ -117,6 +74,55 @@ enum Action {
         #[arg(long)]
         force: bool,
     },
+}
+
+/// Build a plugin's folder, upload it and make it active; or upload a component that is already built
+#[derive(Debug, Args)]
+struct Push {
+    /// The plugin's folder; if FILE is given, the plugin's name
+    #[arg(default_value = ".", value_name = "DIR|NAME")]
+    what: String,
+    /// A component: a .wasm file
+    file: Option<PathBuf>,
+    /// The queues it serves, separated by commas [default: those of the manifest]
+    #[arg(long)]
+    queues: Option<String>,
+    /// Its manifest, a windlass.toml [default: the folder's, or that of the active version]
+    #[arg(long, value_name = "FILE", requires = "file")]
+    manifest: Option<PathBuf>,
+    /// Store it without making it active; `plugin activate` or `plugin canary` can do that later
+    #[arg(long)]
+    no_activate: bool,
+    #[command(flatten)]
+    swap: Swap,
+}
+
+/// Try a version on a share of new attempts; it is withdrawn if too many of them fail
+#[derive(Debug, Args)]
+struct Canary {
+    #[command(flatten)]
+    plugin: Which,
+    /// The version: its digest, or at least the first six characters of it
+    #[arg(required_unless_present_any = ["promote", "stop"])]
+    digest: Option<String>,
+    /// How many percent of new attempts it gets
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
+    share: u32,
+    /// Withdraw it when more than this part of its attempts has failed, from 0 to 1
+    #[arg(long, value_name = "PART", default_value_t = 0.2)]
+    max_failure_rate: f64,
+    /// Compute the failure rate only once this many attempts have ended, so that one early failure does not end the trial
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    min_attempts: u32,
+    /// Make it active once this many attempts have ended within the failure rate
+    #[arg(long, value_name = "N")]
+    promote_after: Option<u32>,
+    /// Make the canary active now
+    #[arg(long, conflicts_with_all = ["digest", "stop"])]
+    promote: bool,
+    /// End the trial; no more attempts start on it
+    #[arg(long, conflicts_with = "digest")]
+    stop: bool,
 }
 
 #[derive(Debug, Args)]
@@ -186,63 +192,23 @@ const HISTORY: [Column; 4] = [("AT", "at"), ("WHAT", "type"), ("VERSION", "versi
 impl Plugin {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = &self.remote;
-        let post = |name: &str, what: &str, body: &Value| remote.post(&format!("/plugins/{}/{what}", part(name)), body);
         match self.action {
-            Action::New(new) => new.run(self.remote.json()),
-            Action::Build(build) => build.run(self.remote.json()),
+            Action::New(new) => new.run(remote.json()),
+            Action::Build(build) => build.run(remote.json()),
             Action::Slim(slim) => slim.run(),
-            Action::Push { what, file: None, queues, no_activate, swap, .. } => {
-                let query = format!("{}&activate={}", swap.query(), !no_activate);
-                stored(remote, &author::push_folder(remote, Path::new(&what), queues.as_deref(), &query)?)
-            }
-            Action::Push { what: name, file: Some(file), queues, manifest, no_activate, swap } => {
-                let bytes = read(&file)?;
-                let manifest = manifest.as_ref().map(read).transpose()?;
-                let queues = queues.map_or_else(String::new, |queues| format!("&queues={}", part(&queues)));
-                let query = format!("{}&activate={}{queues}", swap.query(), !no_activate);
-                stored(remote, &upload(remote, &name, &query, &bytes, manifest.as_deref())?)
-            }
-            Action::List => {
-                let all = remote.get("/plugins")?;
-                match all["plugins"].as_array().filter(|_| !remote.json()) {
-                    Some(rows) => {
-                        show::table(rows, &LIST)?;
-                        not_ready(rows)
-                    }
-                    None => show::json(&all),
-                }
-            }
+            Action::Push(push) => push.run(remote),
+            Action::List => list(remote),
             Action::Show(Which { name }) => {
                 let plugin = remote.get(&format!("/plugins/{}", part(&name)))?;
                 if remote.json() { show::json(&plugin) } else { describe(&plugin) }
             }
-            Action::Activate { plugin: Which { name }, digest, swap } => {
-                active(remote, &post(&name, "activate", &swap.body(json!({ "version": digest })))?)
+            Action::Activate { plugin, digest, swap } => {
+                active(remote, &plugin.post(remote, "activate", &swap.body(json!({ "version": digest })))?)
             }
-            Action::Rollback { plugin: Which { name }, swap } => {
-                active(remote, &post(&name, "rollback", &swap.body(json!({})))?)
+            Action::Rollback { plugin, swap } => {
+                active(remote, &plugin.post(remote, "rollback", &swap.body(json!({})))?)
             }
-            Action::Canary { plugin: Which { name }, promote: true, .. } => {
-                active(remote, &post(&name, "canary/promote", &json!({}))?)
-            }
-            Action::Canary { plugin: Which { name }, stop: true, .. } => {
-                active(remote, &remote.delete(&format!("/plugins/{}/canary", part(&name)))?)
-            }
-            Action::Canary {
-                plugin: Which { name },
-                digest,
-                share,
-                max_failure_rate,
-                min_attempts,
-                promote_after,
-                ..
-            } => {
-                let body = json!({
-                    "version": digest, "share": share, "max_failure_rate": max_failure_rate,
-                    "min_attempts": min_attempts, "promote_after": promote_after,
-                });
-                active(remote, &post(&name, "canary", &body)?)
-            }
+            Action::Canary(canary) => canary.run(remote),
             Action::Manifest { plugin: Which { name }, file, of } => {
                 let query = of.map_or_else(String::new, |of| format!("?version={}", part(&of)));
                 active(remote, &remote.put(&format!("/plugins/{}/manifest{query}", part(&name)), &read(&file)?)?)
@@ -257,6 +223,54 @@ impl Plugin {
                 active(remote, &remote.delete(&path)?)
             }
         }
+    }
+}
+
+impl Which {
+    fn post(&self, remote: &Remote, what: &str, body: &Value) -> anyhow::Result<Value> {
+        remote.post(&format!("/plugins/{}/{what}", part(&self.name)), body)
+    }
+}
+
+impl Push {
+    fn run(self, remote: &Remote) -> anyhow::Result<()> {
+        let Push { what, file, queues, manifest, no_activate, swap } = self;
+        let query = format!("{}&activate={}", swap.query(), !no_activate);
+        let Some(file) = file else {
+            return stored(remote, &author::push_folder(remote, Path::new(&what), queues.as_deref(), &query)?);
+        };
+        let bytes = read(&file)?;
+        let manifest = manifest.as_ref().map(read).transpose()?;
+        let queues = queues.map_or_else(String::new, |queues| format!("&queues={}", part(&queues)));
+        stored(remote, &upload(remote, &what, &format!("{query}{queues}"), &bytes, manifest.as_deref())?)
+    }
+}
+
+impl Canary {
+    fn run(self, remote: &Remote) -> anyhow::Result<()> {
+        let answer = if self.promote {
+            self.plugin.post(remote, "canary/promote", &json!({}))?
+        } else if self.stop {
+            remote.delete(&format!("/plugins/{}/canary", part(&self.plugin.name)))?
+        } else {
+            let body = json!({
+                "version": self.digest, "share": self.share, "max_failure_rate": self.max_failure_rate,
+                "min_attempts": self.min_attempts, "promote_after": self.promote_after,
+            });
+            self.plugin.post(remote, "canary", &body)?
+        };
+        active(remote, &answer)
+    }
+}
+
+fn list(remote: &Remote) -> anyhow::Result<()> {
+    let all = remote.get("/plugins")?;
+    match all["plugins"].as_array().filter(|_| !remote.json()) {
+        Some(rows) => {
+            show::table(rows, &LIST)?;
+            not_ready(rows)
+        }
+        None => show::json(&all),
     }
 }
 

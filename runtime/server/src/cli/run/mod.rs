@@ -17,6 +17,7 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use windlass_core::quantity::Span;
 use windlass_core::{JobId, QueueName, Usage};
 use windlass_executor::{
@@ -137,21 +138,7 @@ impl Run {
             permissions: setup.permissions,
             ..Attempt::first(job.to_string(), queue.to_string(), payload, cancel)
         };
-        let report = Arc::clone(&terminal);
-        let asked = signalled();
-        let stopping = tokio::spawn(async move {
-            if asked.await.is_ok() {
-                let grace = limits::CANCEL_GRACE;
-                report
-                    .say(&format!("asked to stop; once more to stop it by force, which comes after {grace:?} anyway"));
-                stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
-            }
-            if signalled().await.is_ok() {
-                stop.send_replace(Some(Cancel::within(CancelReason::User, Duration::ZERO)));
-            }
-            // Nobody else can stop it, and the channel must stay.
-            std::future::pending::<()>().await;
-        });
+        let stopping = stop_on_signals(stop, Arc::clone(&terminal));
         let host = Arc::clone(&terminal) as Arc<dyn Host>;
         let ended = executor.run(&plugin, attempt, host).await;
         stopping.abort();
@@ -208,6 +195,23 @@ impl Run {
         }
         watching::exit_code(state).context("a job ends in one of three states")
     }
+}
+
+/// The first signal asks the attempt to stop, the second one stops it by force.
+fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>) -> JoinHandle<()> {
+    let first = signalled();
+    tokio::spawn(async move {
+        if first.await.is_ok() {
+            let grace = limits::CANCEL_GRACE;
+            terminal.say(&format!("stopping; it is stopped by force after {grace:?}, or on a second signal"));
+            stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
+        }
+        if signalled().await.is_ok() {
+            stop.send_replace(Some(Cancel::within(CancelReason::User, Duration::ZERO)));
+        }
+        // The attempt ends when the channel closes, so its sender lives as long as this task.
+        std::future::pending::<()>().await;
+    })
 }
 
 /// The end of a job for a person: what it came to on standard output, all else beside it.

@@ -321,6 +321,7 @@ impl From<Job> for Optional {
         let at = |time: Option<Time>| time.map(Rfc3339);
         let span = |span: Option<Duration>| span.map(Text);
         let cancel_reason = job.cancel_reason().map(str::to_owned);
+        let (runner, run) = runs(&job);
         let (usage, usage_by_attempt) = agent::usage(job.spending);
         let (unique_key, unique) = match job.unique {
             Some(unique) => (Some(unique.key), Some((unique.period, unique.within, unique.until))),
@@ -366,21 +367,25 @@ impl From<Job> for Optional {
             agent: job.agent.map(|agent| (*agent).into()),
             usage,
             usage_by_attempt,
-            runner: job
-                .run
-                .as_ref()
-                .map(|run| run.runner.clone())
-                .or(job.ran_by)
-                .map(RunnerView::from)
-                .unwrap_or_default(),
+            runner,
             attempt_usage: job.usage.and_then(usage_view),
-            run: job.run.map_or_else(RunView::default, |run| RunView {
-                heartbeat_at: Some(Rfc3339(run.heartbeat_at)),
-                lease_expires_at: at(run.lease_expires_at),
-                cancel_requested_at: run.stop.filter(|stop| stop.then != AfterStop::Swap).map(|stop| Rfc3339(stop.at)),
-            }),
+            run,
         }
     }
+}
+
+/// Who runs a job or ran it last, and the attempt that runs now.
+fn runs(job: &Job) -> (RunnerView, RunView) {
+    let Some(run) = &job.run else {
+        return (job.ran_by.clone().map(RunnerView::from).unwrap_or_default(), RunView::default());
+    };
+    let stop = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap);
+    let view = RunView {
+        heartbeat_at: Some(Rfc3339(run.heartbeat_at)),
+        lease_expires_at: run.lease_expires_at.map(Rfc3339),
+        cancel_requested_at: stop.map(|stop| Rfc3339(stop.at)),
+    };
+    (run.runner.clone().into(), view)
 }
 
 impl From<Progress> for ProgressView {
