@@ -39,7 +39,7 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
     let sentences = [
         (api, format!("`timeout` ({}, at most {})", span(limits::POLL), span(limits::POLL_MOST))),
         (api, format!("takes `count` (at most {})", limits::WORKER_BATCH)),
-        (api, format!("gives up to {} whole records", count(limits::BULK_GET))),
+        (api, format!("returns up to {} whole records", count(limits::BULK_GET))),
         (api, format!("`limit` is {}, at most {}", limits::PAGE, count(limits::PAGE_MOST))),
         (api, format!("Up to {} jobs the answer waits for the end", count(limits::BULK_WAITS))),
         (api, format!("At most `--max-fetches` ({}) fetches wait on one queue", count(limits::FETCHES))),
