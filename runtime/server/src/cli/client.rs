@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cli::terminal::show;
 use crate::limits;
 
-/// Which server to speak to, and how to show what it answers.
+/// Which server to use, and how to show its responses.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server and output")]
 pub struct Remote {
@@ -21,12 +21,12 @@ pub struct Remote {
     #[arg(long, value_enum, default_value = "text", global = true)]
     pub output: Output,
 
-    /// Send fields that the server does not know all the same, and show warnings instead of an error
+    /// Accept fields that the server does not know, with a warning instead of an error
     #[arg(long, global = true)]
     lenient: bool,
 }
 
-/// Which server to speak to.
+/// Which server to use.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server and output")]
 pub struct Address {
@@ -54,7 +54,7 @@ pub enum Output {
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 /// How long one answer may take; a server that is stuck should not hang a script for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long somebody waits who wants to leave.
+/// How long a command that was interrupted waits for the server.
 const GLANCE: Duration = Duration::from_secs(2);
 /// Compiling a large component takes its time.
 const UPLOAD: Duration = Duration::from_secs(600);
@@ -136,7 +136,7 @@ impl Remote {
         format!("{}/docs", self.address.url.trim_end_matches('/'))
     }
 
-    /// A live stream, after the event `last` if one has been seen. None when there is nothing more to come.
+    /// A live stream, after the event `last` if one has been seen. `None` if there are no more events.
     pub fn events(&self, path: &str, last: Option<&str>) -> anyhow::Result<Option<Events>> {
         let mut request = self.with_key(self.agent(None).get(self.url(path)));
         if let Some(last) = last {
@@ -207,7 +207,7 @@ impl Remote {
     }
 }
 
-/// Which command shows what there is, for somebody who asked for what there is not.
+/// The command that lists what exists, for an error about something that does not.
 fn where_to_look(why: &str) -> &'static str {
     let missing = why.strip_prefix("there is no ").unwrap_or_default();
     match missing.split(" `").next().unwrap_or_default() {

@@ -40,11 +40,11 @@ pub use transport::listen::{Bounds, serve};
 use transport::openapi::Routes;
 pub use worker::workers::Workers;
 
-/// What every handler works with. Cheap to clone, which the router does several times for each request.
+/// The state of every handler. Cheap to clone, which the router does several times for each request.
 #[derive(Clone)]
 pub struct Api(Arc<Parts>);
 
-/// The parts of the server that handlers ask.
+/// The parts of the server that handlers use.
 pub struct Parts {
     pub store: Store,
     pub registry: Registry,
@@ -57,7 +57,7 @@ pub struct Parts {
     pub workers: Workers,
     pub rates: Rates,
     pub webhooks: Webhooks,
-    /// Without one, everybody who gets through may do everything.
+    /// Without one, every client that can connect may do everything.
     pub key: Option<Key>,
     pub shutdown: Shutdown,
 }
@@ -70,7 +70,7 @@ impl Deref for Api {
     }
 }
 
-/// The whole API, behind its door.
+/// The whole API, behind its access control.
 pub fn door(parts: Parts, hosts: Hosts) -> AccessControl {
     let key = parts.key.clone();
     let (router, _) = routes().split();
@@ -78,7 +78,7 @@ pub fn door(parts: Parts, hosts: Hosts) -> AccessControl {
     AccessControl::new(router.with_state(Api(Arc::new(parts))), key, hosts)
 }
 
-/// The description of the API, for tests that hold something against it.
+/// The description of the API, for tests that compare something with it.
 #[cfg(test)]
 pub fn description() -> serde_json::Value {
     routes().split().1
@@ -232,5 +232,8 @@ async fn no_route(method: Method, uri: Uri) -> Error {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Error {
-    Error::wrong_method(format!("{} does not take {method}; the Allow header says what it takes", uri.path()))
+    Error::wrong_method(format!(
+        "{} does not support {method}; the Allow header lists the methods it supports",
+        uri.path()
+    ))
 }

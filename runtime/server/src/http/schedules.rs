@@ -1,4 +1,4 @@
-//! `/schedules`: jobs that are made by the clock. The rules are in `windlass_core::schedule`.
+//! `/schedules`: jobs that are enqueued at set times. The rules are in `windlass_core::schedule`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::http::wire::policy::{PolicyBody, PolicyView};
 use crate::http::wire::{CatchUpName, NameText, OverlapWord, Rfc3339, Shown, Span};
 use crate::limits;
 
-/// What is sent to make or change a schedule. In a change, what is absent stays.
+/// The body that creates or changes a schedule. In a change, absent fields stay as they are.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct ScheduleBody<'a> {
     name: Option<String>,
@@ -43,7 +43,7 @@ struct ScheduleBody<'a> {
     paused: Option<bool>,
 }
 
-/// All that is sent to make or change a schedule.
+/// The whole body that creates or changes a schedule.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "only described: its two halves are read apart, so that unknown fields are noticed")]
 struct ScheduleRequest<'a> {
@@ -53,7 +53,7 @@ struct ScheduleRequest<'a> {
     policy: PolicyBody,
 }
 
-/// What answers have besides. A client may change an answer and send it back, so these are no mistakes.
+/// Further fields of responses. A client may change a response and send it back, so they are not reported as unknown.
 #[derive(Debug, Deserialize)]
 #[allow(dead_code, reason = "names that are known; their values are not used")]
 struct ScheduleAnswerFields<'a> {
@@ -103,24 +103,24 @@ pub struct ScheduleAnswer {
     last_run: Option<Rfc3339>,
     last_job_id: Option<String>,
     next_run: Option<Rfc3339>,
-    /// How many runs have been skipped since it was made.
+    /// How many runs have been skipped since it was created.
     skipped_total: u64,
     /// The latest skipped runs, newest first.
     skipped_runs: Vec<SkippedRun>,
 }
 
-/// Runs that did not take place, one after the other and for the same reason.
+/// Consecutive runs that were skipped for the same reason.
 #[derive(Debug, Serialize, ToSchema)]
 struct SkippedRun {
     first: Rfc3339,
     last: Rfc3339,
-    /// Of runs that were missed at once, at most 1,000 are counted.
+    /// Of runs that were missed during one absence, at most 1,000 are counted.
     count: u64,
     /// `overlap`: the job of an earlier run had not ended. `paused`. `missed`: the server was down or late, and `catch_up` does not
     /// want it. `unique_key`: another job has the key. `refused`: `message` says why.
     reason: &'static str,
     message: String,
-    /// The job that stood in the way.
+    /// The job that was the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     job_id: Option<String>,
 }
@@ -138,25 +138,25 @@ impl From<&Skipped> for SkippedRun {
     }
 }
 
-/// All schedules
+/// List all schedules
 #[utoipa::path(get, path = "/schedules", tag = "schedules", responses((status = 200, body = Vec<ScheduleAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<ScheduleAnswer>>> {
     Ok(Json(api.store.schedules().await?.into_iter().map(ScheduleAnswer::from).collect()))
 }
 
-/// One schedule
+/// Show one schedule
 #[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", responses((status = 200, body = ScheduleAnswer)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<ScheduleAnswer>> {
     Ok(Json(find(&api, &name).await?.into()))
 }
 
-/// Make a schedule
+/// Create a schedule
 #[utoipa::path(
     post,
     path = "/schedules",
     tag = "schedules",
     request_body = ScheduleRequest,
-    responses((status = 201, body = ScheduleAnswer), (status = 409, description = "There is one of that name."))
+    responses((status = 201, body = ScheduleAnswer), (status = 409, description = "The name is taken."))
 )]
 pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
     let (wanted, policy) = wanted(&body)?;
@@ -189,7 +189,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
 }
 
-/// Change a schedule: what is absent stays
+/// Change a schedule: absent fields stay as they are
 #[utoipa::path(
     put,
     path = "/schedules/{name}",
@@ -200,7 +200,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
 pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
     let (wanted, policy) = wanted(&body)?;
     if wanted.name.as_ref().is_some_and(|other| **other != *name) {
-        return Err(Error::field("name", "a schedule cannot be renamed; make another and delete this one"));
+        return Err(Error::field("name", "a schedule cannot be renamed; create another and delete this one"));
     }
     let mut schedule = find(&api, &name).await?;
     apply(&mut schedule, &body, wanted, policy)?;
@@ -214,14 +214,14 @@ pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<
     Ok(status("deleted"))
 }
 
-/// Make no more jobs of a schedule
+/// Pause a schedule: enqueue no more of its jobs
 #[utoipa::path(post, path = "/schedules/{name}/pause", tag = "schedules", responses((status = 200, body = Status)))]
 pub async fn pause(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: true }).await?;
     Ok(status("paused"))
 }
 
-/// Make jobs of a schedule again
+/// Resume a schedule
 #[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", responses((status = 200, body = Status)))]
 pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: false }).await?;
@@ -231,14 +231,14 @@ pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EndedAttempt {
     status: &'static str,
-    /// The job it made. None when the run was skipped.
+    /// The job it enqueued; `null` if the run was skipped.
     job_id: Option<String>,
     /// Why the run was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<SkippedRun>,
 }
 
-/// Make a job of a schedule now
+/// Enqueue a job of a schedule now
 #[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", responses((status = 200, body = EndedAttempt)))]
 pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<EndedAttempt>> {
     let before = find(&api, &name).await?.last_job;
@@ -259,11 +259,11 @@ pub struct NextQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Next {
     next: Vec<Rfc3339>,
-    /// The zone that the schedule counts in.
+    /// The time zone of the schedule.
     timezone: String,
 }
 
-/// When a schedule makes its next jobs
+/// The next times of a schedule
 #[utoipa::path(
     get,
     path = "/schedules/{name}/next",

@@ -1,7 +1,7 @@
 //! Events sent to addresses that asked for them: each once at least, in order, signed, and from where it stopped last time.
 //!
-//! One task for each webhook reads stored events after its durable cursor, so that a slow address holds up nobody and a restart
-//! goes on where it was. It never delivers to an address inside this machine or its networks unless the server was told so.
+//! One task for each webhook reads stored events after its durable cursor, so that a slow address delays no other and delivery continues
+//! after a restart where it stopped. It never delivers to private or loopback addresses unless the server was started with `--webhooks-private`.
 
 mod post;
 
@@ -44,7 +44,7 @@ impl Webhooks {
         self.changed.notify_one();
     }
 
-    /// Whether it may be delivered to, as far as that can be said before its name is looked up.
+    /// Whether events may be sent to this address, as far as that is known before its name is resolved.
     pub fn check(&self, url: &str) -> Result<Target, String> {
         let target = Target::parse(url)?;
         target.check_literal(self.private)?;
@@ -84,11 +84,14 @@ impl Webhooks {
     }
 }
 
-/// One webhook's life: page after page of stored events, then waiting for more.
+/// Delivers the stored events of one webhook, page after page, then waits for more.
 async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: bool) {
     let secret = secrets.of_webhook(&hook);
     if secret.is_none() && hook.sealed_secret.is_some() {
-        warn!(webhook = hook.id, "its secret cannot be opened, and unsigned it tells nothing; add it anew");
+        warn!(
+            webhook = hook.id,
+            "its secret cannot be decrypted, so nothing is sent; remove the webhook and add it again"
+        );
         return;
     }
     let mut news = store.watch();
@@ -102,7 +105,7 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
             }
         };
         let Some(last) = page.last().map(|record| record.seq) else {
-            // What is told live may reach the disk a little later: looked for again soon, and whenever there is news.
+            // A live event may reach the disk a little later: look again soon, and whenever there is an event.
             match timeout(limits::DELIVERY_LOOK, news.recv()).await {
                 Ok(Err(RecvError::Closed)) => return,
                 Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => continue,
@@ -113,14 +116,14 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
             match insist(&store, &hook, secret.as_deref(), record, private).await {
                 Ok(()) => tally = (tally.0 + 1, tally.1, None),
                 Err(why) => {
-                    info!(webhook = hook.id, "event {} is given up: {why}", record.seq);
+                    info!(webhook = hook.id, "the delivery of event {} failed for good: {why}", record.seq);
                     tally = (tally.0, tally.1 + 1, Some(why));
                 }
             }
         }
         hook.told = last;
         hook.last_error.clone_from(&tally.2);
-        // A page in which it wanted nothing is not worth a write of its own, unless it is far behind.
+        // A page without events for this webhook is not worth a write, unless it is far behind.
         if tally.0 + tally.1 == 0 && page.len() < limits::DELIVERIES {
             continue;
         }
@@ -132,14 +135,14 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
             last_error: tally.2,
         };
         if let Err(error) = store.change_webhook(change).await {
-            // Removed meanwhile, or the store is closing: some of these events are told again after a restart.
-            warn!(webhook = hook.id, "how far it was told is not stored: {error}");
+            // Removed meanwhile, or the store is closing: some of these events are delivered again after a restart.
+            warn!(webhook = hook.id, "its position in the events cannot be stored: {error}");
             return;
         }
     }
 }
 
-/// One event, again and again with longer pauses, as often as the webhook allows.
+/// Delivers one event, with as many retries as the webhook allows and growing pauses between them.
 async fn insist(
     store: &Store,
     hook: &Webhook,
@@ -177,9 +180,9 @@ async fn insist(
     }
 }
 
-/// Waits while the whole server is paused: nobody hears of a copy that has not been let go.
+/// Waits while the whole server is paused: a restored copy sends nothing until it is resumed.
 async fn resumed(store: &Store) {
-    // An error is the end of the store, and of this task soon.
+    // An error means that the store is closing, and this task ends soon.
     let _ = store.watch_paused().wait_for(Option::is_none).await;
 }
 

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass_core::plugin::egress::{Reach, reach};
 
-/// Where a webhook goes.
+/// The address of a webhook.
 #[derive(Debug)]
 pub struct Target {
     https: bool,
@@ -25,12 +25,12 @@ pub struct Target {
     path: String,
 }
 
-/// Why an event did not arrive.
+/// Why a delivery failed.
 #[derive(Debug)]
 pub enum DeliveryError {
-    /// And never will.
+    /// Retrying is pointless.
     Never(String),
-    /// Another try may go better.
+    /// A retry may succeed.
     Perhaps(String),
 }
 
@@ -39,7 +39,9 @@ const ANSWER: usize = 64 * 1024;
 
 impl Target {
     pub fn parse(url: &str) -> Result<Target, String> {
-        let wrong = || format!("{url:?} is not an address to send to; write one such as https://example.com/hooks");
+        let wrong = || {
+            format!("{url:?} is not an address that events can be sent to; write one such as https://example.com/hooks")
+        };
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let https = match uri.scheme_str() {
             Some("https") => true,
@@ -48,7 +50,7 @@ impl Target {
         };
         let authority = uri.authority().ok_or_else(wrong)?;
         if authority.as_str().contains('@') {
-            return Err("an address with a user and password in it is not taken; use `secret` instead".to_owned());
+            return Err("the address must not contain a user name or password; use `secret` instead".to_owned());
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
@@ -59,7 +61,7 @@ impl Target {
         Ok(Target { https, host, port, authority: authority.as_str().to_owned(), path })
     }
 
-    /// An address written as numbers can be judged before anybody connects.
+    /// An IP address can be checked before connecting.
     pub fn check_literal(&self, private: bool) -> Result<(), String> {
         match self.host.parse::<IpAddr>() {
             Ok(address) => allowed(address, private),
@@ -87,9 +89,9 @@ fn allowed(address: IpAddr, private: bool) -> Result<(), String> {
     match reach(address) {
         Reach::Public => Ok(()),
         Reach::Private(_) if private => Ok(()),
-        Reach::Private(what) => Err(format!(
-            "{address} is {what}; the server delivers there only when it is started with --webhooks-private"
-        )),
+        Reach::Private(what) => {
+            Err(format!("{address} is {what}; start the server with --webhooks-private to allow it"))
+        }
         Reach::Never(what) => Err(format!("{address} is {what}; nothing can be delivered there")),
     }
 }
@@ -133,7 +135,7 @@ where
     let connection = tokio::spawn(connection);
     let response = sender.send_request(request).await?;
     let status = response.status();
-    // What it says besides is nobody's business here.
+    // The body of the response is not used.
     let _ = Limited::new(response.into_body(), ANSWER).collect().await;
     drop(sender);
     connection.abort();

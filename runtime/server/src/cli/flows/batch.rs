@@ -23,7 +23,7 @@ enum Action {
         /// The queue of the callback job
         #[arg(long, value_name = "QUEUE")]
         callback_queue: Option<String>,
-        /// What the callback job gets besides the counts: JSON, `@FILE`, or `-` for standard input
+        /// The payload of the callback job, to which the counters are added: JSON, `@FILE`, or `-` for standard input
         #[arg(long, value_name = "JSON", requires = "callback_queue")]
         callback_payload: Option<String>,
     },

@@ -16,7 +16,7 @@ use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 use crate::http::wire::PriorityWord;
 
-/// Do the same thing to many jobs: `windlass search --state dead | windlass bulk retry`
+/// Apply one action to many jobs: `windlass search --state dead | windlass bulk retry`
 ///
 /// The jobs are named by their ids, by filters, or by ids on standard input. Exit status: 0 done (also if no job matches the filters), 1
 /// failed or stopped, 5 standard input had no ids.
@@ -40,7 +40,7 @@ pub struct Bulk {
     /// Delete without asking
     #[arg(long)]
     yes: bool,
-    /// Return at once; `windlass bulk show ID` shows how far it is
+    /// Return at once; `windlass bulk show ID` shows its progress
     #[arg(long = "async")]
     in_background: bool,
     #[command(flatten)]
@@ -51,11 +51,11 @@ pub struct Bulk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
-    /// Run ended jobs again, with their attempts counted from zero
+    /// Run ended jobs again with all their attempts
     Retry,
-    /// Run ended jobs again from scratch; their children and theirs are removed first
+    /// Run ended jobs again from the start, after removing their descendants
     Rebuild,
-    /// Give dead jobs one more run
+    /// Give dead jobs one more attempt
     Requeue,
     /// Cancel jobs that have not ended
     Cancel,
@@ -72,11 +72,11 @@ enum Action {
     Reject,
     /// Delete jobs and everything stored with them
     Delete,
-    /// List the operations that the server knows
+    /// List all operations that are still stored
     List,
-    /// Show how far an operation is
+    /// Show the progress of an operation
     Show,
-    /// Stop an operation; what it has done stays done
+    /// Stop an operation; jobs that it has handled stay as they are
     Stop,
 }
 

@@ -69,10 +69,10 @@ pub struct Filters {
     /// Jobs that this plugin runs or ran last
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
-    /// Jobs that this version of a plugin runs or ran last: its digest, or how that begins
+    /// Jobs that this version of a plugin runs or ran last: its digest, or the first characters of it
     #[arg(long, value_name = "DIGEST")]
     plugin_version: Option<String>,
-    /// Jobs of which an attempt has failed, or of which none has
+    /// Jobs with failed attempts, or without
     #[arg(long, value_name = "true|false")]
     has_errors: Option<bool>,
     /// Jobs with this text in one of their errors
@@ -90,13 +90,13 @@ pub struct Filters {
     /// The job with this unique key
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// Jobs that have been started at least so many times
+    /// Jobs that have been started at least this many times
     #[arg(long, value_name = "N")]
     attempt_min: Option<u32>,
-    /// Jobs that have been started at most so many times
+    /// Jobs that have been started at most this many times
     #[arg(long, value_name = "N")]
     attempt_max: Option<u32>,
-    /// Jobs whose id begins like this
+    /// Jobs whose id begins with this
     #[arg(long, visible_alias = "id-prefix", value_name = "PREFIX")]
     job_id_prefix: Option<String>,
 }

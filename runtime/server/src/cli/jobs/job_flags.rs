@@ -47,7 +47,7 @@ struct When {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Retries")]
 pub struct Retries {
-    /// How many times it may run, the first run included
+    /// How many times it may run, including the first run
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
     /// How the delay grows from one failure to the next

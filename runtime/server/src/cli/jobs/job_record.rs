@@ -129,7 +129,7 @@ fn progress(progress: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("  "))
 }
 
-/// Why it was cancelled, or is to be.
+/// Why it was or will be cancelled.
 fn cancel(job: &Value) -> Option<String> {
     let reason = job["cancel_reason"].as_str();
     match (job["cancel_requested_at"].as_str(), reason) {

@@ -76,7 +76,7 @@ fn farewell(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Result<()> {
             Some("active") => "keeps running".to_owned(),
             Some(state) if exit_code(state).is_some() => format!("is {state}"),
             Some(state) => format!("stays queued ({state})"),
-            None => "goes on without you".to_owned(),
+            None => "continues".to_owned(),
         };
         show::note(&format!(
             "\nstopped watching; {id} {stands}\nwatch it again:  {}\ncancel it:       {}",
@@ -86,7 +86,7 @@ fn farewell(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Result<()> {
     })
 }
 
-/// The end of a job whose events are not there to tell it.
+/// Shows the end of a job whose events are no longer stored.
 fn show_end(remote: &Remote, job: &Value) -> anyhow::Result<()> {
     if remote.json() {
         return show::line(job);

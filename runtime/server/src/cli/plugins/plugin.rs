@@ -131,7 +131,7 @@ struct Which {
     name: String,
 }
 
-/// What becomes of running attempts when another version takes over.
+/// What happens to running attempts when another version becomes active.
 #[derive(Debug, Args)]
 struct Swap {
     /// What happens to running attempts of the old version
@@ -285,7 +285,7 @@ pub fn upload(
     upload_by(remote, name, query, component, manifest, by())
 }
 
-/// The same in another name.
+/// The same, under another uploader's name.
 pub fn upload_by(
     remote: &Remote,
     name: &str,
@@ -299,7 +299,7 @@ pub fn upload_by(
     remote.put_with(&format!("/plugins/{}?{query}", part(name)), &headers, component)
 }
 
-/// Who runs this command, as far as the environment tells.
+/// Who runs this command, according to the environment.
 pub fn by() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();

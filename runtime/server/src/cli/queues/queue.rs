@@ -30,11 +30,11 @@ enum Action {
     List,
     /// Show one queue: job counts, rates, settings
     Show(Which),
-    /// Start no more jobs of a queue
+    /// Pause a queue: start no more of its jobs
     Pause(Which),
-    /// Start jobs of a queue again
+    /// Resume a queue: start its jobs again
     Resume(Which),
-    /// Start no more jobs of a queue, and show it as draining while those that run finish
+    /// Pause a queue: start no more of its jobs, and show it as draining while those that run finish
     Drain(Which),
     /// Delete the pending and scheduled jobs of a queue
     Clear(Confirmed),
@@ -150,7 +150,7 @@ struct SweepArgs {
     /// Include jobs that were cancelled
     #[arg(long)]
     cancelled: bool,
-    /// Return at once; `windlass bulk show ID` shows how far it is
+    /// Return at once; `windlass bulk show ID` shows its progress
     #[arg(long = "async")]
     in_background: bool,
 }

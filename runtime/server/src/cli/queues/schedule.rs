@@ -14,7 +14,7 @@ use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 use crate::http::wire::{CatchUpName, OverlapWord, PriorityWord};
 
-/// Make jobs by the clock
+/// Enqueue jobs at set times
 #[derive(Debug, Args)]
 pub struct Schedule {
     #[command(subcommand)]

@@ -124,7 +124,7 @@ impl Run {
         let plugin = executor.compile(component).await.with_context(|| format!("{}", self.component.display()))?;
         if let Some(saved) = terminal.saved() {
             let (bytes, schema) = (saved.bytes.len(), saved.schema);
-            terminal.say(&format!("going on from a checkpoint of {bytes} bytes, schema {schema}"));
+            terminal.say(&format!("continuing from a checkpoint of {bytes} bytes, schema {schema}"));
         }
         let (stop, cancel) = watch::channel(None);
         let attempt = Attempt {
@@ -203,7 +203,7 @@ fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>)
     tokio::spawn(async move {
         if first.await.is_ok() {
             let grace = limits::CANCEL_GRACE;
-            terminal.say(&format!("stopping; it is stopped by force after {grace:?}, or on a second signal"));
+            terminal.say(&format!("asked to stop; it is stopped by force after {grace:?}, or on a second signal"));
             stop.send_replace(Some(Cancel::within(CancelReason::User, grace)));
         }
         if signalled().await.is_ok() {

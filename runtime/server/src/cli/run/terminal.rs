@@ -101,7 +101,7 @@ impl Terminal {
         self.redactor.clean(text)
     }
 
-    /// A word of our own.
+    /// A message of our own.
     pub fn say(&self, text: &str) {
         self.screen().say(text.to_owned());
     }

@@ -7,7 +7,7 @@ use crate::cli::client::Remote;
 use crate::cli::terminal::show;
 use crate::http::PAUSED;
 
-/// Pause the whole server: nothing starts, and nothing happens by itself, until it is resumed
+/// Pause the whole server: no jobs, timers, schedules or webhooks run until it is resumed
 #[derive(Debug, Args)]
 pub struct Pause {
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! One receiver for the whole process hands the store's events on to every watcher.
 //!
-//! It keeps the latest events in memory, because progress is told before it is on disk: who comes in between would find it
-//! neither stored nor live. It renders nothing; the first watcher that wants an event does, and the others share the bytes.
+//! It keeps the latest events in memory, because progress is published before it is on disk: a client that
+//! connects in between would find it neither stored nor live. Events are rendered by the first watcher that needs them, and the others share the bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ impl HubEvent {
         HubEvent { record, line: OnceCell::new() }
     }
 
-    /// The event as it goes over the wire, made once for all watchers.
+    /// The event as text, rendered once for all watchers.
     pub async fn line(&self, store: &Store) -> Bytes {
         self.line.get_or_init(|| line::of_event(store, &self.record)).await.clone()
     }
@@ -41,7 +41,7 @@ pub struct Hub {
 
 struct Inner {
     store: Store,
-    /// Oldest first. Held while an event is told, so that whoever joins has it either here or live, and never twice.
+    /// Oldest first. Locked while an event is published, so that a new watcher gets it either from here or live, and never twice.
     recent: Mutex<VecDeque<Arc<HubEvent>>>,
     live: broadcast::Sender<Arc<HubEvent>>,
     /// The same for those who watch one job: a busy server does not wake them for every other job's events.
@@ -50,10 +50,10 @@ struct Inner {
     logs: Mutex<Channels<LogRecord>>,
 }
 
-/// One channel for each job that somebody watches.
+/// One channel for each job that is watched.
 type Channels<T> = HashMap<JobId, broadcast::Sender<Arc<T>>>;
 
-/// What somebody who joins one job's watchers gets.
+/// What a new watcher of one job gets.
 pub struct Joined {
     /// The number and the moment of the oldest event in memory, of whatever job.
     pub oldest: Option<(u64, Time)>,
@@ -143,7 +143,7 @@ impl Hub {
     fn tell(&self, record: Arc<EventRecord>) {
         let told = Arc::new(HubEvent::new(record));
         let mut recent = self.recent();
-        // After catching up, the channel may hold events that have been told already.
+        // After catching up, the channel may hold events that have already been published.
         if recent.back().is_some_and(|newest| newest.record.seq >= told.record.seq) {
             return;
         }
@@ -164,7 +164,7 @@ impl Hub {
                     for (count, record) in page.into_iter().enumerate() {
                         last = record.seq;
                         self.tell(Arc::new(record));
-                        // A page told at one go would leave quick watchers behind who share this thread.
+                        // A page published all at once would leave watchers behind that share this thread.
                         if count % limits::TOLD_AT_ONCE == 0 {
                             tokio::task::yield_now().await;
                         }
@@ -185,7 +185,7 @@ impl Hub {
 
 /// The channel of one job, made for its first watcher.
 fn subscribe<T>(channels: &mut Channels<T>, id: JobId) -> broadcast::Receiver<Arc<T>> {
-    // Now and then those that nobody watches any more are let go.
+    // From time to time, channels without watchers are removed.
     if channels.len() >= limits::WATCHED_JOBS && !channels.contains_key(&id) {
         channels.retain(|_, sender| sender.receiver_count() > 0);
     }

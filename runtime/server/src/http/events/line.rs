@@ -49,7 +49,7 @@ impl Serialize for JobIdText {
     }
 }
 
-/// What an event of its kind says besides.
+/// Further fields of an event, depending on its type.
 #[derive(Debug, Default, Serialize)]
 struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     json(Some(record.seq), event.kind.as_str(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
 }
 
-/// The end of a job whose events are no longer stored, told from its record.
+/// The end of a job whose events are no longer stored, taken from its record.
 pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
     let attempt = job.attempt;
     let reason = job.timeline.steps.last().map(|step| step.reason.clone()).unwrap_or_default();
@@ -186,7 +186,7 @@ pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
     render("log", job.id, &job.queue, job.scope.as_deref(), line.at, details)
 }
 
-/// A word about the stream itself.
+/// An event about the stream itself.
 pub fn of_stream(kind: &str, code: &str, message: &str) -> Bytes {
     let data = serde_json::json!({ "error": message, "code": code });
     Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))

@@ -36,10 +36,10 @@ use crate::limits;
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "only described: events are written as text")]
 pub struct StreamEvent {
-    /// Its place in the stream, to come back with. A line of a log has none.
+    /// Its number, to reconnect with. A line of a log has none.
     #[schema(nullable = false)]
     id: Option<String>,
-    /// Its kind, such as `completed`; `gone` and `dropped` tell of the stream itself.
+    /// Its type, such as `completed`; `gone` and `dropped` are about the stream itself.
     #[schema(nullable = false)]
     event: Option<String>,
     /// JSON, as `EventData` describes it.
@@ -68,7 +68,7 @@ pub struct EventData {
     plugin: Option<String>,
     at: Rfc3339,
     at_ns: u64,
-    /// What events of this type say besides.
+    /// Further fields, depending on the type.
     data: serde_json::Value,
 }
 
@@ -82,9 +82,9 @@ pub struct EventQuery {
     last_event_id: Option<String>,
 }
 
-/// Everything that happens, as a live stream
+/// All events, as a live stream
 ///
-/// Every event that passes the filters, from now on or from the last one the client has seen.
+/// Every event that matches the filters, from now on or after the last one the client has seen.
 #[utoipa::path(
     get,
     path = "/events",
@@ -94,7 +94,7 @@ pub struct EventQuery {
         (
             "Last-Event-ID" = Option<String>,
             Header,
-            description = "The last event that was seen: the stream goes on after it."
+            description = "The id of the last event the client has seen; the stream continues after it."
         )
     ),
     responses(
@@ -112,7 +112,7 @@ pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query
     };
     let bounds = api.store.event_bounds().await?;
     if last >= bounds.reserved.max(1) {
-        let why = format!("no event {last} has ever been sent here; the stream goes on with what happens now");
+        let why = format!("there has never been an event {last}; the stream continues with new events");
         let watcher = watcher.beginning_now(newest).say(line::of_stream("gone", "UNKNOWN_EVENT", &why));
         return Ok(watcher.into_response());
     }
@@ -136,7 +136,7 @@ pub struct JobEventQuery {
 
 /// What happens to one job, as a live stream that ends with it
 ///
-/// What is stored of one job's events, then those to come, until it has ended.
+/// The stored events of one job, then new ones, until it has ended.
 #[utoipa::path(
     get,
     path = "/jobs/{id}/events",
@@ -146,7 +146,7 @@ pub struct JobEventQuery {
         (
             "Last-Event-ID" = Option<String>,
             Header,
-            description = "The last event that was seen: the stream goes on after it."
+            description = "The id of the last event the client has seen; the stream continues after it."
         )
     ),
     responses(
@@ -271,7 +271,7 @@ pub async fn wait(
         // A view is not to be kept while nothing is read.
         drop(store);
         let ended = async {
-            // An error means that some events were missed: the record tells.
+            // An error means that some events were missed: read the record.
             while let Ok(told) = live.recv().await {
                 if told.record.event.job == id && is_end(&told.record.event.kind) {
                     break;

@@ -14,13 +14,13 @@ use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::{GroupCounts, NameText, Rfc3339};
 
-/// What a batch calls back with.
+/// The callback of a batch.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct BatchBody<'a> {
     /// Where the callback is enqueued once all members have ended. Without one, the batch only counts.
     #[schema(value_type = Option<NameText>)]
     callback_queue: Option<String>,
-    /// Its payload; the numbers of the batch are laid under its fields.
+    /// Its payload. The counters of the batch are added, unless it has fields of the same names.
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value)]
     callback_payload: Option<&'a RawValue>,
@@ -39,12 +39,12 @@ pub struct BatchView {
     state: &'static str,
     #[serde(flatten)]
     counts: GroupCounts,
-    /// How many of a hundred have ended.
+    /// The share of jobs that have ended, in percent.
     percent: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>)]
     callback_queue: Option<windlass_core::QueueName>,
-    /// The callback, once it was enqueued.
+    /// The callback job, once it is enqueued.
     #[serde(skip_serializing_if = "Option::is_none")]
     callback_job: Option<String>,
     created_at: Rfc3339,
@@ -70,7 +70,7 @@ impl From<Batch> for BatchView {
     }
 }
 
-/// What a request says of a batch; `place` stands before a field's name in an error.
+/// Reads a batch from a request; `place` is put before the field's name in an error.
 pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewBatch> {
     let callback = match (&batch.callback_queue, batch.callback_payload) {
         (Some(queue), payload) => Some(Callback {
@@ -79,7 +79,7 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
             payload: payload.map(|raw| body.part(raw)),
         }),
         (None, Some(_)) => {
-            let why = "is missing, and there is a callback_payload; name the queue the callback goes to";
+            let why = "is missing, and there is a callback_payload; name the queue of the callback";
             return Err(Error::field(&format!("{place}callback_queue"), why));
         }
         (None, None) => None,
@@ -87,10 +87,10 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
     Ok(NewBatch { id: None, callback })
 }
 
-/// Make a batch
+/// Create a batch
 ///
 /// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is enqueued, in the
-/// commit of the last end, and once only.
+/// commit that ends the last member, and only once.
 #[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = BatchMade)))]
 pub async fn make(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<BatchMade>)> {
     let batch: BatchBody = body.json_or_default()?;
@@ -100,14 +100,14 @@ pub async fn make(State(api): State<Api>, body: Body) -> Result<(StatusCode, Jso
 
 /// Seal a batch
 ///
-/// No more jobs can join. The answer has `callback_job` when that was all it waited for. To seal it again changes nothing.
+/// No more jobs can join. The response has `callback_job` if all members have ended. Sealing a batch again changes nothing.
 #[utoipa::path(post, path = "/batch/{id}/seal", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch.")))]
 pub async fn seal(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
     Ok(Json(api.store.seal(id).await?.into()))
 }
 
-/// How a batch stands
-#[utoipa::path(get, path = "/batch/{id}", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch, or all its jobs are gone.")))]
+/// Show a batch
+#[utoipa::path(get, path = "/batch/{id}", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch, or all its jobs have been removed.")))]
 pub async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
     let batch = api.store.batch(&id).await?.ok_or_else(|| Refusal::not_found("batch", id))?;
     Ok(Json(batch.into()))

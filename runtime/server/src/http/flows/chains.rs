@@ -17,11 +17,11 @@ pub struct ChainBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<StepBody>, min_items = 2)]
     steps: Vec<StepBody<'a>>,
-    /// What is run when a step dies: a step, or the name of a queue.
+    /// The job to run when a step dies: a step, or the name of a queue.
     #[serde(borrow, default)]
     #[schema(value_type = Option<StepBody>)]
     on_failure: Option<StepOrQueue<'a>>,
-    /// What is run after the last step, and after one that ends the chain with `step_status: exit`.
+    /// The job to run after the last step, and after one that ends the chain with `step_status: exit`.
     #[serde(borrow, default)]
     #[schema(value_type = Option<StepBody>)]
     on_exit: Option<StepOrQueue<'a>>,
@@ -31,13 +31,13 @@ pub struct ChainBody<'a> {
 pub struct StepBody<'a> {
     #[schema(value_type = NameText)]
     queue: String,
-    /// Laid over `previous_job_id` and `previous_result`.
+    /// Its fields are added to, and replace, `previous_job_id` and `previous_result`.
     #[serde(borrow, default)]
     #[schema(value_type = serde_json::Value)]
     payload: Option<&'a RawValue>,
 }
 
-/// A step, or only its queue. Left as it is at first: serde cannot borrow it through an untagged enum.
+/// A step, or only its queue. Read later: serde cannot borrow it through an untagged enum.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 struct StepOrQueue<'a>(#[serde(borrow)] &'a RawValue);

@@ -13,7 +13,7 @@ use crate::http::transport::extract::{JobPath, Query};
 use crate::http::wire::{GroupCounts, NameText, Shown, StateName};
 use crate::limits;
 
-/// The numbers of a job's children; none when it has none.
+/// The counters of a job's children; `None` if it has none.
 pub async fn counts(store: &Store, job: &Job) -> Result<Option<GroupCounts>> {
     if job.children == 0 && job.adopted() == 0 {
         return Ok(None);
@@ -23,7 +23,7 @@ pub async fn counts(store: &Store, job: &Job) -> Result<Option<GroupCounts>> {
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub struct ChildrenQuery {
-    /// The number of the first child, as `next` of the page before said.
+    /// The number of the first child: `next` of the previous page.
     #[serde(default)]
     from: u64,
     limit: Option<usize>,
@@ -57,7 +57,7 @@ struct ChildView {
 
 /// The children of a job, with their results
 ///
-/// In the order they were spawned, those that others put under the job last. Children that are gone are left out.
+/// In the order in which they were spawned, followed by those that were enqueued with `parent_id`. Removed children are left out.
 #[utoipa::path(get, path = "/jobs/{id}/children", tag = "flows", params(ChildrenQuery), responses((status = 200, body = ChildrenPage), (status = 404, description = "There is no such job.")))]
 pub async fn list(
     State(api): State<Api>,
@@ -84,7 +84,7 @@ pub async fn list(
     Ok(Json(ChildrenPage { counts: counts(&store, &job).await?, children, next }))
 }
 
-/// A job and what is below it.
+/// A job and its descendants.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Tree {
     id: String,
@@ -92,14 +92,14 @@ pub struct Tree {
     queue: QueueName,
     #[schema(value_type = StateName)]
     state: &'static str,
-    /// How far the job and all below it are: of a hundred, each child by its weight.
+    /// The progress of the job and its descendants in percent, each child by its weight.
     percent: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<GroupCounts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(no_recursion)]
     jobs: Vec<Tree>,
-    /// Children that are not shown: there is a bound on how much is.
+    /// How many children are not shown, because the tree is limited in size.
     #[serde(skip_serializing_if = "is_zero")]
     omitted: u64,
     #[serde(skip)]
@@ -115,7 +115,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// The tree below a job
 ///
-/// Children and their children, at most some hundred in all; `percent` rolls up from the leaves, weighted.
+/// A few hundred jobs at most; `percent` is the weighted progress of the leaves.
 #[utoipa::path(get, path = "/jobs/{id}/tree", tag = "flows", responses((status = 200, body = Tree), (status = 404, description = "There is no such job.")))]
 pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Tree>> {
     let store = api.store.frozen();
@@ -124,7 +124,7 @@ pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<T
     Ok(Json(grow(&store, job, &mut room).await?))
 }
 
-/// Depth first, with room for so many jobs; what does not fit is counted.
+/// Depth first, until `room` is used up; the rest is counted.
 async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
     let counts = counts(store, &job).await?;
     let mut tree = leaf(&job);

@@ -1,4 +1,4 @@
-//! The connected thing a job belongs to, gathered from the store: jobs, batches and what leads from one to the other. Bounded:
+//! The flow that a job belongs to, read from the store: jobs, batches and the edges between them. Limited in size:
 //! what does not fit is summed up in a node of its own.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use crate::limits;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Flow {
-    /// What was asked for.
+    /// The id in the request.
     pub id: String,
     pub nodes: Vec<FlowNode>,
     pub edges: Vec<FlowEdge>,
@@ -44,7 +44,7 @@ pub struct FlowEdge {
     pub kind: &'static str,
 }
 
-/// Everything that hangs together with a job, a batch (`batch_…`) or a chain (`chain_…`).
+/// Everything that is connected with a job, a batch (`batch_…`) or a chain (`chain_…`).
 pub async fn gather(store: &Store, id: &str) -> Result<Flow> {
     let mut walk =
         Walk { store, flow: new_flow(id), known: BTreeMap::new(), edges: BTreeMap::new(), next: VecDeque::new() };
@@ -72,12 +72,12 @@ struct Walk<'a> {
     /// Where each node is.
     known: BTreeMap<String, usize>,
     edges: BTreeMap<(String, String), &'static str>,
-    /// Jobs whose neighbours are still to be looked at.
+    /// Jobs whose neighbours have not been read yet.
     next: VecDeque<Job>,
 }
 
 impl Walk<'_> {
-    /// Takes a job in; false when there is no room for it.
+    /// Adds a job; false if there is no room for it.
     fn see(&mut self, job: Job) -> bool {
         let id = job.id.to_string();
         if self.known.contains_key(&id) {
@@ -135,7 +135,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Takes in what a job is tied to.
+    /// Adds what a job is linked to.
     async fn around(&mut self, job: &Job) -> Result<()> {
         let id = job.id.to_string();
         if let Some(parent) = job.parent
@@ -199,7 +199,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Sums up those at the other end of a job's edges that are not shown, when some of its edges are.
+    /// Adds one node for all neighbours of a job that are not shown, if some are.
     fn more(&mut self, id: &str, all: u64, kind: &'static str) {
         let shown = self.edges.iter().filter(|((from, _), edge)| from == id && **edge == kind).count() as u64;
         if all > limits::FLOW_CHILDREN as u64 && all > shown {
@@ -212,7 +212,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The jobs of a chain have ids of their own making, so that they need no list.
+    /// The ids of a chain's jobs are derived from its first job, so no list of them is needed.
     async fn around_chain(&mut self, place: ChainPlace) -> Result<()> {
         let Some(chain) = self.store.chain(place.first).await? else { return Ok(()) };
         let mut last = place.first;

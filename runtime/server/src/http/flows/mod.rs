@@ -25,9 +25,9 @@ pub struct FlowQuery {
     format: Option<String>,
 }
 
-/// What a job, a batch or a chain hangs together with
+/// The flow that a job, a batch or a chain belongs to
 ///
-/// Jobs, batches, and what leads from one to the other: at most some hundred nodes, the rest summed up. Also as a picture.
+/// Its jobs and batches and the edges between them: a few hundred nodes at most, the rest summed up. Also as a picture.
 #[utoipa::path(get, path = "/flows/{id}", tag = "flows", params(FlowQuery), responses((status = 200, body = Flow), (status = 404, description = "There is no such job, batch or chain.")))]
 pub async fn show(
     State(api): State<Api>,

@@ -6,7 +6,7 @@ use windlass_core::{AttemptError, Runner, Step, Usage};
 
 use crate::http::wire::{Rfc3339, StateName};
 
-/// A plugin of ours, or a worker elsewhere; older readers look for the flat names.
+/// The plugin or the external worker that ran it.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct RunnerView {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct ErrorView {
     usage: UsageView,
 }
 
-/// What an attempt in this process took.
+/// What an attempt of a plugin used.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct UsageView {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct StepView {
     state: &'static str,
     attempt: u32,
     reason: String,
-    /// The attempt that made room here: given back, handed over or stopped.
+    /// The attempt that ended here without a failure: handed back, moved to another version, or stopped.
     #[serde(flatten)]
     runner: RunnerView,
     #[serde(flatten)]
@@ -99,7 +99,7 @@ impl From<AttemptError> for ErrorView {
     }
 }
 
-/// Only attempts in this process are measured.
+/// Only attempts of plugins are measured.
 pub fn usage_view(usage: Usage) -> Option<UsageView> {
     (usage != Usage::default()).then_some(UsageView {
         cpu_ms: Some(usage.cpu_ms),

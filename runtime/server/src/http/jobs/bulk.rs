@@ -29,7 +29,7 @@ use crate::http::wire::filter::JobFilter;
 use crate::http::wire::{JobIdText, NameText, PriorityWord, Rfc3339};
 use crate::limits;
 
-/// An action, and the jobs it is for: by their ids or by a filter.
+/// An action, and the jobs it applies to: by their ids or by a filter.
 #[derive(Debug, Deserialize, ToSchema)]
 struct BulkRequest {
     /// retry, rebuild, requeue, cancel, move, change_priority, hold, approve, reject or delete.
@@ -37,16 +37,16 @@ struct BulkRequest {
     action: Option<String>,
     #[schema(value_type = Option<Vec<JobIdText>>)]
     job_ids: Option<Vec<String>>,
-    /// Fixed at the moment it is asked: jobs that are made later do not join.
+    /// Evaluated once, when the request arrives; jobs that are enqueued later are not included.
     filter: Option<JobFilter>,
-    /// Where `move` moves to.
+    /// The queue that `move` moves jobs to.
     #[schema(value_type = Option<NameText>)]
     move_to_queue: Option<String>,
-    /// What `change_priority` changes to.
+    /// The priority that `change_priority` sets.
     priority: Option<PriorityWord>,
     /// For cancel, hold and reject.
     reason: Option<String>,
-    /// Do not wait for the end. Above 10,000 jobs nobody does.
+    /// Respond at once instead of waiting for the end. Above 10,000 jobs this is always so.
     #[serde(default, rename = "async")]
     in_background: bool,
 }
@@ -71,7 +71,7 @@ pub struct BulkTaken {
     progress_url: String,
 }
 
-/// An operation, as it stands.
+/// An operation and its progress.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BulkView {
     id: String,
@@ -106,9 +106,9 @@ impl From<Bulk> for BulkView {
     }
 }
 
-/// Do one thing to many jobs
+/// Apply one action to many jobs
 ///
-/// Jobs that are not in a state for it are passed over. What is accepted is carried out whatever crashes, each job once.
+/// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each job once.
 #[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkTaken)))]
 pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
     let began = Instant::now();
@@ -127,7 +127,7 @@ pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
     answer(&api, bulk, news, in_background, began).await
 }
 
-/// Waits for the end of an operation that was taken on, for a while, unless nobody wants that.
+/// Waits a limited time for the end of an operation, unless the client asked not to.
 pub async fn answer(
     api: &Api,
     bulk: Bulk,
@@ -141,7 +141,7 @@ pub async fn answer(
     let id = bulk.id;
     match timeout(limits::BULK_PATIENCE, ended(api, id, news)).await {
         Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
-        // It goes on without us.
+        // The operation continues in the background.
         Err(_) => Ok(taken(&bulk).into_response()),
     }
 }
@@ -187,14 +187,11 @@ fn listed(ids: &[String]) -> Result<Vec<JobId>> {
     Ok(jobs)
 }
 
-/// The jobs that pass the filter now. One that has left its state or queue when its turn comes is left alone.
+/// The jobs that match the filter now. One that has left its state or queue when its turn comes is skipped.
 async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
     let (filter, payload_filter) = filter.read().await?;
     if filter == Filter::default() && payload_filter.is_none() {
-        return Err(Error::field(
-            "filter",
-            "is empty, which would be every job there is; say at least one thing of them",
-        ));
+        return Err(Error::field("filter", "is empty and would match every job; give at least one condition"));
     }
     let guard = Guard { queue: filter.queue.clone(), states: filter.states.clone() };
     let jobs = api.store.search_ids(Search { payload_filter, ..Search::of(filter, 0) }).await?;
@@ -231,7 +228,7 @@ async fn ended(api: &Api, id: BulkId, mut news: Receiver<Bulk>) -> Result<Bulk> 
     }
 }
 
-/// Returns when there may be something new of it.
+/// Returns when the operation may have changed.
 async fn next_of(news: &mut Receiver<Bulk>, id: BulkId) -> Option<Bulk> {
     loop {
         match news.recv().await {
@@ -260,26 +257,26 @@ pub struct Bulks {
     bulks: Vec<BulkView>,
 }
 
-/// All operations that are still known, newest first
+/// List all operations that are still stored, newest first
 #[utoipa::path(get, path = "/bulk", tag = "jobs", responses((status = 200, body = Bulks)))]
 pub async fn list_bulks(State(api): State<Api>) -> Result<Json<Bulks>> {
     let bulks = api.store.bulks().await?;
     Ok(Json(Bulks { bulks: bulks.into_iter().rev().map(BulkView::from).collect() }))
 }
 
-/// How far an operation is
+/// Show the progress of an operation
 #[utoipa::path(get, path = "/bulk/{id}", tag = "jobs", responses((status = 200, body = BulkView)))]
 pub async fn show_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
     Ok(Json(known(&api, id(&text)?).await?.into()))
 }
 
-/// Stop an operation; what it has done stays done
+/// Stop an operation; jobs that it has handled stay as they are
 #[utoipa::path(post, path = "/bulk/{id}/cancel", tag = "jobs", responses((status = 200, body = BulkView)))]
 pub async fn cancel_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
     Ok(Json(api.store.cancel_bulk(id(&text)?).await?.into()))
 }
 
-/// How far an operation is, as a live stream that ends with it
+/// The progress of an operation as a live stream, until it ends
 #[utoipa::path(
     get,
     path = "/bulk/{id}/progress",
@@ -310,12 +307,12 @@ pub async fn progress(State(api): State<Api>, Path(text): Path<String>) -> Resul
     Ok(response)
 }
 
-/// Somebody who watches an operation.
+/// A client that watches an operation.
 struct Watcher {
     api: Arc<Api>,
     id: BulkId,
     news: Receiver<Bulk>,
-    /// How it stood at the beginning.
+    /// Its state when the stream began.
     first: Option<Bulk>,
     over: bool,
 }
@@ -339,7 +336,7 @@ impl Watcher {
             () = quiet => return Some(Bytes::from_static(b": still here\n\n")),
             () = self.api.shutdown.requested() => return None,
         };
-        // Some news were missed: the record tells.
+        // Some changes were missed: read the record.
         let bulk = match bulk {
             Some(bulk) => bulk,
             None => known(&self.api, self.id).await.ok()?,

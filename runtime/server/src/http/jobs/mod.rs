@@ -35,7 +35,7 @@ pub fn status(status: &'static str) -> Json<Status> {
     Json(Status { status })
 }
 
-/// One job: all of its record
+/// Show one job, with its whole record
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
 pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
     let store = api.store.frozen();
@@ -53,7 +53,7 @@ pub struct ListQuery {
     offset: usize,
 }
 
-/// Jobs that belong to the answer and cannot be read, because a file of the store is damaged.
+/// Jobs that belong to the response but cannot be read, because a file of the store is damaged.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UnreadableJobs {
     count: u64,
@@ -80,9 +80,9 @@ pub struct Jobs {
     unreadable: Option<UnreadableJobs>,
 }
 
-/// A plain list of jobs
+/// List jobs
 ///
-/// Those that changed their state last come first; without bodies and errors. A search can sort otherwise.
+/// The latest change of state first, without bodies and errors. A search can sort in other ways.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = Jobs)))]
 pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
     let state = match query.state {
@@ -111,7 +111,7 @@ pub struct WholeJobs {
     unreadable: Option<UnreadableJobs>,
 }
 
-/// The records of many jobs
+/// Show many jobs
 ///
 /// The records of many jobs. Those that do not exist are left out; those that cannot be read are listed in `unreadable`.
 #[utoipa::path(
@@ -150,7 +150,7 @@ pub struct LogQuery {
     #[serde(default)]
     from: u64,
     limit: Option<usize>,
-    /// A stream of `log` events instead of a page: the lines from `from` on, then those to come, until the job has ended.
+    /// A stream of `log` events instead of a page: the lines from `from` on, then new ones, until the job has ended.
     #[serde(default)]
     follow: bool,
 }
@@ -172,7 +172,7 @@ struct Line {
     text: String,
 }
 
-/// The log of a job, page by page or as it comes
+/// The log of a job, as pages or as a live stream
 #[utoipa::path(
     get,
     path = "/jobs/{id}/logs",
@@ -207,7 +207,7 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
     Ok(Json(Logs { lines: lines.collect(), next }).into_response())
 }
 
-/// What an action may say of itself.
+/// The optional fields of an action.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Reason {
     reason: Option<String>,
@@ -229,7 +229,7 @@ pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) ->
     Ok(status(if matches!(reply, Reply::Stopping) { "cancelling" } else { "cancelled" }))
 }
 
-/// Run an ended job again, attempts counted anew
+/// Run an ended job again with all its attempts
 #[utoipa::path(
     post,
     path = "/jobs/{id}/retry",
@@ -241,9 +241,9 @@ pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<
     Ok(status("retried"))
 }
 
-/// Run an ended job from nothing, with all that is below it made anew
+/// Run an ended job from the start, after removing everything below it
 ///
-/// What it had spawned is removed first, so that its children come out under the same ids and nothing is doubled.
+/// Its descendants are removed first, so that its new children get the same ids and nothing exists twice.
 #[utoipa::path(
     post,
     path = "/jobs/{id}/rebuild",
@@ -255,7 +255,7 @@ pub async fn rebuild(State(api): State<Api>, JobPath(id): JobPath) -> Result<Jso
     Ok(status("rebuilding"))
 }
 
-/// Grant a dead job one more run, its history kept
+/// Give a dead job one more attempt, keeping its history
 #[utoipa::path(
     post,
     path = "/jobs/{id}/requeue",
@@ -312,7 +312,7 @@ pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     Ok(status("held"))
 }
 
-/// Let a held job go on
+/// Let a held job run
 #[utoipa::path(post, path = "/jobs/{id}/approve", tag = "jobs", responses((status = 200, body = Status)))]
 pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Approve).await?;

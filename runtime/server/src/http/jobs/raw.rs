@@ -12,7 +12,7 @@ use crate::http::Api;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::JobPath;
 
-/// The result of a job as it is
+/// The bytes of a job's result
 ///
 /// `application/json` when it is JSON, `text/plain` when it is other text, and otherwise `application/octet-stream`.
 #[utoipa::path(
@@ -35,7 +35,7 @@ pub async fn result(State(api): State<Api>, JobPath(id): JobPath) -> Result<Resp
     Ok(raw(bytes, &job, "result"))
 }
 
-/// The payload of a job as it is
+/// The bytes of a job's payload
 ///
 /// `application/json` when it is JSON, `text/plain` when it is other text, and otherwise `application/octet-stream`.
 #[utoipa::path(

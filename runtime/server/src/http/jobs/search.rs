@@ -20,7 +20,7 @@ use crate::limits;
 
 words!(OrderWord = Order { Asc, Desc });
 
-/// By what jobs are sorted. Those of the same value follow by their creation, those without a value come last.
+/// What jobs are sorted by. Jobs with equal values are ordered by their creation, jobs without a value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -44,18 +44,18 @@ impl From<SortName> for Sort {
     }
 }
 
-/// Which part of what is found, and in which order.
+/// Which part of the matches, and in which order.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Paging {
     sort: Option<SortName>,
     order: Option<OrderWord>,
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// As the page before gave it.
+    /// The `cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// A search: a filter, and which part of what it finds.
+/// A search: a filter, and which part of its matches to return.
 #[derive(Debug, Deserialize, ToSchema)]
 #[allow(dead_code, reason = "only described: its two halves are read apart, so that an error names the field")]
 struct SearchRequest {
@@ -68,13 +68,13 @@ struct SearchRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchAnswer {
     jobs: Vec<FoundJob>,
-    /// How many pass the filter; on later pages, how many did when the first was asked for.
+    /// How many jobs match; on later pages, how many did when the first page was read.
     total: u64,
     /// Where the next page begins.
     cursor: Option<String>,
     has_more: bool,
     duration_ms: u64,
-    /// Only if there are such jobs. Whether they pass the filter is not known.
+    /// Only if there are such jobs. Whether they match the filter is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<UnreadableJobs>,
 }
@@ -83,7 +83,7 @@ pub struct SearchAnswer {
 struct FoundJob {
     #[serde(flatten)]
     job: JobView,
-    /// Left out when it is large; the job itself has it.
+    /// Absent when it is large; `GET /jobs/{id}/payload` has it.
     #[schema(value_type = serde_json::Value)]
     payload: Option<Shown>,
     payload_size: u64,
@@ -91,8 +91,8 @@ struct FoundJob {
 
 /// Find jobs
 ///
-/// Filters on queue, state, tag, scope, batch, parent, unique key and time go by indexes; those on payloads and errors read
-/// them, and give way to everything else. A page is what one moment saw.
+/// Filters on queue, state, tag, scope, batch, parent, unique key and time use indexes; those on payloads and errors read
+/// them at low priority. A page is a consistent snapshot.
 #[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
 pub async fn search(State(api): State<Api>, body: Body) -> Result<Json<SearchAnswer>> {
     let began = Instant::now();
@@ -109,7 +109,7 @@ pub struct DeadQuery {
     cursor: Option<String>,
 }
 
-/// Jobs that died
+/// List dead jobs
 ///
 /// The dead letter queue: a search for dead jobs, newest first.
 #[utoipa::path(get, path = "/dead", tag = "jobs", params(DeadQuery), responses((status = 200, body = SearchAnswer)))]
@@ -131,12 +131,12 @@ async fn find(api: &Api, filter: JobFilter, paging: Paging, began: Instant) -> R
     Ok(Json(answer(page, began)))
 }
 
-/// The cursor of the page before; it holds for the order it was made in.
+/// The cursor of the previous page; it is valid for the same order only.
 fn cursor(text: &str, sort: Sort, order: Order) -> Result<Cursor> {
     let cursor = Cursor::from_text(text)
         .ok_or_else(|| Error::field("cursor", "is none that a search gave; send it as it came, or leave it out"))?;
     if cursor.sort != sort || cursor.order != order {
-        return Err(Error::field("cursor", "belongs to another `sort` or `order`; begin anew without it"));
+        return Err(Error::field("cursor", "belongs to another `sort` or `order`; start again without it"));
     }
     Ok(cursor)
 }

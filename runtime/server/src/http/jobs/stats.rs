@@ -1,4 +1,4 @@
-//! Figures about jobs: `/jobs/stats` over all queues, `/queues/{name}/stats` for one.
+//! Statistics of jobs: `/jobs/stats` over all queues, `/queues/{name}/stats` for one.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::http::transport::extract::NamePath;
 use crate::http::wire::{NameText, StateCounts, Totals};
 use crate::limits;
 
-/// Counts of jobs as they stand now, and totals of what has happened.
+/// Jobs by state now, and totals of what has happened.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Stats {
     #[serde(flatten)]
@@ -23,9 +23,9 @@ pub struct Stats {
     processing: u64,
     failed: u64,
     totals: Totals,
-    /// Of all jobs that have completed or died so far, the part that completed; `null` when none has.
+    /// The share of jobs that completed, of all that completed or died; `null` if there are none.
     success_rate: Option<f64>,
-    /// Milliseconds, over all jobs that have completed so far.
+    /// In milliseconds, over all jobs that have completed.
     avg_execution_time: f64,
     avg_wait_time: f64,
 }
@@ -36,7 +36,7 @@ pub struct QueueStats {
     name: QueueName,
     #[serde(flatten)]
     stats: Stats,
-    /// Of the jobs completed last, so many of them.
+    /// How many of the latest completed jobs the percentiles are over.
     sample: usize,
     wait_ms: Spread,
     run_ms: Spread,
@@ -49,7 +49,7 @@ struct Spread {
     p99: Option<u64>,
 }
 
-/// Figures over all queues
+/// Statistics over all queues
 #[utoipa::path(get, path = "/jobs/stats", tag = "jobs", responses((status = 200, body = Stats)))]
 pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
     let mut sum = Counts::default();
@@ -69,7 +69,7 @@ pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
     Ok(Json(stats(&sum)))
 }
 
-/// Figures of one queue: success rate, waiting and running times
+/// Statistics of one queue: success rate, waiting and running times
 #[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
 pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
     let store = api.store.frozen();
@@ -107,7 +107,7 @@ fn stats(counts: &Counts) -> Stats {
 
 fn spread(mut spans: Vec<Duration>) -> Spread {
     spans.sort_unstable();
-    // The smallest value that so many percent do not exceed.
+    // The smallest value that this percentage of values do not exceed.
     let at = |percent: usize| {
         let rank = (spans.len() * percent).div_ceil(100).max(1) - 1;
         spans.get(rank).map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX))

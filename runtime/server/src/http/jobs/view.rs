@@ -32,7 +32,7 @@ pub struct JobView {
     state: &'static str,
     priority: PriorityWord,
     attempt: u32,
-    /// The number of runs, the first included.
+    /// The number of runs, including the first.
     max_attempts: u32,
     max_retries: u32,
     failures: u32,
@@ -68,7 +68,7 @@ struct Optional {
     unique_until: Option<UntilWord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_id: Option<String>,
-    /// Its level, in a queue that runs level by level.
+    /// Its round, in a queue with rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     round: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ struct Optional {
     completed_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<Rfc3339>,
-    /// Why it was cancelled, or is to be.
+    /// Why it was or will be cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,26 +122,26 @@ struct Optional {
     step_status: Option<StepWord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<AgentAnswer>,
-    /// What all its attempts paid for.
+    /// The usage of all its attempts together.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<TokenUsage>,
-    /// The same, attempt by attempt, the latest ones.
+    /// The usage of each of its latest attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage_by_attempt: Option<Vec<AttemptUsage>>,
-    /// The old version that it stays with: the active one does not read its checkpoint.
+    /// The older version it still runs on, because the active one cannot read its checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pinned_version: Option<String>,
     #[serde(flatten)]
     run: RunView,
-    /// Who runs it now, or ran it last.
+    /// Who runs it or ran it last.
     #[serde(flatten)]
     runner: RunnerView,
-    /// What the latest attempt that has ended took.
+    /// What the latest ended attempt used.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_usage: Option<UsageView>,
 }
 
-/// The attempt that is alive now.
+/// The running attempt.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct RunView {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,7 @@ pub struct WholeJob {
     checkpoint_schema: Option<u32>,
     #[schema(value_type = serde_json::Value)]
     result: Option<Shown>,
-    /// The children it has.
+    /// Its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<GroupCounts>,
     /// The chain that it is a step of.
@@ -215,7 +215,7 @@ enum Detail {
     Text(String),
 }
 
-/// How many jobs it waits for, and the first of them; or what else it waits for.
+/// How many jobs it waits for and the first of them, or what else it waits for.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct WaitsFor {
     count: u32,
@@ -223,7 +223,7 @@ struct WaitsFor {
     /// Its round, when it waits for nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
     round: Option<u32>,
-    /// The same in words; also when all that is below it is being removed.
+    /// What it waits for, as a sentence; also while everything below it is being removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -272,7 +272,7 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     })
 }
 
-/// A job that joins its children waits for those that have not ended; the first of them are named.
+/// A parent that joins its children waits for the open ones; the first of them are listed.
 async fn waits_for_children(store: &Store, job: &Job, counts: GroupCounts) -> Result<WaitsFor> {
     let (first, _) = store.children(job, 0, limits::PAGE).await?;
     let open = first.iter().map(|(_, child)| child).filter(|child| !child.is_ended()).take(limits::WAITS_FOR);
@@ -284,7 +284,7 @@ async fn waits_for_children(store: &Store, job: &Job, counts: GroupCounts) -> Re
 /// A job that waits for no other job.
 fn waits_otherwise(job: &Job) -> Option<WaitsFor> {
     if job.clearing().is_some() {
-        let reason = Some("its subtree is being cleared".to_owned());
+        let reason = Some("its subtree is being removed".to_owned());
         return Some(WaitsFor { reason, ..WaitsFor::default() });
     }
     let round = job.waits_for_round()?;

@@ -121,7 +121,7 @@ fn commits(page: &mut Page, tally: &Tally) {
     let name = "windlass_commit_seconds";
     page.family(name, "histogram", "How long commits to the disk took.");
     let took: Vec<u64> = tally.took.iter().map(read).collect();
-    // Counted by powers of two of a microsecond; what is quicker than a tenth of a millisecond is not told apart.
+    // Counted by powers of two of a microsecond; anything below a tenth of a millisecond is one bucket.
     const FIRST: usize = 7;
     const LAST: usize = 24;
     let bounds: Vec<f64> = (FIRST..LAST).map(|power| (1u64 << power) as f64 / 1e6).collect();

@@ -8,7 +8,7 @@ use crate::http::jobs::{Status, status};
 use crate::http::transport::error::Result;
 use crate::http::transport::warnings;
 
-/// What everybody is told who might wait for something to start.
+/// The warning for clients that may wait for a job to start.
 pub const PAUSED: &str = "paused: nothing starts until `windlass resume`";
 
 /// Pause the whole server
@@ -31,7 +31,7 @@ pub async fn resume(State(api): State<Api>) -> Result<Json<Status>> {
     Ok(status("resumed"))
 }
 
-/// Puts a warning into the answer to somebody who may wait for a job to start.
+/// Adds that warning to the response.
 pub fn warn(api: &Api) {
     if api.store.paused().is_some() {
         warnings::add(format!("the server is {PAUSED}"));

@@ -1,4 +1,4 @@
-//! The server about itself.
+//! The server itself.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use crate::http::transport::error::{Error, Result};
 use crate::http::wire::Rfc3339;
 use crate::http::{Api, PAUSED};
 
-/// Whether the server lives
+/// Whether the server is alive
 #[utoipa::path(get, path = "/healthz", tag = "system", responses((status = 200, body = Status)))]
 pub async fn health(State(api): State<Api>) -> Result<Json<Status>> {
     if api.shutdown.is_requested() { Err(Error::stopping()) } else { Ok(status("ok")) }
@@ -20,16 +20,16 @@ pub async fn health(State(api): State<Api>) -> Result<Json<Status>> {
 pub struct Ready {
     /// `ready`, or `paused`.
     status: &'static str,
-    /// What to know about a server that is paused.
+    /// What a pause means.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
 }
 
-/// Whether the server can take work
+/// Whether the server can accept work
 ///
-/// Whether it can take work: it is not stopping, and its store takes writes. Not ready (503) from the first commit that failed, or
-/// from the moment the data folder went away, until a commit succeeded again; `error` says why. While the whole server is paused it
-/// takes jobs and starts none: it is ready, and `status` is `paused`.
+/// Not ready (503) while it is stopping or its store cannot be written: from the first failed commit, or the disappearance of the data
+/// folder, until a commit succeeds again; `error` says why. While the whole server is paused, it accepts jobs and starts none: it is
+/// ready, and `status` is `paused`.
 #[utoipa::path(get, path = "/readyz", tag = "system", responses((status = 200, body = Ready)))]
 pub async fn ready(State(api): State<Api>) -> Result<Json<Ready>> {
     if api.shutdown.is_requested() {
@@ -55,9 +55,9 @@ pub struct Cluster {
     nodes: [Node; 1],
 }
 
-/// The servers that work together
+/// The servers of the cluster
 ///
-/// One server is all there is.
+/// Always one server.
 #[utoipa::path(get, path = "/cluster/status", tag = "system", responses((status = 200, body = Cluster)))]
 pub async fn cluster() -> Json<Cluster> {
     Json(Cluster { mode: "single", status: "healthy", nodes: [Node { role: "leader", status: "healthy" }] })

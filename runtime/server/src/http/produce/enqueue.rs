@@ -31,7 +31,7 @@ use crate::http::wire::{
 };
 use crate::limits;
 
-/// A job as a producer describes it. Fields that are not here are ignored: newer clients send more.
+/// A job as a producer describes it. Other fields are ignored: newer clients may send more.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct JobBody<'a> {
     #[schema(required = true, value_type = NameText)]
@@ -43,7 +43,7 @@ pub(crate) struct JobBody<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     priority: Option<PriorityWord>,
-    /// The number of runs, the first included.
+    /// The number of runs, including the first.
     max_attempts: Option<u32>,
     max_retries: Option<u32>,
     retry_backoff: Option<BackoffWord>,
@@ -68,13 +68,13 @@ pub(crate) struct JobBody<'a> {
     parent_id: Option<String>,
     batch_id: Option<String>,
     hold_reason: Option<String>,
-    /// For handlers that work in rounds.
+    /// Limits for a handler that works in iterations.
     agent: Option<AgentBody>,
     /// A name for other jobs of this request to depend on.
     name: Option<String>,
     /// Blocked until these have ended: ids, or names of jobs in this request.
     depends_on: Option<Vec<String>>,
-    /// What becomes of it when one of those dies or is cancelled.
+    /// What happens to it when one of those dies or is cancelled.
     on_dependency_failure: Option<OnFailureWord>,
     /// Steps that follow each other; the job is the first.
     #[serde(borrow)]
@@ -92,7 +92,7 @@ struct Several<'a> {
     #[serde(borrow)]
     #[schema(required = true, value_type = Vec<JobBody>)]
     jobs: Option<Vec<JobBody<'a>>>,
-    /// Counts the jobs together, and calls back when all have ended.
+    /// Counts the jobs together, and enqueues a callback when all have ended.
     #[serde(borrow)]
     #[schema(value_type = Option<BatchBody>)]
     batch: Option<BatchBody<'a>>,
@@ -105,7 +105,7 @@ pub(crate) struct OneAnswer {
     unique_existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_job_id: Option<String>,
-    /// A new job in short; of a duplicate the whole record.
+    /// A new job in short; for a duplicate, the whole record.
     #[schema(value_type = EnqueuedJob)]
     job: JobOrWhole,
     job_url: String,
@@ -115,7 +115,7 @@ pub(crate) struct OneAnswer {
     /// yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
     #[schema(required = true)]
     served_by: Option<String>,
-    /// What the sender should know although the request was accepted.
+    /// What the client should know although the request was accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     warnings: Vec<String>,
@@ -149,7 +149,7 @@ enum EnqueueAnswer {
     Several(SeveralAnswer),
 }
 
-/// A new job in short; for a duplicate the whole record of the job that is there, its result among it.
+/// A new job in short; for a duplicate, the whole record of the existing job, including its result.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum JobOrWhole {
@@ -166,18 +166,18 @@ struct SeveralAnswer {
     /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` when nobody does yet.
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     served_by: BTreeMap<QueueName, Option<String>>,
-    /// What the sender should know although the request was accepted.
+    /// What the client should know although the request was accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     warnings: Vec<String>,
 }
 
-/// An explicit `null` is a payload like any other; only a field that is not there is absent.
+/// An explicit `null` is a payload; only a missing field is absent.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Hand in one job, or several
+/// Enqueue one job, or several
 #[utoipa::path(
     post,
     path = "/enqueue",
@@ -186,7 +186,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
         (
             "Idempotency-Key" = Option<String>,
             Header,
-            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            description = "Makes the request safe to repeat: for a day, the same key returns the jobs of the first request.",
             max_length = 255
         )
     ),
@@ -195,7 +195,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
         (status = 201, description = "New jobs.", body = EnqueueAnswer),
         (
             status = 200,
-            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            description = "Another job has the unique key or the Idempotency-Key; it is returned.",
             body = OneAnswer
         )
     )
@@ -232,7 +232,7 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     Ok((status, Json(OneAnswer { served_by, warnings, ..answer(stored, job) })).into_response())
 }
 
-/// Hand in many jobs: all of them, or none
+/// Enqueue many jobs: all of them, or none
 #[utoipa::path(
     post,
     path = "/enqueue/batch",
@@ -241,7 +241,7 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
         (
             "Idempotency-Key" = Option<String>,
             Header,
-            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            description = "Makes the request safe to repeat: for a day, the same key returns the jobs of the first request.",
             max_length = 255
         )
     ),
@@ -253,7 +253,7 @@ pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Re
     store_several(&api, &body, body.json()?, &once).await
 }
 
-/// The sender's own name for this request. Sent again under the same name, it finds the jobs of the first time.
+/// Makes a request safe to repeat: under the same key it returns the jobs of the first request.
 pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
@@ -265,13 +265,13 @@ impl IdempotencyKey {
         }
     }
 
-    /// The batch that the request makes, or made.
+    /// The batch that the request creates, or created before.
     fn batch(&self) -> Option<String> {
         let name = self.0.as_ref()?;
         Some(Batch::id(JobId::of_batch(&format!("idempotency:{name}"), windlass_core::Time::ZERO)))
     }
 
-    /// It is a unique key that outlives the job. A job that has one of its own is found by that.
+    /// Stored as a unique key that outlives the job. A job with its own unique key is recognised by that.
     pub(crate) fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
         if let (Some(name), None) = (&self.0, &job.unique) {
             let key = format!("idempotency:{name}:{index}");
@@ -327,7 +327,8 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Idem
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())
 }
 
-/// Jobs that an attempt of `parent` hands in with its end. Their ids come from (parent, ordinal): sent again, they are the same.
+/// Jobs that an attempt of `parent` enqueues with its ack. Their ids are derived from (parent, ordinal), so a repeated ack stores none
+/// twice.
 pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<JobBody<'_>>) -> Result<Vec<NewJob>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -362,7 +363,7 @@ fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
     }
 }
 
-/// A duplicate may stand in another queue of its scope, so its queue is not told.
+/// A duplicate may be in another queue of its scope, so its queue is not shown.
 fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
     let queue = queue.filter(|_| !stored.duplicate);
     EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.as_str() }
@@ -379,7 +380,7 @@ impl Names {
             let Some(name) = &job.name else { continue };
             let field = format!("jobs[{index}].name");
             if name.is_empty() || name.parse::<JobId>().is_ok() {
-                return Err(Error::field(&field, "a word of your own, which is no job id"));
+                return Err(Error::field(&field, "must not be empty or a job id"));
             }
             if let Some(other) = names.insert(name.clone(), index) {
                 return Err(Error::field(&field, format!("{name:?} is the name of jobs[{other}] already")));

@@ -1,4 +1,4 @@
-//! Producers that can only post a body of their own: `POST /webhooks/{queue}`.
+//! Incoming webhooks, for senders that cannot choose the form of their body: `POST /webhooks/{queue}`.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -16,22 +16,22 @@ use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::aliases;
 use crate::http::wire::{Moment, PriorityWord, Shown};
 
-/// What a sender that can only post its own body may say in the address.
+/// The options of an incoming webhook, in the query.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct HookQuery {
     priority: Option<PriorityWord>,
     unique_key: Option<String>,
-    /// The number of runs, the first included.
+    /// The number of runs, including the first.
     max_attempts: Option<u32>,
     max_retries: Option<u32>,
     scheduled_at: Option<Moment>,
     tags: Option<String>,
 }
 
-/// Hand in a job whose payload is the body, whatever it is
+/// Enqueue a job whose payload is the body of the request
 ///
-/// Any body becomes the payload: JSON as it is, other text as a string, bytes in base64, nothing as `{}`.
+/// A JSON body is the payload as it is; other text becomes a string, other bytes Base64, and an empty body `{}`.
 #[utoipa::path(
     post,
     path = "/webhooks/{name}",
@@ -41,7 +41,7 @@ pub struct HookQuery {
         (
             "Idempotency-Key" = Option<String>,
             Header,
-            description = "The sender's own name for this request: sent again, it finds the jobs of the first time.",
+            description = "Makes the request safe to repeat: for a day, the same key returns the jobs of the first request.",
             max_length = 255
         )
     ),
@@ -50,7 +50,7 @@ pub struct HookQuery {
         (status = 201, description = "A new job.", body = OneAnswer),
         (
             status = 200,
-            description = "The unique key or the Idempotency-Key is taken: the job that has it.",
+            description = "Another job has the unique key or the Idempotency-Key; it is returned.",
             body = OneAnswer
         )
     )

@@ -9,7 +9,7 @@ use windlass_store::Clock;
 use crate::http::Api;
 use crate::limits;
 
-/// What stands in `served_by` of a queue that external workers fetch from.
+/// The `served_by` of a queue that external workers fetch from.
 const WORKERS: &str = "workers";
 
 /// The plugin that serves the queue, or `workers`, or nobody.
@@ -18,7 +18,7 @@ pub fn served_by(api: &Api, queue: &QueueName) -> Option<String> {
     plugin.or_else(|| api.workers.serve(queue, api.clock.now()).then(|| WORKERS.to_owned()))
 }
 
-/// What the producer of one job is told about a queue that nobody serves.
+/// The warning for a producer whose queue nobody serves.
 pub fn warning(queue: &QueueName) -> String {
     let minutes = limits::WORKER_SEEN.as_secs() / 60;
     format!(
@@ -26,13 +26,13 @@ pub fn warning(queue: &QueueName) -> String {
     )
 }
 
-/// The same for the queues of many jobs. Only so many are named; the rest are counted.
+/// The same for the queues of many jobs. The first few are named, the rest are counted.
 pub fn warnings(served_by: &BTreeMap<QueueName, Option<String>>) -> Vec<String> {
     let unserved = || served_by.iter().filter(|(_, server)| server.is_none()).map(|(queue, _)| queue);
     let mut warnings: Vec<String> = unserved().take(limits::UNSERVED_NAMED).map(warning).collect();
     let more = unserved().count() - warnings.len();
     if more > 0 {
-        warnings.push(format!("{more} more queues of this request are served by nobody; `served_by` names them"));
+        warnings.push(format!("{more} more queues of this request are not served yet; `served_by` lists them"));
     }
     warnings
 }

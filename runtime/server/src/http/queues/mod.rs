@@ -27,7 +27,7 @@ use settings::{RateView, SettingsView};
 pub struct QueueAnswer {
     #[schema(value_type = NameText)]
     name: QueueName,
-    /// The plugin that runs its jobs; `null` when none does and external workers may fetch them.
+    /// The plugin that runs its jobs; `null` if there is none and workers may fetch them.
     served_by: Option<String>,
     paused: bool,
     draining: bool,
@@ -42,7 +42,7 @@ pub struct QueueAnswer {
     enqueued: u64,
     failed: u64,
     oldest_pending_at: Option<Rfc3339>,
-    /// Jobs a second, over the last minute.
+    /// Jobs per second, over the last minute.
     enqueued_per_second: f64,
     completed_per_second: f64,
     /// Attempts that failed, and jobs that died.
@@ -51,7 +51,7 @@ pub struct QueueAnswer {
     enqueued_per_second_5s: f64,
     completed_per_second_5s: f64,
     failed_per_second_5s: f64,
-    /// Where it is, when it runs level by level.
+    /// The state of its rounds, if it has rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<RoundsNow>,
 }
@@ -87,7 +87,7 @@ impl QueueAnswer {
     }
 }
 
-/// All queues, with live figures
+/// List all queues, with their counters
 #[utoipa::path(get, path = "/queues", tag = "queues", responses((status = 200, body = Vec<QueueAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
     let views = api.store.queues().await?.into_iter();
@@ -102,7 +102,7 @@ pub struct WholeQueue {
     settings: SettingsView,
 }
 
-/// One queue, with its settings
+/// Show one queue, with its settings
 #[utoipa::path(get, path = "/queues/{name}", tag = "queues", responses((status = 200, body = WholeQueue)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
     let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
@@ -111,14 +111,14 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
     Ok(Json(WholeQueue { queue: QueueAnswer::new(view, &api.rates), settings }))
 }
 
-/// Start no more jobs of a queue
+/// Pause a queue: start no more of its jobs
 #[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn pause(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.paused = true).await?;
     Ok(status("paused"))
 }
 
-/// Start jobs of a queue again
+/// Resume a queue: start its jobs again
 #[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
@@ -129,7 +129,7 @@ pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result
     Ok(status("resumed"))
 }
 
-/// Start no more, and let those that run finish
+/// Drain a queue: start no more of its jobs, and let running ones finish
 #[utoipa::path(post, path = "/queues/{name}/drain", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
@@ -143,7 +143,7 @@ pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Removed {
     status: &'static str,
-    /// How many jobs went.
+    /// How many jobs were removed.
     jobs: u64,
 }
 
@@ -186,7 +186,7 @@ struct Concurrency {
     max: Option<u32>,
 }
 
-/// Bound how many jobs of a queue run at once
+/// Limit how many jobs of a queue run at once
 ///
 /// `0`, `null` or nothing: no limit.
 #[utoipa::path(
@@ -210,7 +210,7 @@ struct Throttle {
     window_ms: Option<u64>,
 }
 
-/// Bound how many jobs of a queue start in a period
+/// Limit how many jobs of a queue start in a period
 #[utoipa::path(
     post,
     path = "/queues/{name}/throttle",
@@ -238,7 +238,7 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
     Ok(status("ok"))
 }
 
-/// Take that bound away
+/// Remove that limit
 #[utoipa::path(delete, path = "/queues/{name}/throttle", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn unthrottle(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.rate = None).await?;

@@ -14,7 +14,7 @@ use crate::http::transport::extract::{NamePath, Query};
 use crate::http::wire::{NameText, Rfc3339, Shown};
 use crate::limits;
 
-/// A record that is written under the job's own queue, in the commit of what it comes with.
+/// A record in the job's own queue, stored in the commit of the ack or checkpoint it comes with.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct RecordBody<'a> {
     key: String,
@@ -23,17 +23,17 @@ pub struct RecordBody<'a> {
     value: &'a RawValue,
 }
 
-/// A mark on a record of any queue. A record that is not there is passed over.
+/// A mark on a record of any queue. Nothing happens if there is no such record.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct MarkBody {
     #[schema(value_type = NameText)]
     queue: String,
     key: String,
-    /// `null` takes the mark away.
+    /// `null` removes the mark.
     mark: Option<String>,
 }
 
-/// What came with an ack or a heartbeat; refused here when it could never be stored.
+/// The records and marks of an ack or a heartbeat; refused here if they can never be stored.
 pub fn notes(records: Option<Vec<RecordBody<'_>>>, marks: Option<Vec<MarkBody>>) -> Result<Option<Box<Notes>>> {
     let record = |body: RecordBody<'_>| NewRecord { key: body.key, value: body.value.get().as_bytes().to_vec() };
     let records = records.unwrap_or_default().into_iter().map(record).collect();
@@ -56,7 +56,7 @@ pub struct RecordView {
     #[schema(value_type = serde_json::Value)]
     value: Shown,
     mark: Option<String>,
-    /// The job that wrote it. The record goes when the job does.
+    /// The job that wrote it. The record is removed with the job.
     job_id: String,
     updated_at: Rfc3339,
 }
@@ -77,7 +77,7 @@ pub struct RecordPage {
     next: Option<String>,
 }
 
-/// One record when a key was asked for, otherwise a page.
+/// One record if the request names a key, otherwise a page.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum RecordsAnswer {
@@ -88,17 +88,17 @@ pub enum RecordsAnswer {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RecordsQuery {
-    /// This record alone.
+    /// Only this record.
     key: Option<String>,
     /// The first key of the page.
     from: Option<String>,
     limit: Option<usize>,
-    /// Only those that are marked.
+    /// Only marked records.
     #[serde(default)]
     marked: bool,
 }
 
-/// What handlers have noted in a queue, by key
+/// The records of a queue, by key
 #[utoipa::path(
     get,
     path = "/queues/{name}/records",

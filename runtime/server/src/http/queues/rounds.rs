@@ -23,7 +23,7 @@ use crate::limits;
 /// How far a queue stays behind another.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct GateBody {
-    /// The queue that goes ahead. It has rounds, too.
+    /// The queue that is ahead. It must have rounds too.
     #[schema(value_type = NameText)]
     queue: String,
     /// Round r starts when the other is at round r + `lead`, or has completed.
@@ -52,7 +52,7 @@ impl From<Gate> for GateView {
     }
 }
 
-/// Where a queue with rounds is.
+/// The state of a queue with rounds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoundsNow {
     /// `idle` before its first job, `waiting` while a gate holds its round back, `running`, `completed` when all have ended.
@@ -78,7 +78,7 @@ pub struct RoundView {
     counts: GroupCounts,
     /// Open jobs that wait for nothing but the round.
     waiting: u64,
-    /// How many of a hundred have ended.
+    /// The share of jobs that have ended, in percent.
     percent: f64,
 }
 
@@ -108,7 +108,7 @@ pub struct RoundsQuery {
     limit: Option<usize>,
 }
 
-/// The rounds of a queue, with their numbers
+/// The rounds of a queue, with their counters
 #[utoipa::path(
     get,
     path = "/queues/{name}/rounds",
@@ -134,24 +134,24 @@ pub async fn list_rounds(
     Ok(Json(RoundsAnswer { now: now.into(), rounds: rows.into_iter().map(RoundView::from).collect(), next }))
 }
 
-/// Which jobs of the queue are taken up again.
+/// Which jobs of the queue are rebuilt.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Sweep {
-    /// The dead ones; true unless it is said.
+    /// Dead jobs; true by default.
     failed: Option<bool>,
-    /// Those whose records are marked; true unless it is said.
+    /// Jobs whose records are marked; true by default.
     marked: Option<bool>,
-    /// The cancelled ones; false unless it is said.
+    /// Cancelled jobs; false by default.
     cancelled: Option<bool>,
-    /// Do not wait for the end.
+    /// Respond at once instead of waiting for the end.
     #[serde(default, rename = "async")]
     in_background: bool,
 }
 
-/// Take up again what failed or is marked, in all rounds
+/// Rebuild jobs that failed or are marked, in all rounds
 ///
-/// Each such job is rebuilt: all that is below it is removed, and it runs from nothing. What is accepted is carried out whatever
-/// crashes, and nothing is doubled.
+/// The descendants of each such job are removed, and it runs from the start. An accepted sweep is completed even if the server crashes,
+/// and nothing exists twice.
 #[utoipa::path(
     post,
     path = "/queues/{name}/sweep",

@@ -16,7 +16,7 @@ use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::policy::{PolicyBody, PolicyView};
 use crate::http::wire::{Span, Text};
 
-/// What is absent stays as it is; `null` takes a limit away.
+/// Absent settings stay as they are; `null` removes a limit.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct SettingsBody {
     #[serde(default, deserialize_with = "given")]
@@ -38,7 +38,7 @@ struct SettingsBody {
     #[schema(value_type = Option<PolicyBody>)]
     defaults: Option<Option<PolicyBody>>,
     retention: Option<RetentionBody>,
-    /// Whether it runs level by level. Changed only while none of its jobs is open.
+    /// Whether it has rounds. Can be changed only while none of its jobs is open.
     rounds: Option<bool>,
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<GateBody>)]
@@ -66,7 +66,7 @@ struct KeepBody {
     count: Option<Option<u64>>,
 }
 
-/// A field that is there, even as `null`, is told apart from one that is not.
+/// Distinguishes a field that is present as `null` from an absent one.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> std::result::Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -111,7 +111,7 @@ struct KeepView {
 
 /// Set limits, fairness, retention and defaults of a queue
 ///
-/// Answers with all the settings, as they are now.
+/// Returns all settings.
 #[utoipa::path(
     post,
     path = "/queues/{name}/settings",

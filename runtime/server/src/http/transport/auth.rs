@@ -115,17 +115,19 @@ impl Rules {
         match shown.or_else(|| in_cookie(headers)) {
             Some(sent) if key.fits(sent) => Ok(()),
             Some(_) => Err(Error::forbidden(
-                "this is not the key; it is what --api-key or WINDLASS_API_KEY of the server says",
+                "the key is wrong; send the one that the server was started with (--api-key or WINDLASS_API_KEY)",
             )),
-            None => {
-                Err(Error::unauthorized("a key is needed; send it as `X-API-Key: KEY` or `Authorization: Bearer KEY`"))
-            }
+            None => Err(Error::unauthorized(
+                "this server requires a key; send it as `X-API-Key: KEY` or `Authorization: Bearer KEY`",
+            )),
         }
     }
 }
 
 fn foreign() -> Error {
-    Error::forbidden("a page of another site asked for this; only this server's own pages may")
+    Error::forbidden(
+        "the request comes from a web page of another site; only pages of this server may send it without a key",
+    )
 }
 
 fn in_header(headers: &HeaderMap) -> Option<&str> {

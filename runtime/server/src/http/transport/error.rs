@@ -28,19 +28,19 @@ pub struct Error {
 #[schema(as = Error)]
 #[allow(dead_code, reason = "only described: the answer is put together field by field")]
 pub struct ErrorAnswer {
-    /// What is wrong, and what would be right.
-    #[schema(example = "`queue`: is missing; name the queue the job goes to, such as \"emails.send\"")]
+    /// What is wrong, and how to correct it.
+    #[schema(example = "`queue`: is missing; name the queue of the job, such as \"emails.send\"")]
     error: String,
-    /// For programs, in upper case.
+    /// An error code for programs.
     #[schema(example = "VALIDATION_ERROR")]
     code: String,
-    /// With 429: when it is worth another try.
+    /// With 429: how long to wait before trying again.
     #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
     /// With 409 `UNIQUE_CONFLICT`: the job that has the unique key.
     #[schema(nullable = false)]
     unique_job_id: Option<String>,
-    /// Fields of the request that the server does not know; one of them may be the reason.
+    /// Unknown fields of the request; one of them may be the cause.
     #[schema(nullable = false)]
     warnings: Option<Vec<String>>,
 }
@@ -86,7 +86,11 @@ impl Error {
     }
 
     pub fn too_slow() -> Error {
-        Error::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "the body took too long; nothing was done")
+        Error::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "REQUEST_TIMEOUT",
+            "the body did not arrive in time; nothing was done; send the request again",
+        )
     }
 
     pub fn unauthorized(message: impl Into<String>) -> Error {
@@ -97,7 +101,7 @@ impl Error {
         Error::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
     }
 
-    /// The request is for somebody else, by the name that it gives.
+    /// The `Host` header names another server.
     pub fn wrong_host(message: impl Into<String>) -> Error {
         Error::new(StatusCode::MISDIRECTED_REQUEST, "HOST_NOT_ALLOWED", message)
     }
@@ -106,7 +110,7 @@ impl Error {
         Error::new(StatusCode::UNPROCESSABLE_ENTITY, "QUEUE_SERVED_BY_PLUGIN", message)
     }
 
-    /// Nothing was done, and a little later it may be.
+    /// Nothing was done; a later attempt may succeed.
     pub fn overloaded(message: impl Into<String>, retry_after: Duration) -> Error {
         let more = More::RetryAfter(retry_after);
         Error { more, ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", message) }
@@ -116,9 +120,9 @@ impl Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
     }
 
-    /// The server lives, and cannot take work now.
+    /// The server is alive but cannot accept work now.
     pub fn not_ready(why: impl std::fmt::Display) -> Error {
-        let message = format!("the server takes no writes: {why}");
+        let message = format!("the store cannot be written: {why}");
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", message)
     }
 
@@ -127,13 +131,13 @@ impl Error {
         if self.code == DAMAGED { Ok(self.message) } else { Err(self) }
     }
 
-    /// Ours, not the client's: the details go to the log.
+    /// Our error, not the client's: the details are in the log.
     pub fn internal(details: impl std::fmt::Display) -> Error {
         error!("a request failed inside the server: {details}");
         Error::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "INTERNAL_ERROR",
-            "something failed inside the server; its log has the details",
+            "an error inside the server; its log has the details",
         )
     }
 }
@@ -148,7 +152,7 @@ impl IntoResponse for Error {
             More::Nothing => {}
             More::RetryAfter(wait) => {
                 body.insert("retry_after_ms".to_owned(), json!(wait.as_millis() as u64));
-                // The header knows whole seconds only.
+                // The header takes whole seconds only.
                 retry_after = Some(wait.as_millis().div_ceil(1_000).max(1) as u64);
             }
             More::UniqueJob(id) => {
@@ -218,7 +222,7 @@ impl From<windlass_store::Error> for Error {
             Store::NoSearch { .. } => {
                 Error::new(StatusCode::SERVICE_UNAVAILABLE, "SEARCH_UNAVAILABLE", error.to_string())
             }
-            // It may have been stored, so this cannot be a 503, after which clients send it again.
+            // It may have been stored, so this cannot be a 503, after which clients would send it again.
             Store::Unknown { .. } => Error::new(StatusCode::INTERNAL_SERVER_ERROR, "STORE_FAILED", error.to_string()),
             Store::Damaged { .. } => {
                 error!("{error}");

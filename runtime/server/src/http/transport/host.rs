@@ -61,7 +61,7 @@ impl Hosts {
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err(Error::field(
                 "Host",
-                "a request has this header once, with the name the server is asked under",
+                "a request must have this header exactly once, with the name of the server",
             ));
         };
         self.check_one(host.as_bytes())?;

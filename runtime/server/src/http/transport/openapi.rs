@@ -33,15 +33,15 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(crate::http::rou
 
 /// What every request may be refused with, besides what its route says.
 const REFUSALS: [(u16, &str); 9] = [
-    (400, "The request is wrong; `error` says what would be right."),
-    (401, "The server has a key, and none was sent."),
-    (403, "The key is not this server's, or a page of another site asked."),
-    (408, "The body took too long; nothing was done."),
-    (413, "The body is larger than the server takes."),
+    (400, "The request is wrong; `error` says what to change."),
+    (401, "The server has a key, and the request has none."),
+    (403, "The key is wrong, or the request comes from a web page of another site."),
+    (408, "The body did not arrive in time; nothing was done."),
+    (413, "The body is larger than the server accepts."),
     (421, "The `Host` header names another server; `--allowed-host` adds a name."),
-    (429, "Too much at once; nothing was done. Try again after `Retry-After`."),
-    (500, "Something failed inside the server; its log has the details."),
-    (503, "The server is stopping or cannot write; nothing was done. Try again."),
+    (429, "Too many requests; nothing was done. Try again after `Retry-After`."),
+    (500, "An error inside the server; its log has the details. A change may or may not be stored."),
+    (503, "The server is stopping or its store cannot be written; nothing was done. Try again."),
 ];
 
 const ABOUT: &str = "Durable background jobs whose handlers are WebAssembly components, run in the server, or external workers that \
@@ -52,20 +52,20 @@ const ABOUT: &str = "Durable background jobs whose handlers are WebAssembly comp
 /// What an answer has when its request has fields or query parameters that the server does not know.
 const WARNED: &str = "Warned";
 const ABOUT_WARNINGS: &str = "Fields and query parameters of the request that the server does not know, with the name that was \
-     probably meant. Not there when all is known.";
+     probably meant. Absent if all are known.";
 
 const TAGS: [(&str, &str); 11] = [
-    ("producers", "Handing in jobs."),
-    ("jobs", "Looking at jobs, and what people ask of one."),
+    ("producers", "Enqueueing jobs."),
+    ("jobs", "Reading jobs, and acting on them."),
     ("flows", "Batches, chains and other jobs that belong together."),
-    ("queues", "How queues stand, and what operators set."),
-    ("schedules", "Jobs that the clock makes."),
-    ("plugins", "Handlers, as WebAssembly components."),
-    ("secrets", "What handlers may know and nobody may read."),
-    ("workers", "Working on jobs from outside."),
-    ("events", "Live streams, and waiting for an end."),
-    ("webhooks", "Events sent to an address of yours."),
-    ("system", "The server about itself."),
+    ("queues", "The state of queues, and their settings."),
+    ("schedules", "Jobs that are enqueued at set times."),
+    ("plugins", "Handlers as WebAssembly components."),
+    ("secrets", "Values that handlers may use and nobody can read back."),
+    ("workers", "Running jobs in your own programs."),
+    ("events", "Live streams, and waiting for jobs to end."),
+    ("webhooks", "Events sent to your own addresses."),
+    ("system", "The server itself."),
 ];
 
 impl Routes {
@@ -216,7 +216,7 @@ fn complete(path: &str, operation: &mut Map<String, Value>) {
             response["content"] = refusal();
         }
     }
-    let missing = (404, "What the path names is not there.");
+    let missing = (404, "There is no such resource.");
     for (status, about) in REFUSALS.into_iter().chain(in_path.then_some(missing)) {
         let key = status.to_string();
         if !responses.contains_key(&key) {

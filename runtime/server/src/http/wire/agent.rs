@@ -10,7 +10,7 @@ use crate::http::wire::{Span, Text, words};
 words!(StepWord = StepStatus { Continue, Exit });
 words!(AgentWord = AgentStatus { Continue, Done, Hold });
 
-/// How far an agent may go. When a bound is reached, the job is held for a person to decide.
+/// The limits of an agent. When one is reached, the job is held until a person decides.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct AgentBody {
     max_iterations: Option<u32>,
@@ -26,11 +26,11 @@ pub struct AgentAnswer {
     max_cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     iteration_timeout: Option<Text>,
-    /// Rounds that have ended.
+    /// Iterations that have ended.
     iteration: u32,
 }
 
-/// What was paid for. Each report adds to those before it.
+/// What was used. Each report is added to those before it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct TokenUsage {
     #[serde(default)]

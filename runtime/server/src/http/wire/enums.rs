@@ -4,7 +4,7 @@ use windlass_core::flow::OnFailure;
 use windlass_core::schedule::Overlap;
 use windlass_core::{BackoffKind, Priority, UniqueScope, Until};
 
-/// Makes the wire's twin of an enum of the rules: the same variants, as lower-case words.
+/// Declares the wire form of an enum of the rules: the same variants, as lower-case words.
 macro_rules! words {
     ($name:ident = $of:ident { $($variant:ident),+ $(,)? }) => {
         #[derive(

@@ -14,21 +14,21 @@ use crate::http::wire::{JobIdText, Moment, NameText, PriorityWord, StateName};
 use crate::jq::Jq;
 use crate::limits;
 
-/// What jobs must be to be found. All that is given must hold; what is absent does not narrow.
+/// Which jobs to find. A job must match all given conditions.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct JobFilter {
     #[schema(value_type = Option<NameText>)]
     queue: Option<String>,
-    /// One state, or a list of which any will do.
+    /// A state, or a list of states.
     #[serde(alias = "states")]
     state: Option<OneOrMore>,
     priority: Option<PriorityWord>,
     tags: Option<BTreeMap<String, String>>,
     scope: Option<String>,
-    /// A text in the payload, byte for byte.
+    /// The payload contains this text, byte for byte.
     #[schema(min_length = 1, max_length = 4096)]
     payload_contains: Option<String>,
-    /// A jq filter over the payload that must yield something other than `false`, `null` and errors.
+    /// A jq filter that returns something other than `false`, `null` or an error for the payload.
     #[schema(min_length = 1, max_length = 4096)]
     payload_jq: Option<String>,
     created_after: Option<Moment>,
@@ -45,10 +45,10 @@ pub struct JobFilter {
     worker_id: Option<String>,
     /// The plugin that runs it, or ran it last.
     plugin: Option<String>,
-    /// The digest of the version that runs it, or ran it last, or how it begins.
+    /// The version that runs it or ran it last: its digest, or the first characters of it.
     plugin_version: Option<String>,
     has_errors: Option<bool>,
-    /// A text in one of its errors.
+    /// One of its errors contains this text.
     #[schema(min_length = 1, max_length = 4096)]
     error_contains: Option<String>,
     batch_id: Option<String>,
@@ -58,12 +58,12 @@ pub struct JobFilter {
     unique_key: Option<String>,
     attempt_min: Option<u32>,
     attempt_max: Option<u32>,
-    /// How the job's id begins.
+    /// The first characters of the job's id.
     #[schema(pattern = "^job_[0-9A-Za-z]{0,26}$")]
     job_id_prefix: Option<String>,
 }
 
-/// One word or a list of them.
+/// One value or a list of them.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum OneOrMore {
@@ -79,7 +79,7 @@ impl JobFilter {
         JobFilter { state: Some(OneOrMore::One(state.to_owned())), queue, ..JobFilter::default() }
     }
 
-    /// The filter for the store, and the test of payloads that it does not know of.
+    /// The filter for the store, and the payload filter, which the store runs as a callback.
     pub async fn read(self) -> Result<(Filter, Option<Arc<dyn PayloadFilter>>)> {
         let span = |after: Option<Moment>, before: Option<Moment>| Span {
             after: after.map(|moment| moment.0),
@@ -161,7 +161,7 @@ fn parent(id: &str) -> Result<JobId> {
     id.parse().map_err(|wrong| Error::field("parent_id", format!("{id:?}: {wrong}")))
 }
 
-/// The first and the last id that begin so.
+/// The first and the last id with this prefix.
 fn id_range(prefix: &str) -> Result<(JobId, JobId)> {
     let wrong =
         || Error::field("job_id_prefix", format!("{prefix:?} is not how an id begins; write one such as job_01JQ8"));

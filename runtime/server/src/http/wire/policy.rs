@@ -10,11 +10,11 @@ use crate::http::transport::error::Result;
 use crate::http::wire::aliases;
 use crate::http::wire::{BackoffWord, PriorityWord, Span, Text};
 
-/// As it is sent. What is absent is left to the queue, and then to the built-in defaults.
+/// As it is sent. Absent fields get the defaults of the queue, then those of the plugin and the server.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct PolicyBody {
     priority: Option<PriorityWord>,
-    /// The number of runs, the first included.
+    /// The number of runs, including the first.
     max_attempts: Option<u32>,
     max_retries: Option<u32>,
     retry_backoff: Option<BackoffWord>,
@@ -48,7 +48,7 @@ impl PolicyBody {
     }
 }
 
-/// As it is shown: only what was chosen.
+/// As it is shown: only the fields that were set.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PolicyView {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,29 +26,29 @@ macro_rules! described {
     };
 }
 
-/// The name of a queue, plugin or schedule; only described, never made.
+/// The name of a queue, plugin or schedule; used only as a schema.
 pub struct NameText;
 
-/// The id of a job; only described, never made.
+/// The id of a job; used only as a schema.
 pub struct JobIdText;
 
-/// The id of a bulk operation; only described, never made.
+/// The id of a bulk operation; used only as a schema.
 pub struct BulkIdText;
 
-/// Where a job stands; only described, never made.
+/// The state of a job; used only as a schema.
 pub struct StateName;
 
 described! {
-    Rfc3339 as "Time" = moment("A moment, in UTC.");
-    Moment as "TimeIn" = moment("A moment, with any offset.");
+    Rfc3339 as "Time" = moment("A time, in UTC.");
+    Moment as "TimeIn" = moment("A time, with any offset.");
     Text as "Duration" = Schema::Object(
-        text().description(Some("A span of time such as `1h30m`.")).examples(["1h30m"]).build()
+        text().description(Some("A duration such as `1h30m`.")).examples(["1h30m"]).build()
     );
     Span as "DurationIn" = Schema::OneOf(
         OneOfBuilder::new()
             .item(text().pattern(Some("^([0-9]{1,6}(ns|us|ms|s|m|h|d|w))+$")))
             .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX)))
-            .description(Some("A span of time: text such as `500ms` or `1h30m`, or a whole number of seconds."))
+            .description(Some("A duration: text such as `500ms` or `1h30m`, or a whole number of seconds."))
             .examples(["90s"])
             .build()
     );
@@ -57,14 +57,14 @@ described! {
             .pattern(Some("^[A-Za-z0-9._:/-]+$"))
             .min_length(Some(1))
             .max_length(Some(bounds::NAME_BYTES))
-            .description(Some("A name that people give: of a queue, a plugin or a schedule."))
+            .description(Some("The name of a queue, a plugin or a schedule."))
             .examples(["emails.send"])
             .build()
     );
     JobIdText as "JobId" = Schema::Object(
         text()
             .pattern(Some("^job_[0-9A-Za-z]{26}$"))
-            .description(Some("The id of a job. Ids sort by the time of their making."))
+            .description(Some("The id of a job. Ids sort by creation time."))
             .examples(["job_01J9Z3N5W7C4V8K2M6QXT0B1RD"])
             .build()
     );
@@ -78,7 +78,7 @@ described! {
     StateName as "State" = Schema::Object(
         text()
             .enum_values(Some(State::ALL.map(State::as_str)))
-            .description(Some("Where a job stands. Completed, dead and cancelled jobs have ended."))
+            .description(Some("The state of a job. Completed, dead and cancelled jobs have ended."))
             .build()
     );
 }

@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Moment {
                 let parsed = DateTime::parse_from_rfc3339(text).map_err(|error| {
                     E::custom(format!("{text:?} is not a time ({error}); write one such as \"2030-01-31T12:00:00Z\""))
                 })?;
-                // Before 1970 is as past as anything.
+                // Any time before 1970 is in the past, so it may as well be 1970.
                 Ok(Moment(Time(u64::try_from(parsed.timestamp_millis()).unwrap_or(0))))
             }
         }

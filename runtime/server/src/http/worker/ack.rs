@@ -1,4 +1,4 @@
-//! External workers telling how a job ended: `POST /ack/{id}`, `/ack/batch` and `/fail/{id}`.
+//! External workers report how an attempt ended: `POST /ack/{id}`, `/ack/batch` and `/fail/{id}`.
 
 use axum::Json;
 use axum::extract::State;
@@ -27,9 +27,9 @@ struct Ack<'a> {
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
-    /// Whether the chain of the job goes on.
+    /// Whether the job's chain continues.
     step_status: Option<StepWord>,
-    /// Of a handler that works in rounds: another one from the checkpoint, the end, or a person's decision.
+    /// For a handler that works in iterations: start another one from the checkpoint, complete the job, or hold it.
     agent_status: Option<AgentWord>,
     hold_reason: Option<String>,
     exit_reason: Option<String>,
@@ -37,16 +37,16 @@ struct Ack<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
-    /// The job is not done: it goes on when its children have ended, with another attempt that reads their results.
+    /// The job is not done: when its children have ended, another attempt starts and can read their results.
     wait: Option<WaitName>,
-    /// Of a job that waits: what becomes of it when a child dies or is cancelled. Fail with it, cancel the other children, or
-    /// continue; `fail` unless it is said.
+    /// With `wait`: what happens when a child dies or is cancelled. Fail, cancel the other children, or continue; `fail` by
+    /// default.
     on_child_failure: Option<OnFailureWord>,
-    /// Jobs to enqueue under this one, in the commit of this ack.
+    /// Children to enqueue in the commit of this ack.
     #[serde(borrow)]
     #[schema(value_type = Vec<JobBody>)]
     children: Option<Vec<JobBody<'a>>>,
-    /// What is noted under keys of the job's queue, in the commit of this ack: at most 256.
+    /// Records to store in the job's queue, in the commit of this ack: at most 256.
     #[serde(borrow)]
     #[schema(value_type = Vec<RecordBody>)]
     records: Option<Vec<RecordBody<'a>>>,
@@ -62,13 +62,13 @@ enum WaitName {
     Children,
 }
 
-/// Say that a job is done
+/// Complete a job
 #[utoipa::path(
     post,
     path = "/ack/{id}",
     tag = "workers",
     request_body = Option<Ack>,
-    responses((status = 200, body = Status), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+    responses((status = 200, body = Status), (status = 410, description = "The attempt has already ended: `JOB_NOT_ACTIVE`."))
 )]
 pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let ack: Ack = body.json_or_default()?;
@@ -128,9 +128,9 @@ pub struct Acked {
     acked: usize,
 }
 
-/// Say that many jobs are done
+/// Complete many jobs
 ///
-/// Jobs that are not active are passed over, not an error.
+/// Jobs that are not active are skipped; that is not an error.
 #[utoipa::path(
     post,
     path = "/ack/batch",
@@ -205,13 +205,13 @@ pub struct Failed {
     attempts_remaining: u32,
 }
 
-/// Say that an attempt failed, or hand the job back
+/// Report a failed attempt, or hand the job back
 #[utoipa::path(
     post,
     path = "/fail/{id}",
     tag = "workers",
     request_body = Option<Fail>,
-    responses((status = 200, body = Failed), (status = 410, description = "The attempt is over: `JOB_NOT_ACTIVE`."))
+    responses((status = 200, body = Failed), (status = 410, description = "The attempt has already ended: `JOB_NOT_ACTIVE`."))
 )]
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
@@ -238,7 +238,7 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
 }
 
-/// Most acks say nothing besides the result.
+/// Most acks have nothing but a result.
 fn closing(closing: Closing) -> Option<Box<Closing>> {
     (closing != Closing::default()).then(|| Box::new(closing))
 }
@@ -250,7 +250,7 @@ async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Optio
     }
 }
 
-/// Who speaks: the holder of the token, or a client that knows none and speaks for the job's one external lease.
+/// Who sends this: the holder of the token, or a client without one, which is taken for the holder of the job's external lease.
 pub(crate) fn holder(token: Option<String>) -> Result<Holder> {
     match token {
         Some(text) => Ok(Holder::Token(text.parse()?)),

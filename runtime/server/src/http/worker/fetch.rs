@@ -29,7 +29,7 @@ struct Fetch {
     worker_id: Option<String>,
     hostname: Option<String>,
     timeout: Option<Span>,
-    /// Of `/fetch/batch`: how many jobs at most, 1 unless it is said.
+    /// For `/fetch/batch`: how many jobs at most; 1 by default.
     #[schema(minimum = 1, maximum = 512)]
     count: Option<usize>,
 }
@@ -42,16 +42,16 @@ struct Fetched {
     #[schema(value_type = serde_json::Value)]
     payload: Option<Shown>,
     attempt: u32,
-    /// The number of runs, the first included.
+    /// The number of runs, including the first.
     max_attempts: u32,
     max_retries: u32,
-    /// In seconds: how long the worker holds the job without a heartbeat.
+    /// How long the worker may hold the job without a heartbeat, in seconds.
     lease_duration: u64,
     lease_token: String,
     #[schema(value_type = serde_json::Value)]
     checkpoint: Option<Shown>,
     tags: BTreeMap<String, String>,
-    /// Its level, in a queue that runs level by level.
+    /// Its round, in a queue with rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     round: Option<u32>,
     /// The job waited for its children and they have ended: `GET /jobs/{id}/children` has their results.
@@ -64,9 +64,9 @@ struct FetchedMany {
     jobs: Vec<Fetched>,
 }
 
-/// Fetch a job to work on; waits for one
+/// Fetch a job, waiting for one if necessary
 ///
-/// One job, or 204 when none came in time.
+/// Returns one job, or 204 when the time is up.
 #[utoipa::path(
     post,
     path = "/fetch",
@@ -76,7 +76,7 @@ struct FetchedMany {
         (status = 200, body = Fetched),
         (
             status = 204,
-            description = "No job came in time. While the whole server is paused the header `Windlass-Warning` says so."
+            description = "The time is up. While the whole server is paused, the header `Windlass-Warning` says so."
         ),
         (status = 422, description = "A plugin serves the queue.")
     )
@@ -89,7 +89,7 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     })
 }
 
-/// Fetch several jobs; waits for the first
+/// Fetch several jobs, waiting for the first if necessary
 #[utoipa::path(
     post,
     path = "/fetch/batch",
@@ -115,12 +115,12 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     let place = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
-    // Dropping a claim gives back what it would have got: that is how a client that has gone loses nothing. In this order, so
-    // that a worker that drains already claims nothing at all.
+    // Dropping a claim hands back what it would have got, so a client that disconnects loses nothing. In this order, so that a
+    // worker that is draining claims nothing at all.
     let claimed = tokio::select! {
         biased;
         () = api.shutdown.requested() => return Err(Error::stopping()),
-        // It waits as long as any other, so that it does not ask all the time.
+        // It waits as long as any other, so that it does not poll all the time.
         () = api.workers.drained(&worker_id) => {
             tokio::select! {
                 () = tokio::time::sleep(wait) => return Ok(Vec::new()),
@@ -150,7 +150,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     Ok(fetched)
 }
 
-/// Fails an attempt that cannot begin, because the job's data is damaged: handed back, it would block the queue.
+/// Fails an attempt that cannot start because the job's data is damaged; handed back, it would block the queue.
 async fn fail(api: &Api, id: JobId, token: Token, why: String) -> Result<()> {
     let failure =
         Failure { error: format!("the job's data cannot be read: {why}"), backtrace: None, retry: Retry::Backoff };
@@ -164,8 +164,8 @@ fn too_many(queue: &QueueName) -> Error {
     Error::overloaded(why, limits::FETCH_RETRY)
 }
 
-/// Claims whose answer is not made yet. Dropped with some in it, because the client has gone or a body cannot be read, it hands
-/// them back.
+/// Claimed jobs that have not been sent yet. If it is dropped before they are, because the client disconnected or a body cannot be
+/// read, it hands them back.
 struct Unsent {
     api: Api,
     claimed: Vec<(JobId, Token)>,
@@ -176,7 +176,7 @@ impl Drop for Unsent {
         if self.claimed.is_empty() {
             return;
         }
-        let reason = || "the worker had gone before it was told".to_owned();
+        let reason = || "the worker disconnected before it got the job".to_owned();
         let claimed = std::mem::take(&mut self.claimed).into_iter();
         let back =
             |token| Command::HandBack { holder: Holder::Token(token), reason: reason(), usage: Usage::default() };
@@ -184,7 +184,7 @@ impl Drop for Unsent {
         let store = self.api.store.clone();
         tokio::spawn(async move {
             if let Err(error) = store.ask_each(asks).await {
-                warn!("jobs of a worker that had gone come back when their leases lapse: {error}");
+                warn!("jobs of a worker that disconnected are pending again when their leases lapse: {error}");
             }
         });
     }
@@ -207,7 +207,7 @@ fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {
     Ok(queues)
 }
 
-/// What a worker says of itself; a missing name is an empty one.
+/// A name that a worker gives itself; a missing one is empty.
 fn name(field: &str, text: Option<String>) -> Result<String> {
     let text = text.unwrap_or_default();
     if text.len() > bounds::WORKER_BYTES {
@@ -216,7 +216,7 @@ fn name(field: &str, text: Option<String>) -> Result<String> {
     Ok(text)
 }
 
-/// A little less than the client asked for: its own timeout may be as long as the poll.
+/// A little less than the client asked for, because its own timeout may be as long as the poll.
 fn poll_time(asked: Duration) -> Duration {
     let asked = asked.min(limits::POLL_MOST);
     asked.saturating_sub(limits::POLL_EARLY.min(asked / 10))

@@ -43,7 +43,7 @@ enum Beats<'a> {
     List(Vec<Beat<'a>>),
 }
 
-/// One job's part of a heartbeat. What is absent leaves its value alone.
+/// One job of a heartbeat. Absent fields leave their values as they are.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Beat<'a> {
     #[serde(borrow)]
@@ -56,7 +56,7 @@ struct Beat<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
     usage: Option<TokenUsage>,
-    /// What is noted under keys of the job's queue, in the commit of the checkpoint that comes with it.
+    /// Records to store in the job's queue, in the commit of the checkpoint.
     #[serde(borrow)]
     #[schema(value_type = Vec<RecordBody>)]
     records: Option<Vec<RecordBody<'a>>>,
@@ -85,11 +85,11 @@ pub struct HeartbeatAnswer {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct BeatAnswer {
-    /// `cancel`: stop working on it; somebody asked for that, or it is no longer this worker's.
+    /// `cancel`: stop working on it, because it is to be cancelled or the worker no longer holds it.
     status: &'static str,
 }
 
-/// Say that jobs are being worked on
+/// Extend the leases of jobs and report progress
 #[utoipa::path(
     post,
     path = "/heartbeat",
@@ -144,7 +144,7 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
     Ok(Json(HeartbeatAnswer { jobs: answers, lease_expires_at }))
 }
 
-/// Both forms, as (job id, beat).
+/// Both forms, as (job id, heartbeat).
 fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, Beat<'a>)>> {
     if jobs.get().starts_with('{') {
         let map: HashMap<String, Option<Beat<'_>>> = body.json_part(jobs, "jobs")?;
@@ -162,7 +162,7 @@ fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, Beat<'a>)>>
     named.collect()
 }
 
-/// JSON text that was sent inside a string is that JSON, unless it is nested too deep; any other value is itself.
+/// A string that contains JSON is read as that JSON, unless it is nested too deeply; any other value is taken as it is.
 fn unquoted(raw: &RawValue) -> Bytes {
     let text: Option<String> = serde_json::from_str(raw.get()).ok();
     let is_json = |text: &String| {
@@ -174,7 +174,7 @@ fn unquoted(raw: &RawValue) -> Bytes {
     }
 }
 
-/// Progress that does not have the known form is kept as a message: it is for people.
+/// Progress in an unknown form is stored as a message for people.
 fn progress(body: &Body, raw: &RawValue, job: &str) -> Result<Progress> {
     let bytes = unquoted(raw);
     let Ok((known, unknown)) = unknown::read(&mut serde_json::Deserializer::from_slice(&bytes)) else {

@@ -23,11 +23,11 @@ use crate::limits;
 #[derive(Clone)]
 pub struct Workers {
     seen: Arc<Mutex<BTreeMap<String, Seen>>>,
-    /// Queues that somebody fetches from, or did lately.
+    /// Queues that workers fetch from, or did recently.
     fetched: Arc<Mutex<HashMap<QueueName, Fetched>>>,
     /// How many may wait on one queue.
     most: usize,
-    /// Somebody began or ended draining.
+    /// Notified when a worker starts or stops draining.
     drains: Arc<Notify>,
 }
 
@@ -40,7 +40,7 @@ struct Fetched {
     last: Time,
 }
 
-/// A fetch's place on its queues, free again when this is dropped.
+/// A fetch's place on its queues, released when this is dropped.
 pub struct Waiting {
     workers: Workers,
     queues: Vec<QueueName>,
@@ -56,12 +56,12 @@ struct Seen {
 }
 
 impl Workers {
-    /// At most so many fetches wait on one queue.
+    /// At most this many fetches wait on one queue.
     pub fn new(most: usize) -> Workers {
         Workers { seen: Arc::default(), fetched: Arc::default(), most, drains: Arc::default() }
     }
 
-    /// A place to wait on these queues; the one that is full, when there is none. A storm on one queue is that queue's.
+    /// A place to wait on these queues, or the queue that is full. Too many fetches on one queue do not affect the others.
     pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<Waiting, QueueName> {
         let mut fetched = self.lock_fetched();
         let is_full = |queue: &&QueueName| fetched.get(queue).is_some_and(|queue| queue.waiting >= self.most);
@@ -85,7 +85,7 @@ impl Workers {
         self.lock_fetched().get(queue).is_some_and(|queue| queue.is_served(now))
     }
 
-    /// Returns when this worker is to fetch no more.
+    /// Returns when this worker is draining.
     pub async fn drained(&self, id: &str) {
         loop {
             let changed = self.drains.notified();
@@ -103,7 +103,7 @@ impl Workers {
         known
     }
 
-    /// A worker asked for jobs. Those that name themselves with nothing cannot be told apart and are not listed.
+    /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed.
     pub fn fetched(&self, id: &str, hostname: &str, queues: &[QueueName], now: Time) {
         if id.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl Workers {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Taken after the other lock, where both are needed.
+    /// Locked after the other lock where both are needed.
     fn lock_fetched(&self) -> MutexGuard<'_, HashMap<QueueName, Fetched>> {
         self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +161,7 @@ impl Fetched {
 }
 
 impl Waiting {
-    /// The fetch is answered. One that is dropped without this was given up by its client, which may be gone.
+    /// The fetch has its response. Dropped without this, its client has disconnected.
     pub fn end(self, now: Time) {
         let mut fetched = self.workers.lock_fetched();
         for queue in &self.queues {
@@ -191,7 +191,7 @@ pub struct WorkerAnswer {
     queues: Vec<QueueName>,
     last_heartbeat: Rfc3339,
     started_at: Rfc3339,
-    /// Since this server saw it first.
+    /// Since this server first saw it.
     uptime_seconds: u64,
     /// It gets no more jobs, and finishes those it holds.
     draining: bool,
@@ -199,7 +199,7 @@ pub struct WorkerAnswer {
     jobs: Vec<String>,
 }
 
-/// Workers that have fetched lately, and what they hold
+/// List the workers that have fetched since the server started, with the jobs they hold
 #[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Vec<WorkerAnswer>)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
     let active = JobList { state: Some(JobState::Active), limit: limits::WORKERS, ..JobList::default() };
@@ -239,7 +239,7 @@ pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
 
 /// Give a worker no more jobs; it finishes those it holds
 ///
-/// Its fetches wait and are answered with nothing. `resume` lets it have jobs again, and so does a restart of the server.
+/// Its fetches wait and return no jobs. `resume` gives it jobs again, and so does a restart of the server.
 #[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", responses((status = 200, body = Status)))]
 pub async fn drain(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
     set(&api, &id, true)?;
