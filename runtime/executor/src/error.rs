@@ -74,7 +74,9 @@ pub enum Rejected {
          less inlining"
     )]
     FunctionTooLarge { function: u32, size: usize, limit: usize },
-    #[error("compiling the component took longer than {limit:?}. Build it smaller, or raise the server's limit")]
+    #[error(
+        "compiling the component took more than {limit:?} of processor time. Build it smaller, or raise the server's limit"
+    )]
     TooSlow { limit: Duration },
     #[error(
         "compiling the component took more than {limit} bytes of memory. Build it smaller, or raise the server's limit"

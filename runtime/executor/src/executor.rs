@@ -47,7 +47,7 @@ pub struct Config {
     pub places: u32,
     /// The largest component that is accepted.
     pub max_component_bytes: usize,
-    /// How long compiling one component may take.
+    /// How long compiling one component may take: processor time in a child process, and time by the clock without one.
     pub compile_time: Duration,
     /// How much memory compiling one component may take, when it is compiled in a child process.
     pub compile_memory: u64,

@@ -186,8 +186,10 @@ pub(crate) const RESERVED_PART: u32 = 8;
 pub(crate) const OVERTAKEN: u32 = 64;
 
 /// How long compiling may take. On threads of this process the work cannot be interrupted, so the caller gets an error and the work
-/// ends by itself; a child process is killed.
+/// ends by itself; a child process is killed, and only its processor time counts.
 pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
+/// How many times longer a child process may take by the clock, when a busy machine leaves it little of the processor.
+pub(crate) const COMPILE_STARVATION: u32 = 10;
 /// A compilation that takes longer than this no longer delays the next one.
 pub(crate) const COMPILE_TURN: Duration = Duration::from_secs(5);
 /// How many compilations run at once, including abandoned ones: each may take half a GiB.

@@ -31,7 +31,7 @@ use crate::attempt::state::State;
 use crate::error::{Error, Rejected};
 use crate::executor::Config;
 use crate::host::sources;
-use crate::limits::{COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
+use crate::limits::{COMPILE_STARVATION, COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
 use crate::outbound;
 use crate::plugin::Plugin;
 use crate::pool::threads::lower_priority;
@@ -71,10 +71,13 @@ impl Compiler {
             memory: config.compile_memory,
             folder: config.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.folder.clone()),
         });
-        let grace = if process.is_some() { COMPILE_TURN } else { Duration::ZERO };
+        let patience = match process {
+            Some(_) => config.compile_time.saturating_mul(COMPILE_STARVATION).saturating_add(COMPILE_TURN),
+            None => config.compile_time,
+        };
         Ok(Compiler {
             pipeline: Arc::new(Pipeline { engine: engine.clone(), linker, cache, process, max_bytes, shares }),
-            patience: config.compile_time.saturating_add(grace),
+            patience,
             threads: config.compile_threads,
             time: config.compile_time,
             turn: Arc::new(Semaphore::new(1)),

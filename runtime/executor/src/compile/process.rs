@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::error::Rejected;
 use crate::executor::settings;
-use crate::limits::{COMPILER_EXTRA_ADDRESSES, COMPILER_POLL_INTERVAL};
+use crate::limits::{COMPILE_STARVATION, COMPILER_EXTRA_ADDRESSES, COMPILER_POLL_INTERVAL};
 use crate::pool::threads::lower_priority;
 use crate::shortage::is_shortage;
 
@@ -101,7 +101,8 @@ impl Watched {
                 Ok(None) => {}
                 Err(error) => return Err(Rejected::ours("cannot wait for the compiler", &error)),
             }
-            if began.elapsed() >= limits.time {
+            let used = processor_time(self.0.id()).unwrap_or(began.elapsed());
+            if used >= limits.time || began.elapsed() >= limits.time.saturating_mul(COMPILE_STARVATION) {
                 return Err(Rejected::TooSlow { limit: limits.time });
             }
             if resident(self.0.id()).is_some_and(|bytes| bytes > limits.memory) {
@@ -119,6 +120,23 @@ impl Drop for Watched {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The processor time of a process with all its threads; `None` on systems without `/proc`. The limit is on this and not on the clock:
+/// at the lowest priority, a child on a busy machine waits far longer than it computes.
+#[cfg(target_os = "linux")]
+fn processor_time(process: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain spaces; user and system time are the 12th and 13th fields after it, in
+    // hundredths of a second on every architecture that Linux and wasmtime share.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
+    Some(Duration::from_millis(ticks * 10))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processor_time(_process: u32) -> Option<Duration> {
+    None
 }
 
 /// The resident memory of a process; `None` on systems without `/proc`.
@@ -174,4 +192,22 @@ pub fn compile_apart() -> Result<(), String> {
     };
     let mut file = fs::File::create(output).map_err(reported)?;
     file.write_all(&[mark]).and_then(|()| file.write_all(&text)).map_err(reported)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_counts_work_and_not_waiting() {
+        let busy = |command: &str| Command::new("sh").args(["-c", command]).spawn().map(Watched).expect("a shell");
+        let (works, waits) = (busy("while :; do :; done"), busy("sleep 60"));
+        let until = Instant::now() + Duration::from_secs(60);
+        while processor_time(works.0.id()).expect("a running process") < Duration::from_millis(200) {
+            assert!(Instant::now() < until, "a busy process uses no processor time");
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(processor_time(waits.0.id()).expect("a running process") < Duration::from_millis(200));
+        assert_eq!(processor_time(u32::MAX), None);
+    }
 }
