@@ -8,7 +8,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::{Blob, Command, Job, Priority, QueueName, Refusal, Reply, State, Time, bounds};
+use crate::{Blob, Command, Job, Move, Priority, QueueName, Refusal, Reply, State, Time, bounds};
 
 /// An operation's identity: a ULID, written as `bulk_` and 26 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,7 +98,9 @@ impl Action {
             Action::Rebuild => Command::Rebuild,
             Action::Requeue => Command::Requeue,
             Action::Cancel { reason } => Command::Cancel { reason: reason.clone() },
-            Action::Move { queue } => Command::Move { queue: queue.clone(), reset_attempts: false, priority: None },
+            Action::Move { queue } => {
+                Command::Move(Move { queue: queue.clone(), reset_attempts: false, priority: None })
+            }
             Action::ChangePriority { priority } => Command::Reprioritise { priority: *priority },
             Action::Hold { reason } => Command::Hold { reason: reason.clone() },
             Action::Approve => Command::Approve,

@@ -1,76 +1,40 @@
-//! What can be asked of one job, what is known when it is asked, and what comes of it.
+//! What can be asked of a job, what the rules must know to decide it, and what they return.
 
 use core::time::Duration;
 
 use crate::flow::{Chain, FailedChild, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, Closing, Event, Job, JobId, Lock, LockKey, ModelUsage, NewJob, NewMark,
-    NewRecord, Notes, Plugin, Priority, Progress, Queue, Runner, State, Time, Token, Usage,
+    AfterStop, AttemptError, Body, BodyKind, CheckedJob, Closing, Event, Job, JobId, Lock, LockKey, ModelUsage,
+    NewMark, NewRecord, Notes, Plugin, Priority, Progress, Queue, QueueName, Runner, State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Enqueue(Box<NewJob>),
+    Enqueue(Box<CheckedJob>),
     /// A runner has been found for it.
     Start {
         runner: Runner,
     },
-    Complete {
-        holder: Holder,
-        result: Option<Body>,
-        usage: Usage,
-        /// What else was said; nothing by most.
-        closing: Option<Box<Closing>>,
-        notes: Option<Box<Notes>>,
-    },
-    Fail {
-        holder: Holder,
-        failure: Failure,
-        usage: Usage,
-    },
-    /// The attempt is over, and the job goes on when its children have ended: run again, with their results. Charged to
-    /// nobody.
-    Wait {
-        holder: Holder,
-        on_child_failure: OnFailure,
-        checkpoint: Option<Checkpoint>,
-        usage: Usage,
-        notes: Option<Box<Notes>>,
-    },
-    /// The runner gives it back unfinished: shutdown, swap. Charged to nobody.
-    HandBack {
-        holder: Holder,
-        reason: String,
-        usage: Usage,
-    },
-    /// Another version of the plugin has taken over: the attempt is handed over at its next checkpoint or stopped by then;
+    Complete(Complete),
+    Fail(Fail),
+    Wait(Wait),
+    HandBack(HandBack),
+    Heartbeat(Heartbeat),
+    /// Another version of the plugin is active: the attempt is handed over at its next checkpoint, or stopped at this time;
     /// without a time, it is stopped now.
     Swap {
         by: Option<Time>,
-    },
-    /// A sign of life, with what it carries.
-    Heartbeat {
-        holder: Holder,
-        progress: Option<Progress>,
-        checkpoint: Option<Checkpoint>,
-        spent: Option<Box<ModelUsage>>,
-        /// Only with a checkpoint.
-        notes: Option<Box<Notes>>,
     },
 
     Cancel {
         reason: String,
     },
     Retry,
-    /// From the start, and all that is below it is removed first, so that it is made anew and nothing is doubled.
+    /// Run from the start, after everything below it has been removed: its children are created again under the same ids.
     Rebuild,
     Requeue,
-    Move {
-        queue: crate::QueueName,
-        reset_attempts: bool,
-        priority: Option<Priority>,
-    },
+    Move(Move),
     Reprioritise {
         priority: Priority,
     },
@@ -99,13 +63,13 @@ pub enum Command {
     },
     /// Its round may run.
     RoundStarted,
-    /// An ancestor is rebuilt: all that is below it goes, then the job.
+    /// An ancestor is rebuilt: everything below this job is removed, then the job.
     Clear,
     /// Nothing is left below it.
     Cleared,
     /// All its children have ended.
     Joined,
-    /// A child has failed, and its policy is to fail with it: this one, if it is known which, and so many more.
+    /// Children have failed, and the job's policy is to fail with them: one of them, if it is known which, and the number of others.
     ChildFailed {
         child: Option<Box<FailedChild>>,
         more: u64,
@@ -114,12 +78,104 @@ pub enum Command {
     Crash,
 }
 
-/// Who speaks for an attempt.
+/// The attempt has succeeded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Complete {
+    pub holder: Holder,
+    pub result: Option<Body>,
+    pub usage: Usage,
+    /// What agents and steps of chains report besides the result. Boxed, because most attempts report nothing.
+    pub closing: Option<Box<Closing>>,
+    pub notes: Option<Box<Notes>>,
+}
+
+/// The attempt has failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fail {
+    pub holder: Holder,
+    pub failure: Failure,
+    pub usage: Usage,
+}
+
+/// The attempt is over, and the job runs again when its children have ended, with their results. Neither a failure nor a
+/// crash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    pub holder: Holder,
+    pub on_child_failure: OnFailure,
+    pub checkpoint: Option<Checkpoint>,
+    pub usage: Usage,
+    pub notes: Option<Box<Notes>>,
+}
+
+/// The runner returns the job unfinished, at a shutdown or a swap. Neither a failure nor a crash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandBack {
+    pub holder: Holder,
+    pub reason: String,
+    pub usage: Usage,
+}
+
+/// A sign of life, with what it carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heartbeat {
+    pub holder: Holder,
+    pub progress: Option<Progress>,
+    pub checkpoint: Option<Checkpoint>,
+    pub spent: Option<Box<ModelUsage>>,
+    /// Only with a checkpoint.
+    pub notes: Option<Box<Notes>>,
+}
+
+/// To another queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    pub queue: QueueName,
+    pub reset_attempts: bool,
+    pub priority: Option<Priority>,
+}
+
+impl Complete {
+    /// Without a result or anything else.
+    pub fn by(holder: Holder) -> Complete {
+        Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None }
+    }
+}
+
+impl Heartbeat {
+    /// A sign of life and no more.
+    pub fn by(holder: Holder) -> Heartbeat {
+        Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None }
+    }
+}
+
+impl Command {
+    /// The checkpoint that comes with it.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        match self {
+            Command::Heartbeat(heartbeat) => heartbeat.checkpoint.as_ref(),
+            Command::Wait(wait) => wait.checkpoint.as_ref(),
+            Command::Complete(complete) => complete.closing.as_ref()?.checkpoint.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The records and marks that come with it.
+    pub fn notes(&self) -> Option<&Notes> {
+        match self {
+            Command::Complete(Complete { notes, .. })
+            | Command::Wait(Wait { notes, .. })
+            | Command::Heartbeat(Heartbeat { notes, .. }) => notes.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Who holds the lease, as far as a command shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The holder of this token.
     Token(Token),
-    /// An external worker that sent none: counts for the job's only active external lease.
+    /// An external worker that sent no token: taken for the holder of the job's external lease, of which there is one at most.
     Unsigned,
 }
 
@@ -130,7 +186,7 @@ pub struct Failure {
     pub retry: Retry,
 }
 
-/// What a failure says of the next attempt.
+/// What a failure says about the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// As the policy says.
@@ -143,11 +199,11 @@ pub enum Retry {
 pub struct Checkpoint {
     pub body: Body,
     pub schema: u32,
-    /// What the attempt had taken by then, for the record if it ends here.
+    /// What the attempt had used by then, for the timeline if it ends here.
     pub usage: Usage,
 }
 
-/// What the store has loaded for a command, in this order.
+/// What the store has loaded for a command.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The job the command is about; for an enqueue, a job that has the wanted id already.
@@ -156,7 +212,7 @@ pub struct Facts<'a> {
     pub queue: &'a Queue,
     /// The unique lock that the job names, if it is taken.
     pub lock: Option<Lock>,
-    /// For a move: the lock of the same name where it goes, if it is taken.
+    /// For a move: the lock of the same name in the target queue, if it is taken.
     pub target_lock: Option<Lock>,
     /// The plugin that runs it or would; for an enqueue the one that serves the queue.
     pub plugin: Option<&'a Plugin>,
@@ -166,15 +222,15 @@ pub struct Facts<'a> {
     pub dependencies: Vec<(JobId, State)>,
     /// Of its queue, when that has rounds.
     pub rounds: Option<RoundFacts>,
-    /// For a move: those of the queue where it goes.
+    /// For a move: those of the target queue.
     pub target_rounds: Option<RoundFacts>,
-    /// The bytes of the job's checkpoint, for a command that brings another to a job that has seen a crash, if they are small
-    /// enough to lie inline.
+    /// The bytes of the job's checkpoint, if they are stored inline: loaded for a command that brings another one to a job that has
+    /// crashed, to see whether it made progress.
     pub checkpoint: Option<Vec<u8>>,
 }
 
 impl<'a> Facts<'a> {
-    /// What every command needs: the job, if there is one, and its queue. All else is absent.
+    /// What every command needs: the job, if there is one, and its queue. Everything else is absent.
     pub fn new(job: Option<Job>, queue: &'a Queue) -> Facts<'a> {
         Facts {
             job,
@@ -191,7 +247,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What a command comes to: all of it is committed, or nothing.
+/// The outcome of a command: all of it is committed, or nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub changes: Vec<Change>,
@@ -203,9 +259,9 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Job(Box<Job>),
-    /// The job and all that belongs to it.
+    /// The job and everything that belongs to it.
     Remove(JobId),
-    /// The same, of one that will be made anew: no number remembers it.
+    /// The same for a job that is created again by its parent's rebuild: its round does not count it as removed.
     Forget(JobId),
     /// A record under the job's own queue.
     Record {
@@ -213,7 +269,7 @@ pub enum Change {
         record: NewRecord,
     },
     Mark(NewMark),
-    /// All records of the job go.
+    /// Deletes all records of the job.
     DropRecords(JobId),
     Body {
         job: JobId,
@@ -233,7 +289,7 @@ pub enum Change {
         first: JobId,
         chain: Box<Chain>,
     },
-    /// The job waits for the dependency; the store tells it when that has ended.
+    /// The job waits for the dependency; the store sends `DependencyEnded` when that has ended.
     Link {
         dependency: JobId,
         dependant: JobId,
@@ -243,7 +299,7 @@ pub enum Change {
     Plugin(Box<Plugin>),
 }
 
-/// What the shell does after the commit.
+/// What is done outside the store, after the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Tell the local executor to stop this attempt.
@@ -276,9 +332,9 @@ pub enum Reply {
         stop: Option<AfterStop>,
         lease_expires_at: Option<Time>,
     },
-    /// The checkpoint is stored and the job is back in line: the attempt is over.
+    /// The checkpoint is stored and the job is pending again: the attempt is over.
     HandedBack,
     Removed,
-    /// Nothing to do: the clock was early or the job has moved on, or the word had been taken before.
+    /// Nothing to do: the clock was early, the state has changed meanwhile, or the command is a repetition.
     Unchanged,
 }

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Chain, Clearing, Dependency, Links, OnFailure};
+use crate::flow::{Clearing, Links};
 use crate::{
-    Agent, Body, BodyKind, BodyRef, JobId, ModelUsageTotals, Policy, PolicyChoice, Priority, QueueName, StepStatus,
-    Time, Token, Unique, bounds,
+    Agent, BodyKind, BodyRef, JobId, ModelUsageTotals, Policy, Priority, QueueName, StepStatus, Time, Token, Unique,
+    bounds,
 };
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
@@ -144,6 +144,64 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job in which nothing is set but these.
+    pub(crate) fn new(id: JobId, queue: QueueName, now: Time) -> Job {
+        Job {
+            id,
+            queue,
+            priority: Priority::default(),
+            policy: Policy::default(),
+            tags: Vec::new(),
+            scope: None,
+            limit_key: None,
+            target_worker: None,
+            unique: None,
+            parent: None,
+            round: None,
+            batch_id: None,
+            schedule: None,
+            created_by: None,
+            agent: None,
+            state: State::Pending,
+            since: now,
+            ready_seq: 0,
+            fence: 0,
+            attempt: 0,
+            failures: 0,
+            crashes: 0,
+            granted: 0,
+            run: None,
+            ran_by: None,
+            usage: None,
+            scheduled_at: None,
+            expire_at: None,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            first_started_at: None,
+            completed_at: None,
+            failed_at: None,
+            keep_until: None,
+            hold_reason: None,
+            exit_reason: None,
+            step_status: None,
+            spending: None,
+            progress: None,
+            payload: BodyRef::None,
+            checkpoint: BodyRef::None,
+            checkpoint_schema: 0,
+            checkpoint_by: None,
+            pinned: None,
+            result: BodyRef::None,
+            last_error: None,
+            ended_by: None,
+            children: 0,
+            records: 0,
+            links: None,
+            timeline: Timeline::default(),
+        }
+    }
+
     pub fn is_ended(&self) -> bool {
         self.state.is_ended()
     }
@@ -368,43 +426,10 @@ impl Timeline {
         self.steps.push(step);
     }
 
-    /// The latest move was made by the end of this attempt.
-    pub(crate) fn made_by(&mut self, ran: Box<EndedAttempt>) {
+    /// The latest step was the end of this attempt.
+    pub(crate) fn ended_by(&mut self, ran: Box<EndedAttempt>) {
         if let Some(step) = self.steps.last_mut() {
             step.ran = Some(ran);
         }
     }
-}
-
-/// A job that somebody wants stored.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewJob {
-    pub queue: Option<QueueName>,
-    pub payload: Option<Body>,
-    pub policy: PolicyChoice,
-    pub scheduled_at: Option<Time>,
-    /// Instead of `scheduled_at`: counted from the moment it is stored.
-    pub delay: Option<Duration>,
-    pub unique: Option<Unique>,
-    pub tags: Vec<(String, String)>,
-    pub scope: Option<String>,
-    pub limit_key: Option<String>,
-    pub target_worker: Option<String>,
-    pub parent: Option<JobId>,
-    pub batch_id: Option<String>,
-    pub schedule: Option<String>,
-    pub created_by: Option<String>,
-    pub checkpoint: Option<Body>,
-    pub agent: Option<Box<Agent>>,
-    /// Given for children and scheduled jobs, whose ids are derived; made from the seed otherwise.
-    pub id: Option<JobId>,
-    /// Stored as held: somebody must approve it first.
-    pub hold_reason: Option<String>,
-    /// Blocked until these have ended.
-    pub depends_on: Vec<Dependency>,
-    pub on_dependency_failure: OnFailure,
-    /// It is the first step of this chain.
-    pub chain: Option<Box<Chain>>,
-    /// Given for the jobs that flows make.
-    pub links: Option<Box<Links>>,
 }

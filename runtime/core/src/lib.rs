@@ -21,7 +21,8 @@
 //!
 //! // A new job is stored, and waits for somebody to run it.
 //! let new = NewJob { queue: Some(mail.name.clone()), ..NewJob::default() };
-//! let stored = decide(Command::Enqueue(Box::new(new)), Facts::new(None, &mail), Time(1_000), 7)?;
+//! let now = Time(1_000);
+//! let stored = decide(Command::Enqueue(Box::new(new.check(now)?)), Facts::new(None, &mail), now, 7)?;
 //! assert!(matches!(stored.reply, Reply::Stored { state: State::Pending, .. }));
 //! let job = stored.changes.into_iter().find_map(|change| match change {
 //!     Change::Job(job) => Some(*job),
@@ -54,6 +55,7 @@ mod id;
 mod job;
 pub mod limits;
 mod name;
+mod new_job;
 pub mod plugin;
 mod policy;
 pub mod quantity;
@@ -70,15 +72,18 @@ mod webhook;
 pub use agent::{Agent, AgentStatus, Closing, ModelUsage, ModelUsageTotals, StepStatus};
 pub use body::{Blob, Body, BodyKind, BodyRef};
 pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
-pub use command::{Change, Checkpoint, Command, Decision, Effect, Facts, Failure, Holder, Reply, Retry};
+pub use command::{
+    Change, Checkpoint, Command, Complete, Decision, Effect, Facts, Fail, Failure, HandBack, Heartbeat, Holder, Move,
+    Reply, Retry, Wait,
+};
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
 pub use id::{JobId, Token};
 pub use job::{
-    AfterStop, AttemptError, EndedAttempt, Job, NewJob, Progress, Reason, Run, Runner, State, Step, Stop, Timeline,
-    Usage,
+    AfterStop, AttemptError, EndedAttempt, Job, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
 };
 pub use name::{Name, QueueName};
+pub use new_job::{CheckedJob, NewJob};
 pub use plugin::{
     Canary, Choice, Digest, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,
     PluginHistoryEntry, PluginHistoryKind, Stopped, Swap, Version, Why, change as change_plugin, parse_digest,

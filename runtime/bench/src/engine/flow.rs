@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use windlass_core::flow::{Callback, NewBatch, OnFailure};
-use windlass_core::{Command, Holder, JobId, NewJob, Usage};
+use windlass_core::{Command, Complete, Heartbeat, Holder, JobId, NewJob, Usage, Wait};
 
 use crate::engine::{claim, job, queue, runtime};
 use crate::figure::{Figure, Goal};
@@ -83,12 +83,12 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
                     id: Some(JobId::child(id, (page * AT_ONCE + index) as u32)),
                     ..job()
                 };
-                let heartbeat =
-                    Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None };
+                let heartbeat = Command::Heartbeat(Heartbeat::by(holder));
                 store.ask(id, heartbeat, (0..AT_ONCE).map(child).collect()).await?;
             }
             let (checkpoint, usage) = (None, Usage::default());
-            let wait = Command::Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None };
+            let wait =
+                Command::Wait(Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None });
             store.ask(id, wait, Vec::new()).await?;
             work(&store, jobs).await?;
             if store.claim(parents).await?.is_empty() {
@@ -107,8 +107,7 @@ async fn work(store: &Store, jobs: usize) -> anyhow::Result<()> {
         let claimed = store.claim(Claim { queues: vec![queue()], ..claim(AT_ONCE) }).await?;
         let asks = claimed.iter().map(|assignment| {
             let holder = Holder::Token(assignment.token);
-            let command =
-                Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
+            let command = Command::Complete(Complete::by(holder));
             (assignment.job.id, command)
         });
         for answer in store.ask_each(asks.collect()).await? {

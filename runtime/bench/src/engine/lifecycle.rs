@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Holder, Usage};
+use windlass_core::{Command, Complete, Holder};
 
 use crate::engine::bare::{Bare, Shape};
 use crate::engine::{claim, job, runtime};
@@ -95,8 +95,7 @@ async fn lifecycles(store: Store, jobs: Arc<AtomicU64>, stop: Arc<AtomicBool>) -
         store.enqueue(vec![job()]).await?;
         for assignment in store.claim(claim(1)).await? {
             let holder = Holder::Token(assignment.token);
-            let command =
-                Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
+            let command = Command::Complete(Complete::by(holder));
             store.ask(assignment.job.id, command, Vec::new()).await?;
             jobs.fetch_add(1, Ordering::Relaxed);
         }

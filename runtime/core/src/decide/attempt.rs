@@ -1,15 +1,19 @@
-//! What the runner of an attempt says: it starts, lives, completes, fails, or gives the job back.
+//! What the runner of an attempt reports: that it starts, is alive, completes, fails, waits or hands the job back.
+
+use core::time::Duration;
 
 use crate::decide::checkpoint::{hands_over, take_checkpoint};
 use crate::decide::clock::next_watch;
+use crate::decide::iteration::AfterIteration;
 use crate::decide::{
-    Context, Draft, ExistingJob, SWAPPED, after_stop, bounded, end, held_back, make_pending, make_retrying,
+    Context, Draft, ExistingJob, SWAPPED, after_stop, bounded, dependencies, end, iteration, make_pending,
+    make_retrying,
 };
-use crate::flow::{Links, OnFailure};
+use crate::flow::Links;
 use crate::{
-    AfterStop, AgentStatus, AttemptError, Body, BodyKind, BodyRef, Change, Checkpoint, Closing, Decision, EndedAttempt,
-    EventKind, Failure, Holder, Job, ModelUsage, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner,
-    State, Time, Token, Usage, Why, bounds, retry,
+    AfterStop, AttemptError, BodyKind, BodyRef, Change, Complete, Decision, EndedAttempt, EventKind, Fail, HandBack,
+    Heartbeat, Holder, Job, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, State, Time, Token,
+    Usage, Wait, Why, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -44,7 +48,7 @@ pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) ->
         canary,
         watch_at: None,
     });
-    // A limit that passed while the job waited is looked at now: no timer lies in the past.
+    // For a limit that passed while the job waited: a timer is never set in the past.
     let watch_at = next_watch(&job, Time::ZERO).map(|at| at.max(now));
     if let Some(run) = job.run.as_mut() {
         run.watch_at = watch_at;
@@ -54,7 +58,7 @@ pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) ->
     Ok(draft.done(job, Reply::Started { token, lease_expires_at }))
 }
 
-/// The version of the plugin that the attempt takes; the plugin is told when that was counted.
+/// The version of the plugin that the attempt runs on. The plugin changes if that attempt counts for its canary.
 fn assign(draft: &mut Draft, plugin: Option<&Plugin>, job: &Job, runner: Runner) -> (Runner, Why) {
     let choice = plugin.filter(|_| runner.is_local()).and_then(|plugin| plugin.choose(job));
     let (Runner::Local { plugin, .. }, Some(choice)) = (&runner, choice) else {
@@ -80,7 +84,7 @@ fn started(job: &Job, runner: &Runner, why: Why) -> Reason {
     }
 }
 
-/// The end of an attempt counts for the version that is on trial, if it ran there.
+/// Counts the end of an attempt for the canary, if it ran there.
 pub(super) fn count_canary(draft: &mut Draft, plugin: Option<&Plugin>, run: &Run, failed: bool, now: Time) {
     if let Some((plugin, events)) = plugin.and_then(|plugin| plugin.count(run, failed, now)) {
         draft.changes.push(Change::Plugin(Box::new(plugin)));
@@ -88,23 +92,16 @@ pub(super) fn count_canary(draft: &mut Draft, plugin: Option<&Plugin>, run: &Run
     }
 }
 
-pub(super) fn complete(
-    context: Context,
-    mut known: ExistingJob<'_>,
-    holder: Holder,
-    result: Option<Body>,
-    usage: Usage,
-    closing: Option<Box<Closing>>,
-    notes: Option<Box<Notes>>,
-) -> Result<Decision, Refusal> {
+pub(super) fn complete(context: Context, mut known: ExistingJob<'_>, complete: Complete) -> Result<Decision, Refusal> {
+    let Complete { holder, result, usage, closing, notes } = complete;
     if is_repeat(&known.job, holder) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
-    let round = match closing {
-        Some(closing) => close(&mut draft, &mut known, *closing, context.now)?,
-        None => Round::Last,
+    let next = match closing {
+        Some(closing) => iteration::close(&mut draft, &mut known, *closing, context.now)?,
+        None => AfterIteration::Complete,
     };
     let job = &mut known.job;
     take_notes(&mut draft, job, notes)?;
@@ -116,13 +113,13 @@ pub(super) fn complete(
     job.children += known.facts.children;
     count_canary(&mut draft, known.facts.plugin, &run, false, context.now);
     let stopping = run.stop.map(|stop| stop.then);
-    let lets_go = matches!(stopping, None | Some(AfterStop::Swap));
-    if lets_go && round != Round::Last {
-        return Ok(next_round(draft, known, round, run.token, context.now));
+    let may_continue = matches!(stopping, None | Some(AfterStop::Swap));
+    if may_continue && next != AfterIteration::Complete {
+        return Ok(iteration::next(draft, known, next, run.token, context.now));
     }
     known.job.ended_by = Some(run.token);
     match stopping {
-        // It was done before anybody could hold it back.
+        // A hold that came too late: the job is done.
         None | Some(AfterStop::Swap | AfterStop::Hold { .. }) => {
             end(&mut draft, &mut known, State::Completed, context.now, "completed");
             Ok(draft.now(known.job))
@@ -131,71 +128,7 @@ pub(super) fn complete(
     }
 }
 
-/// What an agent's ack makes of its job.
-#[derive(Clone, Debug, PartialEq)]
-enum Round {
-    /// There is no other: the job completes.
-    Last,
-    Another,
-    Held(String),
-}
-
-/// Takes in what came with an ack besides the result.
-fn close(draft: &mut Draft, known: &mut ExistingJob<'_>, closing: Closing, now: Time) -> Result<Round, Refusal> {
-    let job = &mut known.job;
-    if let Some(spent) = &closing.spent {
-        spent.check()?;
-        job.spend(spent);
-    }
-    job.step_status = closing.step;
-    job.exit_reason = closing.exit_reason.map(|text| bounded(text, bounds::REASON_BYTES));
-    if let Some(checkpoint) = closing.checkpoint {
-        take_checkpoint(draft, known, checkpoint, now);
-    }
-    let Some(status) = closing.agent else { return Ok(Round::Last) };
-    let job = &mut known.job;
-    let agent = job.agent.get_or_insert_default();
-    agent.iteration = agent.iteration.saturating_add(1);
-    Ok(match status {
-        AgentStatus::Done => Round::Last,
-        AgentStatus::Hold => {
-            let reason = closing.hold_reason.unwrap_or_else(|| "held by its handler".to_owned());
-            Round::Held(bounded(reason, bounds::REASON_BYTES))
-        }
-        AgentStatus::Continue => match agent.used_up(job.spending.as_deref()) {
-            Some(reason) => Round::Held(reason),
-            None => Round::Another,
-        },
-    })
-}
-
-/// The round is over and the job is not: it waits in line, or for a person.
-fn next_round(mut draft: Draft, mut known: ExistingJob<'_>, round: Round, token: Token, now: Time) -> Decision {
-    let job = &mut known.job;
-    let agent = job.agent.get_or_insert_default();
-    agent.continued_by = Some(token);
-    let iteration = agent.iteration;
-    // A whole iteration is progress, with a checkpoint or without.
-    job.crashes = 0;
-    job.end_run();
-    match round {
-        Round::Held(reason) => {
-            job.hold_reason = Some(reason.clone());
-            job.enter(State::Held, now, reason.clone());
-            draft.event(job, now, EventKind::Held { reason: reason.into() });
-        }
-        Round::Another | Round::Last => {
-            job.enter(State::Pending, now, format!("iteration {iteration} ended, another follows"));
-            draft.event(job, now, EventKind::Continued { iteration });
-            if held_back(job, known.facts.rounds).is_some() {
-                make_pending(&mut draft, job, known.facts.rounds, now, "another iteration");
-            }
-        }
-    }
-    draft.now(known.job)
-}
-
-/// Records and marks go into the commit of what they came with.
+/// Records and marks are part of the commit of what they came with.
 fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Result<(), Refusal> {
     let Some(notes) = notes else { return Ok(()) };
     notes.check(job.records)?;
@@ -205,83 +138,78 @@ fn take_notes(draft: &mut Draft, job: &mut Job, notes: Option<Box<Notes>>) -> Re
     Ok(())
 }
 
-pub(super) fn fail(
-    context: Context,
-    mut known: ExistingJob<'_>,
-    holder: Holder,
-    failure: Failure,
-    usage: Usage,
-) -> Result<Decision, Refusal> {
+pub(super) fn fail(context: Context, mut known: ExistingJob<'_>, fail: Fail) -> Result<Decision, Refusal> {
+    let Fail { holder, failure, usage } = fail;
     let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
-    let error = bounded(failure.error, bounds::ERROR_BYTES);
+    let text = bounded(failure.error, bounds::ERROR_BYTES);
     let backtrace = failure.backtrace.map(|text| bounded(text, bounds::BACKTRACE_BYTES));
     known.job.usage = Some(usage);
-    record_error(&mut draft, &mut known.job, &run, error.clone(), backtrace, usage, context.now);
-    // Failing while it is asked to make room is failing all the same.
+    let error = AttemptError { backtrace, usage, ..error_of(&known.job, &run, text.clone(), context.now) };
+    record_error(&mut draft, &mut known.job, error);
+    // A failure counts even if the attempt has been asked to stop for a new version.
     if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then != AfterStop::Swap) {
         known.job.ended_by = Some(run.token);
         return Ok(after_stop(draft, known, stop.then.clone(), context.now));
     }
+    let failed = FailedAttempt { token: run.token, retry: failure.retry, error: &text };
     if run.canary {
         count_canary(&mut draft, known.facts.plugin, &run, true, context.now);
-        return Ok(forgive(draft, known, context, run.token, failure.retry, &error));
+        return Ok(forgive(draft, known, context, &failed));
     }
-    Ok(charge_failure(draft, known, context, run.token, failure.retry, &error))
+    Ok(charge_failure(draft, known, context, &failed))
 }
 
-/// A failure on a version that is on trial says nothing about the job: it is tried again on the active one, whatever the failure
-/// says, and not charged.
-fn forgive(
-    mut draft: Draft,
-    mut known: ExistingJob<'_>,
-    context: Context,
-    token: Token,
-    how: Retry,
-    error: &str,
-) -> Decision {
-    let delay = match how {
+/// What the next attempt depends on.
+pub(super) struct FailedAttempt<'a> {
+    pub token: Token,
+    pub retry: Retry,
+    pub error: &'a str,
+}
+
+/// A failure on a canary says nothing about the job: whatever the failure says, the job is tried again on the active version, and
+/// the failure does not count.
+fn forgive(mut draft: Draft, mut known: ExistingJob<'_>, context: Context, failed: &FailedAttempt<'_>) -> Decision {
+    let delay = match failed.retry {
         Retry::After(delay) => delay.min(bounds::LONGEST),
-        Retry::Backoff | Retry::Never => core::time::Duration::ZERO,
+        Retry::Backoff | Retry::Never => Duration::ZERO,
     };
     if out_of_time(&known.job, context.now + delay) {
-        known.job.ended_by = Some(token);
+        known.job.ended_by = Some(failed.token);
         end(&mut draft, &mut known, State::Dead, context.now, "max_duration");
     } else {
-        let error = bounded(error.to_owned(), bounds::REASON_BYTES);
-        make_retrying(&mut draft, &mut known.job, known.facts.rounds, context.now, delay, &error);
+        let error = bounded(failed.error.to_owned(), bounds::REASON_BYTES);
+        make_retrying(&mut draft, &mut known, context.now, delay, &error);
     }
     draft.now(known.job)
 }
 
-/// One failure more: another attempt, or the end.
+/// Counts a failure: another attempt follows, or the job is dead.
 pub(super) fn charge_failure(
     mut draft: Draft,
     mut known: ExistingJob<'_>,
     context: Context,
-    token: Token,
-    how: Retry,
-    error: &str,
+    failed: &FailedAttempt<'_>,
 ) -> Decision {
     let job = &mut known.job;
     job.failures += 1;
-    let delay = match how {
+    let delay = match failed.retry {
         Retry::Backoff => retry::delay(job.policy.backoff, job.failures, context.random(4)),
         Retry::After(delay) => delay.min(bounds::LONGEST),
-        Retry::Never => core::time::Duration::ZERO,
+        Retry::Never => Duration::ZERO,
     };
     let too_late = out_of_time(job, context.now + delay);
-    if how == Retry::Never || job.runs_left() == 0 || too_late {
-        job.ended_by = Some(token);
-        let reason = match how {
+    if failed.retry == Retry::Never || job.runs_left() == 0 || too_late {
+        job.ended_by = Some(failed.token);
+        let reason = match failed.retry {
             Retry::Never => "failed for good",
             _ if too_late => "max_duration",
             _ => "retries used up",
         };
         end(&mut draft, &mut known, State::Dead, context.now, reason);
     } else {
-        let error = bounded(error.to_owned(), bounds::REASON_BYTES);
-        make_retrying(&mut draft, job, known.facts.rounds, context.now, delay, &error);
+        let error = bounded(failed.error.to_owned(), bounds::REASON_BYTES);
+        make_retrying(&mut draft, &mut known, context.now, delay, &error);
     }
     draft.now(known.job)
 }
@@ -290,18 +218,11 @@ pub(super) fn charge_failure(
 const ROUND_WAITS: &str =
     "a job of a round cannot wait for its children: they are of the next round, which starts when this one has ended";
 
-/// The attempt is over; the job goes on when its children have ended.
-pub(super) fn wait(
-    context: Context,
-    mut known: ExistingJob<'_>,
-    holder: Holder,
-    on_child_failure: OnFailure,
-    checkpoint: Option<Checkpoint>,
-    usage: Usage,
-    notes: Option<Box<Notes>>,
-) -> Result<Decision, Refusal> {
+/// The attempt is over; the job runs again when its children have ended.
+pub(super) fn wait(context: Context, mut known: ExistingJob<'_>, wait: Wait) -> Result<Decision, Refusal> {
+    let Wait { holder, on_child_failure, checkpoint, usage, notes } = wait;
     let waited_by = known.job.links.as_ref().and_then(|links| links.waited_by);
-    if known.job.run.is_none() && matches!((holder, waited_by), (Holder::Token(said), Some(by)) if said == by) {
+    if known.job.run.is_none() && matches!((holder, waited_by), (Holder::Token(token), Some(by)) if token == by) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
     let run = live_run(&known.job, holder)?;
@@ -315,7 +236,7 @@ pub(super) fn wait(
     if let Some(checkpoint) = checkpoint {
         take_checkpoint(&mut draft, &mut known, checkpoint, context.now);
     }
-    // To wait is to make room: a version that takes over finds the job when its children have ended.
+    // A swap needs no more than this: the new version gets the job when its children have ended.
     if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
         return Ok(after_stop(draft, known, stop.then, context.now));
     }
@@ -325,18 +246,16 @@ pub(super) fn wait(
     links.joined = false;
     links.waited_by = Some(run.token);
     job.end_run();
-    crate::decide::dependencies::block(&mut draft, job, context.now, "waits for its children");
+    dependencies::block(&mut draft, job, context.now, "waits for its children");
     Ok(draft.now(known.job))
 }
 
-/// Given back unfinished, charged to nobody.
 pub(super) fn hand_back(
     context: Context,
     mut known: ExistingJob<'_>,
-    holder: Holder,
-    reason: String,
-    usage: Usage,
+    hand_back: HandBack,
 ) -> Result<Decision, Refusal> {
+    let HandBack { holder, reason, usage } = hand_back;
     let run = live_run(&known.job, holder)?;
     let mut draft = Draft::new();
     draft.ran = ran(&run, usage);
@@ -347,15 +266,12 @@ pub(super) fn hand_back(
     Ok(draft.now(known.job))
 }
 
-pub(super) fn beat(
+pub(super) fn heartbeat(
     context: Context,
     mut known: ExistingJob<'_>,
-    holder: Holder,
-    progress: Option<Progress>,
-    checkpoint: Option<Checkpoint>,
-    spent: Option<Box<ModelUsage>>,
-    notes: Option<Box<Notes>>,
+    heartbeat: Heartbeat,
 ) -> Result<Decision, Refusal> {
+    let Heartbeat { holder, progress, checkpoint, spent, notes } = heartbeat;
     let asked = live_run(&known.job, holder)?;
     let now = context.now;
     let job = &mut known.job;
@@ -363,16 +279,10 @@ pub(super) fn beat(
     if notes.is_some() && saved.is_none() {
         return Err(Refusal::invalid("records", "records and marks come with a checkpoint or a result"));
     }
-    let lease = job.policy.lease;
     let mut draft = Draft::new();
     take_notes(&mut draft, job, notes)?;
-    if let Some(mut progress) = progress {
-        progress.ts = now;
-        progress.message = progress.message.map(|text| bounded(text, bounds::MESSAGE_BYTES));
-        progress.phase = progress.phase.map(|text| bounded(text, bounds::NAME_BYTES));
-        progress.detail = progress.detail.map(|text| bounded(text, bounds::DETAIL_BYTES));
-        draft.event(job, now, EventKind::Progress(progress.clone()));
-        job.progress = Some(progress);
+    if let Some(progress) = progress {
+        take_progress(&mut draft, job, progress, now);
     }
     if let Some(checkpoint) = checkpoint {
         take_checkpoint(&mut draft, &mut known, checkpoint, now);
@@ -391,6 +301,7 @@ pub(super) fn beat(
         make_pending(&mut draft, job, known.facts.rounds, now, SWAPPED);
         return Ok(draft.done(known.job, Reply::HandedBack));
     }
+    let lease = job.policy.lease;
     let Some(run) = job.run.as_mut() else {
         return Err(not_active(job));
     };
@@ -403,31 +314,43 @@ pub(super) fn beat(
     Ok(draft.done(known.job, reply))
 }
 
-/// Would an attempt at `at` begin after the job's whole time is over?
+fn take_progress(draft: &mut Draft, job: &mut Job, mut progress: Progress, now: Time) {
+    progress.ts = now;
+    progress.message = progress.message.map(|text| bounded(text, bounds::MESSAGE_BYTES));
+    progress.phase = progress.phase.map(|text| bounded(text, bounds::NAME_BYTES));
+    progress.detail = progress.detail.map(|text| bounded(text, bounds::DETAIL_BYTES));
+    draft.event(job, now, EventKind::Progress(progress.clone()));
+    job.progress = Some(progress);
+}
+
+/// Whether the time for all attempts of the job is over at `at`.
 pub(super) fn out_of_time(job: &Job, at: Time) -> bool {
     job.deadline().is_some_and(|deadline| at >= deadline)
 }
 
-pub(super) fn record_error(
-    draft: &mut Draft,
-    job: &mut Job,
-    run: &Run,
-    error: String,
-    backtrace: Option<String>,
-    usage: Usage,
-    now: Time,
-) {
-    job.last_error = Some(bounded(error.clone(), bounds::REASON_BYTES));
-    let error = AttemptError { attempt: job.attempt, error, backtrace, at: now, runner: run.runner.clone(), usage };
+/// The error of an attempt that nobody has measured.
+pub(super) fn error_of(job: &Job, run: &Run, error: String, now: Time) -> AttemptError {
+    AttemptError {
+        attempt: job.attempt,
+        error,
+        backtrace: None,
+        at: now,
+        runner: run.runner.clone(),
+        usage: Usage::default(),
+    }
+}
+
+pub(super) fn record_error(draft: &mut Draft, job: &mut Job, error: AttemptError) {
+    job.last_error = Some(bounded(error.error.clone(), bounds::REASON_BYTES));
     draft.changes.push(Change::Error { job: job.id, error });
 }
 
-/// What the timeline tells of an attempt that makes room; nothing of one that nobody has measured.
+/// What the timeline says about an attempt that ended without a failure; nothing about one that nobody has measured.
 fn ran(run: &Run, usage: Usage) -> Option<Box<EndedAttempt>> {
     (usage != Usage::default()).then(|| Box::new(EndedAttempt { runner: run.runner.clone(), usage }))
 }
 
-/// The live attempt, if the word is its own.
+/// The running attempt, if the command comes from its holder.
 fn live_run(job: &Job, holder: Holder) -> Result<Run, Refusal> {
     let run = job.run.as_ref().ok_or_else(|| not_active(job))?;
     let own = match holder {
@@ -437,11 +360,11 @@ fn live_run(job: &Job, holder: Holder) -> Result<Run, Refusal> {
     if own { Ok(run.clone()) } else { Err(not_active(job)) }
 }
 
-/// Is this the ack that ended the job, sent again because its answer was lost?
+/// Whether this is the ack that ended the job or its iteration, sent again because the response was lost.
 fn is_repeat(job: &Job, holder: Holder) -> bool {
     let acked = matches!(job.state, State::Completed | State::Cancelled);
-    let rounds_end = job.agent.as_ref().and_then(|agent| agent.continued_by);
-    if let Some(ended_by) = rounds_end.filter(|_| !acked) {
+    let continued_by = job.agent.as_ref().and_then(|agent| agent.continued_by);
+    if let Some(ended_by) = continued_by.filter(|_| !acked) {
         return match holder {
             Holder::Token(token) => token == ended_by,
             Holder::Unsigned => matches!(job.state, State::Pending | State::Held),

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::decide::attempt::{charge_failure, count_canary, out_of_time, record_error};
+use crate::decide::attempt::{FailedAttempt, charge_failure, count_canary, error_of, out_of_time, record_error};
 use crate::decide::operator::ask_stop;
 use crate::decide::{Context, Draft, ExistingJob, after_stop, end, make_pending, make_retrying};
-use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, Usage, bounds, retry};
+use crate::{AfterStop, Backoff, BackoffKind, Decision, Job, Refusal, Reply, Retry, State, Time, bounds, retry};
 
 /// A scheduled or retrying job's time has come.
 pub(super) fn due(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
@@ -75,13 +75,14 @@ pub(super) fn watch(context: Context, mut known: ExistingJob<'_>, alive_from: Ti
     } else {
         "stall_timeout passed: no sign of life".to_owned()
     };
-    record_error(&mut draft, job, &run, error.clone(), None, Usage::default(), now);
+    let lapse = error_of(job, &run, error.clone(), now);
+    record_error(&mut draft, job, lapse);
     if let Some(stop) = run.stop {
         return Ok(after_stop(draft, known, stop.then, now));
     }
-    // A worker that vanished is no reason to wait: the job goes straight back in line.
-    let how = if lapsed { Retry::After(Duration::ZERO) } else { Retry::Backoff };
-    Ok(charge_failure(draft, known, context, run.token, how, &error))
+    // A worker that vanished is no reason to wait: the job is pending again at once.
+    let retry = if lapsed { Retry::After(Duration::ZERO) } else { Retry::Backoff };
+    Ok(charge_failure(draft, known, context, &FailedAttempt { token: run.token, retry, error: &error }))
 }
 
 /// The process died under it. Charged apart from failures, so that a job that kills the server stops at its own cap;
@@ -95,7 +96,8 @@ pub(super) fn crash(context: Context, mut known: ExistingJob<'_>) -> Result<Deci
     let job = &mut known.job;
     job.crashes += 1;
     let error = "the server stopped while this attempt ran";
-    record_error(&mut draft, job, &run, error.to_owned(), None, Usage::default(), now);
+    let death = error_of(job, &run, error.to_owned(), now);
+    record_error(&mut draft, job, death);
     count_canary(&mut draft, known.facts.plugin, &run, true, now);
     if let Some(stop) = run.stop.filter(|stop| stop.then != AfterStop::Swap) {
         return Ok(after_stop(draft, known, stop.then, now));
@@ -108,7 +110,7 @@ pub(super) fn crash(context: Context, mut known: ExistingJob<'_>) -> Result<Deci
         let backoff =
             Backoff { kind: BackoffKind::Exponential, base: Duration::from_secs(1), cap: Duration::from_secs(60) };
         let delay = retry::delay(backoff, job.crashes - 1, context.random(5));
-        make_retrying(&mut draft, job, known.facts.rounds, now, delay, error);
+        make_retrying(&mut draft, &mut known, now, delay, error);
     }
     Ok(draft.now(known.job))
 }

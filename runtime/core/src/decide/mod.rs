@@ -1,15 +1,17 @@
-//! The one place where a job's fate is decided.
+//! The one place where a job's state changes are decided.
 //!
-//! [`decide`] takes a command, the facts the store has loaded for it, the time and a seed, and answers with row changes,
-//! effects and a reply, or refuses and changes nothing. Every transition a job can make stands in one of the files
-//! beside this one: `enqueue`, `attempt` (what runners say), `checkpoint` (what they save), `act` (what people ask),
-//! `rebuild` (from nothing, with all below it), `clock` (what time brings), `ties` (what other jobs and rounds bring).
+//! [`decide`] takes a command, the facts that the store has loaded for it, the time and a seed. It returns row changes,
+//! effects and a reply, or refuses and changes nothing. Every transition is in one of the files beside this one:
+//! `enqueue`, `attempt` (what runners report), `checkpoint` (what they save), `iteration` (what agents report), `operator`
+//! (what people ask for), `rebuild` (from the start, after everything below is removed), `clock` (what time brings) and
+//! `dependencies` (what other jobs and rounds bring).
 
 mod attempt;
 mod checkpoint;
 mod clock;
 mod dependencies;
 mod enqueue;
+mod iteration;
 mod operator;
 mod rebuild;
 #[cfg(test)]
@@ -28,52 +30,42 @@ pub use clock::next_watch;
 pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
     let context = Context { now, seed };
     match command {
-        Command::Enqueue(new) => enqueue::enqueue(context, *new, facts),
+        Command::Enqueue(new) => Ok(enqueue::enqueue(context, *new, facts)),
         Command::Start { runner } => attempt::start(context, known(facts)?, runner),
-        Command::Complete { holder, result, usage, closing, notes } => {
-            attempt::complete(context, known(facts)?, holder, result, usage, closing, notes)
-        }
-        Command::Fail { holder, failure, usage } => attempt::fail(context, known(facts)?, holder, failure, usage),
-        Command::HandBack { holder, reason, usage } => {
-            attempt::hand_back(context, known(facts)?, holder, reason, usage)
-        }
-        Command::Swap { by } => Ok(crate::decide::operator::swap(context, known(facts)?, by)),
-        Command::Heartbeat { holder, progress, checkpoint, spent, notes } => {
-            attempt::beat(context, known(facts)?, holder, progress, checkpoint, spent, notes)
-        }
-        Command::Cancel { reason } => crate::decide::operator::cancel(context, known(facts)?, reason),
-        Command::Retry => crate::decide::operator::retry(context, known(facts)?),
+        Command::Complete(complete) => attempt::complete(context, known(facts)?, complete),
+        Command::Fail(fail) => attempt::fail(context, known(facts)?, fail),
+        Command::Wait(wait) => attempt::wait(context, known(facts)?, wait),
+        Command::HandBack(hand_back) => attempt::hand_back(context, known(facts)?, hand_back),
+        Command::Heartbeat(heartbeat) => attempt::heartbeat(context, known(facts)?, heartbeat),
+        Command::Swap { by } => Ok(operator::swap(context, known(facts)?, by)),
+        Command::Cancel { reason } => operator::cancel(context, known(facts)?, reason),
+        Command::Retry => operator::retry(context, known(facts)?),
         Command::Rebuild => rebuild::rebuild(context, known(facts)?),
-        Command::Clear => rebuild::clear(context, known(facts)?),
-        Command::Cleared => rebuild::cleared(context, known(facts)?),
-        Command::Requeue => crate::decide::operator::requeue(context, known(facts)?),
-        Command::Move { queue, reset_attempts, priority } => {
-            crate::decide::operator::move_to(context, known(facts)?, queue, reset_attempts, priority)
-        }
-        Command::Reprioritise { priority } => crate::decide::operator::reprioritise(context, known(facts)?, priority),
-        Command::Hold { reason } => crate::decide::operator::hold(context, known(facts)?, reason),
-        Command::Approve => crate::decide::operator::approve(context, known(facts)?),
-        Command::Reject { reason } => crate::decide::operator::reject(context, known(facts)?, reason),
-        Command::Delete => crate::decide::operator::delete(context, known(facts)?),
+        Command::Requeue => operator::requeue(context, known(facts)?),
+        Command::Move(target) => operator::move_to(context, known(facts)?, target),
+        Command::Reprioritise { priority } => operator::reprioritise(context, known(facts)?, priority),
+        Command::Hold { reason } => operator::hold(context, known(facts)?, reason),
+        Command::Approve => operator::approve(context, known(facts)?),
+        Command::Reject { reason } => operator::reject(context, known(facts)?, reason),
+        Command::Delete => operator::delete(context, known(facts)?),
         Command::Due => clock::due(context, known(facts)?),
         Command::Expire => clock::expire(context, known(facts)?),
         Command::Watch { alive_from } => clock::watch(context, known(facts)?, alive_from),
-        Command::Wait { holder, on_child_failure, checkpoint, usage, notes } => {
-            attempt::wait(context, known(facts)?, holder, on_child_failure, checkpoint, usage, notes)
-        }
-        Command::RoundStarted => crate::decide::dependencies::round_started(context, known(facts)?),
-        Command::Joined => crate::decide::dependencies::joined(context, known(facts)?),
-        Command::ChildFailed { child, more } => {
-            crate::decide::dependencies::child_failed(context, known(facts)?, child.as_deref(), more)
-        }
         Command::DependencyEnded { dependency, state } => {
-            crate::decide::dependencies::dependency_ended(context, known(facts)?, dependency, state)
+            dependencies::dependency_ended(context, known(facts)?, dependency, state)
+        }
+        Command::RoundStarted => dependencies::round_started(context, known(facts)?),
+        Command::Clear => rebuild::clear(context, known(facts)?),
+        Command::Cleared => rebuild::cleared(context, known(facts)?),
+        Command::Joined => dependencies::joined(context, known(facts)?),
+        Command::ChildFailed { child, more } => {
+            dependencies::child_failed(context, known(facts)?, child.as_deref(), more)
         }
         Command::Crash => clock::crash(context, known(facts)?),
     }
 }
 
-/// The moment and the chance a decision is made with.
+/// The time and the randomness that a decision is made with.
 #[derive(Clone, Copy)]
 struct Context {
     now: Time,
@@ -81,7 +73,7 @@ struct Context {
 }
 
 impl Context {
-    /// Fresh bits for each purpose.
+    /// Random bits, others for each purpose.
     fn random(&self, purpose: u64) -> u64 {
         retry::mix(self.seed ^ purpose.wrapping_mul(0xA24B_AED4_963E_E407))
     }
@@ -96,7 +88,7 @@ struct ExistingJob<'a> {
 fn known(mut facts: Facts<'_>) -> Result<ExistingJob<'_>, Refusal> {
     match facts.job.take() {
         Some(job) => Ok(ExistingJob { job, facts }),
-        // The store answers "no such job" itself, by the name it was asked with.
+        // The store has refused such a command already, with the id that it was given.
         None => Err(Refusal::not_found("job", "")),
     }
 }
@@ -105,7 +97,7 @@ fn known(mut facts: Facts<'_>) -> Result<ExistingJob<'_>, Refusal> {
 struct Draft {
     changes: Vec<Change>,
     effects: Vec<Effect>,
-    /// The attempt that makes room with this decision.
+    /// The attempt that ends with this decision without a failure.
     ran: Option<Box<EndedAttempt>>,
 }
 
@@ -131,17 +123,17 @@ impl Draft {
         }
     }
 
-    /// Stores the job and answers.
+    /// Stores the job and replies.
     fn done(mut self, mut job: Job, reply: Reply) -> Decision {
         if let Some(ran) = self.ran {
             job.usage = Some(ran.usage);
-            job.timeline.made_by(ran);
+            job.timeline.ended_by(ran);
         }
         self.changes.push(Change::Job(Box::new(job)));
         Decision { changes: self.changes, effects: self.effects, reply }
     }
 
-    /// Stores the job and answers where it stands.
+    /// Stores the job and replies with its state.
     fn now(self, job: Job) -> Decision {
         let reply = standing(&job);
         self.done(job, reply)
@@ -160,59 +152,50 @@ fn standing(job: &Job) -> Reply {
     Reply::Now { state: job.state, next_attempt_at, runs_left: job.runs_left() }
 }
 
-/// The job waits in line from now; or for its round, when that may not run.
+/// The job is pending from now on; or blocked, when its round may not run yet.
 fn make_pending(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
     job.end_run();
     job.scheduled_at = None;
     if let Some(round) = held_back(job, rounds) {
-        return crate::decide::dependencies::block(draft, job, now, format!("{reason}; waits for round {round}"));
+        return dependencies::block(draft, job, now, format!("{reason}; waits for round {round}"));
     }
     job.enter(State::Pending, now, reason.clone());
     draft.event(job, now, EventKind::Pending { reason });
 }
 
-/// The round of a job, when it may not run now.
+/// The round of a job, if it may not run now.
 fn held_back(job: &Job, rounds: Option<RoundFacts>) -> Option<u32> {
     job.round.filter(|round| rounds.is_some_and(|rounds| !rounds.admits(*round)))
 }
 
-/// The job goes on: in line when nothing holds it back, otherwise blocked until the jobs it depends on have ended.
+/// The job is pending if nothing holds it back, otherwise blocked until the jobs that it depends on have ended.
 fn make_ready(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: impl Into<Reason>) {
     if job.waits_for() > 0 {
         job.end_run();
-        crate::decide::dependencies::block(draft, job, now, reason);
+        dependencies::block(draft, job, now, reason);
     } else {
         make_pending(draft, job, rounds, now, reason);
     }
 }
 
-/// The job waits out `delay`, then stands in line; at once when there is none.
-fn make_retrying(
-    draft: &mut Draft,
-    job: &mut Job,
-    rounds: Option<RoundFacts>,
-    now: Time,
-    delay: Duration,
-    error: &str,
-) {
+/// The job is pending again after `delay`; now, if that is zero.
+fn make_retrying(draft: &mut Draft, known: &mut ExistingJob<'_>, now: Time, delay: Duration, error: &str) {
+    let (job, rounds) = (&mut known.job, known.facts.rounds);
     job.end_run();
+    let next_attempt_at = now + delay;
+    let failed = EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at };
     if delay.is_zero() {
-        draft.event(
-            job,
-            now,
-            EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at: now },
-        );
+        draft.event(job, now, failed);
         make_pending(draft, job, rounds, now, "retried at once");
         return;
     }
-    let next_attempt_at = now + delay;
     job.scheduled_at = Some(next_attempt_at);
     job.enter(State::Retrying, now, error.to_owned());
-    draft.event(job, now, EventKind::Failed { attempt: job.attempt, error: error.to_owned(), next_attempt_at });
+    draft.event(job, now, failed);
 }
 
-/// The job ends here: its lock goes (or keeps the job for its period), and so does its place in time.
+/// The job ends. Its lock is released, or keeps the job until the lock's period is over.
 fn end(draft: &mut Draft, known: &mut ExistingJob<'_>, state: State, now: Time, reason: impl Into<Reason>) {
     let reason = reason.into();
     let job = &mut known.job;
@@ -249,12 +232,12 @@ fn end(draft: &mut Draft, known: &mut ExistingJob<'_>, state: State, now: Time, 
     draft.event(job, now, kind);
 }
 
-/// The job and its lock go for good.
+/// Removes the job and its lock.
 fn remove(known: &ExistingJob<'_>, now: Time) -> Decision {
     take_away(known, now, Change::Remove)
 }
 
-/// The same, of one that will be made anew.
+/// The same for a job that its parent will create again.
 fn forget(known: &ExistingJob<'_>, now: Time) -> Decision {
     take_away(known, now, Change::Forget)
 }
@@ -272,7 +255,7 @@ fn take_away(known: &ExistingJob<'_>, now: Time, how: fn(JobId) -> Change) -> De
     Decision { changes: draft.changes, effects: Vec::new(), reply: Reply::Removed }
 }
 
-/// The attempt has ended and somebody had asked for a stop: what they wanted happens now.
+/// The attempt has ended, and its stop had been requested: what was to follow the stop happens now.
 fn after_stop(mut draft: Draft, mut known: ExistingJob<'_>, then: AfterStop, now: Time) -> Decision {
     match then {
         AfterStop::Swap => make_pending(&mut draft, &mut known.job, known.facts.rounds, now, SWAPPED),
@@ -295,10 +278,10 @@ fn after_stop(mut draft: Draft, mut known: ExistingJob<'_>, then: AfterStop, now
     draft.now(known.job)
 }
 
-/// Why a job is back in line after a swap.
+/// Why a job is pending again after a swap.
 const SWAPPED: &str = "a new version of the plugin takes over";
 
-/// Keeps text within bounds without cutting a character in two.
+/// Cuts text to at most so many bytes, between two characters.
 pub(crate) fn bounded(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         let mut cut = bytes;

@@ -5,8 +5,8 @@ use crate::decide::checkpoint::stay;
 use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back, make_ready, rebuild, remove};
 use crate::flow::{Clearing, RoundFacts};
 use crate::{
-    AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Priority, QueueName, Refusal, Reply, State,
-    Stop, Time, bounds,
+    AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Move, Priority, Refusal, Reply, State, Stop,
+    Time, bounds,
 };
 
 pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
@@ -156,19 +156,17 @@ pub(super) fn take_lock_again(
 }
 
 /// To another queue, in the state it is in. An active job belongs to its runner and is not moved.
-pub(super) fn move_to(
-    context: Context,
-    mut known: ExistingJob<'_>,
-    queue: QueueName,
-    reset_attempts: bool,
-    priority: Option<Priority>,
-) -> Result<Decision, Refusal> {
+pub(super) fn move_to(context: Context, mut known: ExistingJob<'_>, target: Move) -> Result<Decision, Refusal> {
+    let Move { queue, reset_attempts, priority } = target;
     if known.job.state == State::Active {
         return Err(wrong_state("move", &known.job, "waiting and ended"));
     }
     let waits = known.job.links.as_ref().is_some_and(|links| links.waits_for_children.is_some());
     if waits && known.facts.target_rounds.is_some() {
-        return Err(Refusal::invalid("queue", "a job that waits for its children cannot go to a queue with rounds"));
+        return Err(Refusal::invalid(
+            "queue",
+            "a job that waits for its children cannot be moved to a queue with rounds",
+        ));
     }
     let mut draft = Draft::new();
     let job = &mut known.job;
@@ -179,7 +177,7 @@ pub(super) fn move_to(
             if let Some(other) = known.facts.target_lock.as_ref().filter(|other| holds && other.holds(context.now)) {
                 return Err(Refusal::Locked { action: "move", id: job.id, holder: other.job });
             }
-            // The lock goes along, unless its period is over: it is the job's, and the key is counted within the queue.
+            // The lock is per queue, so it moves with its job, unless its period is over.
             draft.changes.push(Change::Lock { key: from, lock: None });
             if holds {
                 draft.changes.push(Change::Lock { key: to, lock: Some(lock.clone()) });

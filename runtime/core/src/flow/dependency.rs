@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, NewJob, Refusal, bounds};
+use crate::{CheckedJob, JobId, Refusal, bounds};
 
 /// A job that another one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ impl OnFailure {
 
 /// The order in which the jobs of one request can be stored: each after those of the request that it depends on.
 /// Refuses a circle, and names the jobs in it by their places.
-pub fn order(jobs: &[NewJob]) -> Result<Vec<usize>, Refusal> {
+pub fn order(jobs: &[CheckedJob]) -> Result<Vec<usize>, Refusal> {
     if jobs.iter().all(|job| job.depends_on.is_empty()) {
         return Ok((0..jobs.len()).collect());
     }
@@ -82,11 +82,16 @@ pub fn order(jobs: &[NewJob]) -> Result<Vec<usize>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{NewJob, Time};
 
-    fn jobs(edges: &[&[usize]]) -> Vec<NewJob> {
-        let job = |on: &&[usize]| NewJob {
-            depends_on: on.iter().map(|index| Dependency::Sibling(*index)).collect(),
-            ..NewJob::default()
+    fn jobs(edges: &[&[usize]]) -> Vec<CheckedJob> {
+        let job = |on: &&[usize]| {
+            let new = NewJob {
+                queue: Some("mail".parse().expect("a queue's name")),
+                depends_on: on.iter().map(|index| Dependency::Sibling(*index)).collect(),
+                ..NewJob::default()
+            };
+            new.check(Time::ZERO).expect("a good job")
         };
         edges.iter().map(job).collect()
     }

@@ -7,7 +7,8 @@ use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Failure, Holder, Job, JobId, NewJob, QueueName, Refusal, Retry, Runner, Usage,
+    BodyKind, Checkpoint, Command, Complete, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName, Refusal,
+    Retry, Runner, Usage,
 };
 use windlass_executor::{
     self as executor, Attempt, CancelReason, Ended, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted, Wait,
@@ -58,7 +59,7 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> AttemptReport 
             (interrupted(job.id, holder, reason, Usage::default()).await, Vec::new())
         }
         Err(NotStarted::NotReady(reason)) => {
-            (Some(Command::HandBack { holder, reason, usage: Usage::default() }), Vec::new())
+            (Some(Command::HandBack(HandBack { holder, reason, usage: Usage::default() })), Vec::new())
         }
     };
     AttemptReport { job: job.id, holder, command, children, _entry: entry }
@@ -165,7 +166,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ende
             };
             return match stored.await {
                 Ok((result, children, notes)) => {
-                    (Some(Command::Complete { holder, result, usage, closing: None, notes }), children)
+                    (Some(Command::Complete(Complete { holder, result, usage, closing: None, notes })), children)
                 }
                 Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
             };
@@ -189,7 +190,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ende
                 CancelReason::Timeout => fail(holder, error, None, Retry::Backoff, usage),
                 // The job's record says who wanted the stop, and the rules what comes of it.
                 CancelReason::User | CancelReason::Shutdown | CancelReason::Swap => {
-                    Some(Command::HandBack { holder, reason: reason.to_string(), usage })
+                    Some(Command::HandBack(HandBack { holder, reason: reason.to_string(), usage }))
                 }
             }
         }
@@ -220,7 +221,7 @@ async fn waiting(
         None => None,
     };
     let on_child_failure = wait.on_failure;
-    Ok((Command::Wait { holder, on_child_failure, checkpoint, usage, notes }, children))
+    Ok((Command::Wait(windlass_core::Wait { holder, on_child_failure, checkpoint, usage, notes }), children))
 }
 
 /// An empty result is no result.
@@ -266,7 +267,7 @@ impl AttemptReport {
 async fn interrupted(job: JobId, holder: Holder, reason: String, usage: Usage) -> Option<Command> {
     warn!(%job, "an attempt is given back and will be run again: {reason}");
     sleep(limits::INTERRUPTED_PAUSE).await;
-    Some(Command::HandBack { holder, reason, usage })
+    Some(Command::HandBack(HandBack { holder, reason, usage }))
 }
 
 fn not_taken(error: &Error) -> String {
@@ -274,5 +275,5 @@ fn not_taken(error: &Error) -> String {
 }
 
 fn fail(holder: Holder, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {
-    Some(Command::Fail { holder, failure: Failure { error, backtrace, retry }, usage })
+    Some(Command::Fail(Fail { holder, failure: Failure { error, backtrace, retry }, usage }))
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::limits::Admission;
-use windlass_core::{Command, Holder, JobId, Priority, QueueName, Runner, State, Time, Usage};
+use windlass_core::{Command, HandBack, Holder, JobId, Priority, QueueName, Runner, State, Time, Usage};
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
@@ -156,7 +156,7 @@ impl<D: Disk> Engine<D> {
         self.local.remove(&(lost.job.id, lost.token));
         let holder = Holder::Token(lost.token);
         let reason = "the worker that asked for it had gone".into();
-        self.try_ask(lost.job.id, Command::HandBack { holder, reason, usage: Usage::default() })?;
+        self.try_ask(lost.job.id, Command::HandBack(HandBack { holder, reason, usage: Usage::default() }))?;
         Ok(())
     }
 

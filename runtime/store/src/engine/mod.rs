@@ -9,6 +9,7 @@
 mod apply;
 pub mod bulk;
 mod commit;
+mod facts;
 pub mod failure;
 mod job_cache;
 pub mod operation;
@@ -34,8 +35,8 @@ use windlass_core::limits::Limiter;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    BodyKind, BodyRef, Bulk, BulkId, Command, Effect, Event, Facts, Job, JobId, Lock, Plugin, Queue, QueueName,
-    Refusal, Reply, Runner, Settings, Time, Token, Webhook, decide, retry,
+    Bulk, BulkId, CheckedJob, Command, Effect, Event, Job, JobId, Lock, NewJob, Plugin, Queue, QueueName, Reply,
+    Runner, Settings, Time, Token, Webhook, decide, retry,
 };
 
 use crate::claim::claims::WaitingClaims;
@@ -253,95 +254,31 @@ impl<D: Disk> Engine<D> {
 
     /// The same, for a command that comes with so many children.
     pub(crate) fn ask_bringing(&mut self, id: JobId, command: Command, children: u32) -> Result<Reply, Failure> {
-        let Some(job) = self.load(id)?.cloned() else {
-            return Err(self.damage_of(id).unwrap_or_else(|| Refusal::not_found("job", id).into()).into());
-        };
-        let lock = match job.lock_key() {
-            Some(key) => self.load_lock(&keys::lock(&key))?,
-            None => None,
-        };
-        let (mut target_lock, mut target_rounds) = (None, None);
-        if let Command::Move { queue, .. } = &command {
-            self.ensure_queue(queue);
-            target_rounds = self.round_facts(queue);
-            if let Some(unique) = &job.unique {
-                target_lock = self.load_lock(&keys::lock(&unique.lock_key(queue, job.scope.as_deref())))?;
-            }
-        }
-        let seed = self.next_seed();
-        let Some(queue) = self.queues.get(&job.queue) else {
-            let why = format!("job {id} is in a queue that is not stored");
-            return Err(DiskError::Record { space: Space::Jobs, why }.into());
-        };
-        let runner = match (&command, &job.run) {
-            (Command::Start { runner }, _) => Some(runner),
-            (_, run) => run.as_ref().map(|run| &run.runner),
-        };
-        let plugin = match runner {
-            Some(Runner::Local { plugin, .. }) => self.plugins.get(plugin),
-            Some(Runner::External { .. }) | None => None,
-        };
-        let rounds = self.round_facts(&job.queue);
-        let checkpoint = self.checkpoint_before(&job, &command)?;
-        let (queue, dependencies, job) = (&queue.row, Vec::new(), Some(job));
-        let facts =
-            Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
-        let decision = decide(command, facts, self.now, seed)?;
-        Ok(self.apply(decision)?)
+        let (now, seed) = (self.now, self.peek_seed());
+        let facts = self.facts_of(id, &command, children)?;
+        let decision = decide(command, facts, now, seed);
+        self.meta.seed = seed;
+        Ok(self.apply(decision?)?)
     }
 
-    /// The checkpoint that a command would replace: read only where it matters whether the new one says more.
-    fn checkpoint_before(&self, job: &Job, command: &Command) -> Result<Option<Vec<u8>>, DiskError> {
-        let brings = match command {
-            Command::Heartbeat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.is_some(),
-            Command::Complete { closing, .. } => closing.as_ref().is_some_and(|closing| closing.checkpoint.is_some()),
-            _ => false,
-        };
-        if !brings || job.crashes == 0 || !matches!(job.checkpoint, BodyRef::Inline { .. }) {
-            return Ok(None);
+    /// Stores one new job.
+    pub(crate) fn enqueue_one(&mut self, mut new: CheckedJob) -> Result<Reply, Failure> {
+        if let (Some(parent), None) = (new.parent, new.id)
+            && let Some(id) = self.adopt(parent)?
+        {
+            new.set_id(id);
         }
-        let stored = self.written(Space::Bodies, keys::body(job.id, BodyKind::Checkpoint));
-        let read = stored.and_then(|stored| {
-            stored.map(|bytes| codec::unwrap(Space::Bodies, &bytes).map(<[u8]>::to_vec)).transpose()
-        });
-        match read {
-            // Whatever it said, it is replaced now.
-            Err(error) if error.is_damage() => Ok(None),
-            read => read,
-        }
+        let (now, seed) = (self.now, self.peek_seed());
+        let facts = self.facts_of_new(&new)?;
+        let decision = decide(Command::Enqueue(Box::new(new)), facts, now, seed);
+        self.meta.seed = seed;
+        Ok(self.apply(decision?)?)
     }
 
-    /// Stores one new job. Its input has been checked.
-    pub(crate) fn enqueue_one(&mut self, mut new: windlass_core::NewJob) -> Result<Reply, Failure> {
-        if let (Some(parent), None) = (new.parent, new.id) {
-            new.id = self.adopt(parent)?;
-        }
-        let Some(name) = new.queue.clone() else {
-            return Err(Refusal::invalid("queue", "name the queue the job is for").into());
-        };
-        self.ensure_queue(&name);
-        let job = match new.id {
-            Some(id) => self.load(id)?.cloned(),
-            None => None,
-        };
-        // A stored job that cannot be read is not overwritten.
-        if let Some(damaged) = new.id.filter(|_| job.is_none()).and_then(|id| self.damage_of(id)) {
-            return Err(damaged.into());
-        }
-        let lock = match &new.unique {
-            Some(unique) => self.load_lock(&keys::lock(&unique.lock_key(&name, new.scope.as_deref())))?,
-            None => None,
-        };
-        let dependencies = self.dependencies_of(&new)?;
-        let rounds = self.round_facts_of_new(&name, new.parent)?;
-        let seed = self.next_seed();
-        let queue = &self.queues[&name].row;
-        let plugin = self.served.get(&name).and_then(|plugin| self.plugins.get(plugin));
-        let (target_lock, target_rounds, checkpoint, children) = (None, None, None, 0);
-        let facts =
-            Facts { job, queue, lock, target_lock, plugin, children, dependencies, rounds, target_rounds, checkpoint };
-        let decision = decide(Command::Enqueue(Box::new(new)), facts, self.now, seed)?;
-        Ok(self.apply(decision)?)
+    /// Stores a job of the engine's own making: the next step of a chain, a callback, a run of a schedule.
+    pub(crate) fn enqueue_own(&mut self, new: NewJob) -> Result<Reply, Failure> {
+        let checked = new.check(self.now)?;
+        self.enqueue_one(checked)
     }
 
     /// Starts the chosen job for a runner.
@@ -441,8 +378,13 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(crate) fn next_seed(&mut self) -> u64 {
-        self.meta.seed = retry::mix(self.meta.seed);
+        self.meta.seed = self.peek_seed();
         self.meta.seed
+    }
+
+    /// The seed of the next decision, which counts as used once that is made.
+    fn peek_seed(&self) -> u64 {
+        retry::mix(self.meta.seed)
     }
 
     pub(crate) fn put_timer(&mut self, at: Time, what: &keys::TimerFor) {

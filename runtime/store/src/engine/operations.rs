@@ -1,7 +1,9 @@
 //! Every operation of the engine: what is asked, what it costs, what it does and what it answers.
 
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{Body, Bulk, Command, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings};
+use windlass_core::{
+    Body, Bulk, Command, JobId, Name, NewJob, Notes, Plugin, PluginCommand, QueueName, Reply, Settings,
+};
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
@@ -254,11 +256,5 @@ fn of_jobs(jobs: &[NewJob]) -> Cost {
 }
 
 fn of_command(command: &Command) -> usize {
-    let notes = match command {
-        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Heartbeat { notes, .. } => {
-            notes.as_ref()
-        }
-        _ => None,
-    };
-    Cost::SMALL.bytes + notes.map_or(0, |notes| notes.weight())
+    Cost::SMALL.bytes + command.notes().map_or(0, Notes::weight)
 }

@@ -7,7 +7,9 @@ use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::limits::Limiter;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Bulk, Command, Effect, Event, Holder, JobId, Plugin, Queue, State, Time, Token, Usage, Webhook};
+use windlass_core::{
+    Bulk, Command, Effect, Event, HandBack, Holder, JobId, Plugin, Queue, State, Time, Token, Usage, Webhook,
+};
 
 use crate::claim::claims::WaitingClaims;
 use crate::claim::lanes::QueueRings;
@@ -164,7 +166,10 @@ impl<D: Disk> Engine<D> {
             } else {
                 // Claimed in a commit whose caller never heard of it.
                 let reason = "the claim was never delivered".to_owned();
-                self.try_ask(id, Command::HandBack { holder: Holder::Token(token), reason, usage: Usage::default() })?;
+                self.try_ask(
+                    id,
+                    Command::HandBack(HandBack { holder: Holder::Token(token), reason, usage: Usage::default() }),
+                )?;
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! What each request comes to.
 
-use windlass_core::flow::{Dependency, order};
+use windlass_core::flow::order;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
+use windlass_core::{CheckedJob, Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
 
 use crate::disk::codec;
 use crate::disk::keys;
@@ -33,23 +33,17 @@ impl<D: Disk> Engine<D> {
 
     /// All of the jobs, or none.
     pub(crate) fn enqueue(&mut self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Failure> {
-        let order = self.check_all(&jobs)?;
+        let (jobs, order) = self.check_all(jobs)?;
         self.store_all(jobs, order)
     }
 
     /// Stores jobs that have been checked, each after those of them that it depends on.
-    fn store_all(&mut self, jobs: Vec<NewJob>, order: Vec<usize>) -> Result<Vec<Enqueued>, Failure> {
-        let mut jobs: Vec<Option<NewJob>> = jobs.into_iter().map(Some).collect();
+    fn store_all(&mut self, jobs: Vec<CheckedJob>, order: Vec<usize>) -> Result<Vec<Enqueued>, Failure> {
+        let mut jobs: Vec<Option<CheckedJob>> = jobs.into_iter().map(Some).collect();
         let mut stored: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         for index in order {
             let Some(mut job) = jobs[index].take() else { continue };
-            for dependency in &mut job.depends_on {
-                if let Dependency::Sibling(other) = *dependency
-                    && let Some(sibling) = &stored[other]
-                {
-                    *dependency = Dependency::Job(sibling.id);
-                }
-            }
+            job.resolve_siblings(|sibling| stored[sibling].as_ref().map(|stored| stored.id));
             let reply = self.enqueue_one(job)?;
             stored[index] = Some(self.enqueued(reply)?);
         }
@@ -73,7 +67,7 @@ impl<D: Disk> Engine<D> {
         command: Command,
         children: Vec<NewJob>,
     ) -> Result<Reply, Failure> {
-        let order = self.check_all(&children)?;
+        let (children, order) = self.check_all(children)?;
         let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
         let reply = self.ask_bringing(id, command, count)?;
         // Nor are there children of a job that was to be deleted when its attempt ended.
@@ -84,22 +78,21 @@ impl<D: Disk> Engine<D> {
         Ok(reply)
     }
 
-    /// What could be refused is looked at before anything is stored. Answers the order to store them in.
-    fn check_all(&mut self, jobs: &[NewJob]) -> Result<Vec<usize>, Failure> {
-        for (index, job) in jobs.iter().enumerate() {
-            let checked = match job.queue {
-                Some(_) => job.check(self.now).map_err(Failure::from).and_then(|()| self.check_ties(job)),
-                None => Err(Refusal::invalid("queue", "name the queue the job is for").into()),
-            };
-            match checked {
+    /// Everything that can be refused is refused before anything is stored. Returns the jobs with the order to store them in.
+    fn check_all(&mut self, jobs: Vec<NewJob>) -> Result<(Vec<CheckedJob>, Vec<usize>), Failure> {
+        let many = jobs.len() > 1;
+        let mut checked = Vec::with_capacity(jobs.len());
+        for (index, job) in jobs.into_iter().enumerate() {
+            match job.check(self.now).map_err(Failure::from).and_then(|job| self.check_ties(&job).map(|()| job)) {
                 // Among many, say which.
-                Err(Failure::Refused(Error::Refused(Refusal::Invalid { field, why }))) if jobs.len() > 1 => {
+                Err(Failure::Refused(Error::Refused(Refusal::Invalid { field, why }))) if many => {
                     return Err(Refusal::Invalid { field, why: format!("{why} (jobs[{index}])") }.into());
                 }
-                checked => checked?,
+                job => checked.push(job?),
             }
         }
-        Ok(order(jobs)?)
+        let order = order(&checked)?;
+        Ok((checked, order))
     }
 
     pub(crate) fn configure(

@@ -111,7 +111,7 @@ impl<D: Disk> Engine<D> {
                 return Ok(());
             }
         }
-        let stored = match self.enqueue_one(schedule.job(instant)) {
+        let stored = match self.enqueue_own(schedule.job(instant)) {
             Ok(reply) => Ok(reply),
             Err(Failure::Refused(error)) => {
                 tracing::warn!(schedule = schedule.name, "its job was refused: {error}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::flow::{CancelReason, Dependency, FollowUp};
-use windlass_core::{Command, Job, JobId, NewJob, State};
+use windlass_core::{CheckedJob, Command, Job, JobId, State};
 
 use crate::disk::{Disk, DiskError, Space, after_prefix};
 use crate::disk::{codec, keys};
@@ -33,7 +33,7 @@ pub(crate) fn read_end(value: &[u8]) -> Option<State> {
 
 impl<D: Disk> Engine<D> {
     /// The jobs a new one depends on, each once, and where they stand.
-    pub(crate) fn dependencies_of(&mut self, new: &NewJob) -> Result<Vec<(JobId, State)>, DiskError> {
+    pub(crate) fn dependencies_of(&mut self, new: &CheckedJob) -> Result<Vec<(JobId, State)>, DiskError> {
         let mut found: Vec<(JobId, State)> = Vec::with_capacity(new.depends_on.len());
         let mut seen = BTreeSet::new();
         for dependency in &new.depends_on {

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use windlass_core::flow::{
     self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, FollowUp, Links, Verdict,
 };
-use windlass_core::{BodyKind, BodyRef, Command, Job, JobId, NewJob, Refusal, State, bounds};
+use windlass_core::{BodyKind, BodyRef, CheckedJob, Command, Job, JobId, Refusal, State, bounds};
 
 use crate::disk;
 use crate::disk::{Disk, DiskError, Space};
@@ -242,7 +242,7 @@ impl<D: Disk> Engine<D> {
         };
         let Some(chain) = self.flows.chains.get(&self.disk, &keys::chain(place.first))? else { return Ok(()) };
         let Some(next) = chain.next(&job, result) else { return Ok(()) };
-        match self.enqueue_one(next) {
+        match self.enqueue_own(next) {
             Err(Failure::Disk(error)) => return Err(error),
             Err(Failure::Refused(error)) => {
                 tracing::error!(job = %id, "the next step of its chain was refused: {error}");
@@ -322,7 +322,7 @@ impl<D: Disk> Engine<D> {
                 None => None,
             };
             let Some(batch) = self.flows.batches.change(&self.disk, &key)? else { return Ok(()) };
-            match batch.callback(payload).map(|callback| self.enqueue_one(callback)) {
+            match batch.callback(payload).map(|callback| self.enqueue_own(callback)) {
                 Some(Err(Failure::Disk(error))) => return Err(error),
                 Some(Err(Failure::Refused(error))) => tracing::error!(batch = id, "its callback was refused: {error}"),
                 Some(Ok(_)) | None => {}
@@ -370,7 +370,7 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Whether a job can be tied to what it names: looked at before anything is stored.
-    pub(crate) fn check_ties(&mut self, job: &NewJob) -> Result<(), Failure> {
+    pub(crate) fn check_ties(&mut self, job: &CheckedJob) -> Result<(), Failure> {
         if let Some(id) = &job.batch_id {
             match self.flows.batches.get(&self.disk, &keys::batch(id))? {
                 None => {
@@ -392,7 +392,7 @@ impl<D: Disk> Engine<D> {
                 let why = format!("job {parent} is being rebuilt, and all below it is removed first");
                 return Err(Refusal::invalid("parent_id", why).into());
             }
-            let levels = job.queue.as_ref().and_then(|queue| self.queues.get(queue));
+            let levels = self.queues.get(job.queue());
             if levels.is_some_and(|queue| queue.row.settings.rounds) && round.is_some_and(|at| at >= bounds::ROUNDS) {
                 let why = format!("job {parent} is of round {}, and there is none after it", bounds::ROUNDS);
                 return Err(Refusal::invalid("parent_id", why).into());

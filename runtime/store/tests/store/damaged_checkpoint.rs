@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fjall::{Database, KeyspaceCreateOptions};
 use windlass_core::plugin::manifest::Manifest;
-use windlass_core::{Blob, Body, BodyKind, Checkpoint, Command, Holder, NewJob, PluginCommand, Swap, Usage};
+use windlass_core::{Blob, Body, BodyKind, Checkpoint, Command, Heartbeat, Holder, NewJob, PluginCommand, Swap, Usage};
 use windlass_store::disk::keys;
 use windlass_store::{Assignment, By, Claim, Store};
 
@@ -47,7 +47,7 @@ async fn a_job_whose_checkpoint_is_damaged_saves_another_after_a_crash() {
     assert!(store.body(&attempt.job, BodyKind::Checkpoint).await.is_err(), "it cannot be read");
     let checkpoint = Some(Checkpoint { body: saved("two"), schema: 0, usage: Usage::default() });
     let holder = Holder::Token(attempt.token);
-    let beat = Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes: None };
+    let beat = Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(holder) });
     store.ask(id, beat, Vec::new()).await.expect("it is saved");
     let job = store.job(id).await.expect("reads").expect("the job is there");
     let read = store.body(&job, BodyKind::Checkpoint).await.expect("reads");

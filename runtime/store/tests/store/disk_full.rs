@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
-use windlass_core::{Body, BodyKind, Command, Holder, NewJob, Reply, State, Usage};
+use windlass_core::{Body, BodyKind, Command, Complete, Holder, NewJob, Reply, State};
 use windlass_store::{By, Claim, Error, Store};
 
 use crate::folder::{fill, missing, open, temporary};
@@ -106,13 +106,7 @@ async fn a_full_disk_is_refused_in_words_loses_nothing_and_is_left_behind_when_t
     assert_eq!(store.trouble(), None, "it takes writes again");
     assert_eq!(missing(&store, &acknowledged).await, None);
     // The attempt that was running all the while ends as if nothing had been.
-    let done = Command::Complete {
-        holder: Holder::Token(running.token),
-        result: None,
-        usage: Usage::default(),
-        closing: None,
-        notes: None,
-    };
+    let done = Command::Complete(Complete::by(Holder::Token(running.token)));
     let reply = until_taken(|| store.ask(running.job.id, done.clone(), Vec::new())).await;
     assert!(matches!(reply, Reply::Now { state: State::Completed, .. }), "{reply:?}");
     store.close().await;

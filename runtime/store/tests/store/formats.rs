@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_core::{
-    Body, BodyKind, Command, Failure, Holder, JobId, NewJob, NewRecord, Notes, PluginCommand, PolicyChoice, Priority,
-    Retry, State, Time, Unique, UniqueScope, Until, Usage,
+    Body, BodyKind, Command, Complete, Fail, Failure, Holder, JobId, NewJob, NewRecord, Notes, PluginCommand,
+    PolicyChoice, Priority, Retry, State, Time, Unique, UniqueScope, Until, Usage,
 };
 use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
 
@@ -41,16 +41,16 @@ async fn write(store: &Store) {
     let claim = Claim { by, queues: vec!["rich".parse().expect("a name")], count: 2, wait: Duration::ZERO };
     let claimed = store.claim(claim).await.expect("claimed");
     let holder = Holder::Token(claimed[0].token);
-    let done = Command::Complete {
+    let done = Command::Complete(Complete {
         holder,
         result: Some(Body::Inline("\"done\"".into())),
         usage: Usage::default(),
         closing: None,
         notes: None,
-    };
+    });
     store.ask(claimed[0].job.id, done, Vec::new()).await.expect("completed");
     let failure = Failure { error: "no luck".into(), backtrace: Some("at line 1".into()), retry: Retry::Never };
-    let failed = Command::Fail { holder: Holder::Token(claimed[1].token), failure, usage: Usage::default() };
+    let failed = Command::Fail(Fail { holder: Holder::Token(claimed[1].token), failure, usage: Usage::default() });
     let line = LogLine { at: Time(5), attempt: 1, level: "info".into(), text: "hello".into() };
     store.log(claimed[1].job.id, vec![line]);
     store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
@@ -87,13 +87,13 @@ async fn write_rounds(store: &Store) {
     let claim = Claim { by, queues: vec![walk], count: 1, wait: Duration::ZERO };
     let root = store.claim(claim).await.expect("claimed").remove(0);
     let record = NewRecord { key: "a/b".into(), value: b"{}".to_vec() };
-    let done = Command::Complete {
+    let done = Command::Complete(Complete {
         holder: Holder::Token(root.token),
         result: None,
         usage: Usage::default(),
         closing: None,
         notes: Notes::new(vec![record], Vec::new()),
-    };
+    });
     let child = |ordinal| NewJob {
         id: Some(JobId::child(root.job.id, ordinal)),
         parent: Some(root.job.id),

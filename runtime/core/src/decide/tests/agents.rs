@@ -1,13 +1,19 @@
 //! Handlers that work in rounds: another round, a person's look, the bounds, and what was spent.
 
-use crate::decide::tests::{Fixture, beat, complete, outside, plain, watch};
+use crate::decide::tests::{Fixture, complete, outside, plain, watch};
 use crate::{
-    Agent, AgentStatus, Body, Checkpoint, Closing, Command, EventKind, Holder, ModelUsage, NewJob, Refusal, Reply,
-    State, StepStatus, Usage,
+    Agent, AgentStatus, Body, Checkpoint, Closing, Command, Complete, EventKind, Heartbeat, Holder, ModelUsage, NewJob,
+    Refusal, Reply, State, StepStatus, Usage,
 };
 
 fn ack(holder: Holder, closing: Closing) -> Command {
-    Command::Complete { holder, result: None, usage: Usage::default(), closing: Some(Box::new(closing)), notes: None }
+    Command::Complete(Complete {
+        holder,
+        result: None,
+        usage: Usage::default(),
+        closing: Some(Box::new(closing)),
+        notes: None,
+    })
 }
 
 fn round(holder: Holder, agent: AgentStatus) -> Command {
@@ -61,10 +67,8 @@ fn the_last_round_that_was_allowed_is_followed_by_a_persons_decision() {
 fn money_is_counted_over_heartbeats_and_acks_and_bounds_the_rounds() {
     let mut fixture = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
     let holder = fixture.start(outside());
-    let Command::Heartbeat { holder, progress, checkpoint, .. } = beat(holder) else { panic!("a heartbeat") };
-    fixture
-        .ask(Command::Heartbeat { holder, progress, checkpoint, spent: Some(Box::new(spent(0.75))), notes: None })
-        .expect("its own word");
+    let heartbeat = Heartbeat { spent: Some(Box::new(spent(0.75))), ..Heartbeat::by(holder) };
+    fixture.ask(Command::Heartbeat(heartbeat)).expect("it holds the lease");
     let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(0.5)), ..Closing::default() };
     fixture.ask(ack(holder, closing)).expect("its own word");
     assert_eq!(fixture.state(), State::Held);
@@ -127,7 +131,7 @@ fn impossible_bounds_and_costs_are_refused() {
         Agent { iteration_timeout: Some(core::time::Duration::ZERO), ..Agent::default() },
     ] {
         let new = NewJob { agent: Some(Box::new(wrong)), ..plain() };
-        let answer = Fixture::new().ask(Command::Enqueue(Box::new(new)));
+        let answer = Fixture::new().enqueue(new);
         assert!(matches!(answer, Err(Refusal::Invalid { field: "agent", .. })), "{answer:?}");
     }
     let mut fixture = Fixture::with(plain());

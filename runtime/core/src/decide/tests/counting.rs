@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use crate::decide::tests::{Fixture, complete, fail, hand_back, here, outside, plain, policy, save, watch};
 use crate::{
-    AgentStatus, BackoffKind, Blob, Body, Closing, Command, NewJob, PolicyChoice, Reply, Retry, State, Usage, bounds,
+    AgentStatus, BackoffKind, Blob, Body, Closing, Command, Complete, NewJob, PolicyChoice, Reply, Retry, State, Usage,
+    bounds,
 };
 
 fn runs(most: u32) -> NewJob {
@@ -146,7 +147,7 @@ fn an_iteration_that_ends_is_progress() {
         let holder = fixture.start(here());
         let closing = Some(Box::new(Closing { agent: Some(AgentStatus::Continue), ..Closing::default() }));
         fixture
-            .ask(Command::Complete { holder, result: None, usage: Usage::default(), closing, notes: None })
+            .ask(Command::Complete(Complete { holder, result: None, usage: Usage::default(), closing, notes: None }))
             .expect("taken");
         assert_eq!((fixture.job().crashes, fixture.state()), (0, State::Pending));
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::decide::tests::{Fixture, beat, cancel, complete, fail, here, outside, plain, policy};
 use crate::flow::{FailedChild, OnFailure};
-use crate::{Command, EventKind, Holder, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage};
+use crate::{Command, EventKind, Holder, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage, Wait};
 
 fn other(number: u128) -> JobId {
     JobId::new(Time(7), number)
@@ -15,7 +15,7 @@ fn dependant(states: &[State], policy: OnFailure) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.dependencies = states.iter().enumerate().map(|(number, state)| (other(number as u128), *state)).collect();
     let new = NewJob { on_dependency_failure: policy, ..plain() };
-    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    fixture.enqueue(new).expect("a good job");
     fixture
 }
 
@@ -58,7 +58,7 @@ fn a_dependant_still_waits_for_its_own_time() {
     let mut fixture = Fixture::new();
     fixture.dependencies = vec![(other(0), State::Active)];
     let new = NewJob { delay: Some(Duration::from_secs(60)), ..plain() };
-    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    fixture.enqueue(new).expect("a good job");
     assert_eq!(fixture.state(), State::Blocked);
     ended(&mut fixture, 0, State::Completed);
     assert_eq!(fixture.state(), State::Scheduled);
@@ -80,7 +80,7 @@ fn a_dependant_that_is_retried_waits_for_those_that_still_run() {
 
 fn wait(holder: Holder) -> Command {
     let (checkpoint, usage) = (None, Usage::default());
-    Command::Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None }
+    Command::Wait(Wait { holder, on_child_failure: OnFailure::Fail, checkpoint, usage, notes: None })
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The rules, one by one. A desk is the smallest store there is: one job, its locks, and a clock moved by hand.
+//! The rules, one by one. A fixture is the smallest store there is: one job, its locks, and a clock that tests set.
 
 mod agents;
 mod counting;
@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 
 use crate::flow::RoundFacts;
 use crate::{
-    Body, BodyKind, Change, Checkpoint, Command, Effect, EventKind, Facts, Failure, Holder, Job, LockKey, NewJob,
-    Plugin, PolicyChoice, Priority, Queue, Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, decide,
+    Body, BodyKind, Change, Checkpoint, Command, Complete, Effect, EventKind, Facts, Fail, Failure, HandBack,
+    Heartbeat, Holder, Job, LockKey, Move, NewJob, Plugin, PolicyChoice, Priority, Queue, Refusal, Reply, Retry,
+    Runner, Settings, State, Time, Token, Usage, decide,
 };
 
 pub struct Fixture {
@@ -63,14 +64,19 @@ impl Fixture {
         }
     }
 
-    /// A desk with this job on it.
+    /// A fixture that holds this job.
     pub fn with(new: NewJob) -> Fixture {
         let mut fixture = Fixture::new();
-        fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+        fixture.enqueue(new).expect("a good job");
         fixture
     }
 
-    /// Decides and carries out.
+    pub fn enqueue(&mut self, new: NewJob) -> Result<Reply, Refusal> {
+        let checked = new.check(self.now)?;
+        self.ask(Command::Enqueue(Box::new(checked)))
+    }
+
+    /// Decides and applies the changes.
     pub fn ask(&mut self, command: Command) -> Result<Reply, Refusal> {
         self.asked += 1;
         let queue = Queue {
@@ -81,7 +87,7 @@ impl Fixture {
             counts: Default::default(),
         };
         let target_lock = match (&command, &self.job) {
-            (Command::Move { queue, .. }, Some(job)) => {
+            (Command::Move(Move { queue, .. }), Some(job)) => {
                 let key = job.unique.as_ref().map(|unique| unique.lock_key(queue, job.scope.as_deref()));
                 key.and_then(|key| self.locks.get(&key).cloned())
             }
@@ -96,8 +102,6 @@ impl Fixture {
         };
         let lock = key.and_then(|key| self.locks.get(&key).cloned());
         let facts = Facts {
-            job,
-            queue: &queue,
             lock,
             target_lock,
             plugin: self.plugin.as_ref(),
@@ -106,6 +110,7 @@ impl Fixture {
             rounds: self.rounds,
             target_rounds: self.target_rounds,
             checkpoint: self.checkpoint.clone(),
+            ..Facts::new(job, &queue)
         };
         let decision = decide(command, facts, self.now, self.asked)?;
         for change in decision.changes {
@@ -141,7 +146,7 @@ impl Fixture {
     }
 
     pub fn job(&self) -> &Job {
-        self.job.as_ref().expect("a job is on the desk")
+        self.job.as_ref().expect("the fixture holds a job")
     }
 
     pub fn state(&self) -> State {
@@ -186,26 +191,26 @@ pub fn policy(policy: PolicyChoice) -> NewJob {
 }
 
 pub fn complete(holder: Holder) -> Command {
-    Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None }
+    Command::Complete(Complete::by(holder))
 }
 
 pub fn fail(holder: Holder, retry: Retry) -> Command {
     let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-    Command::Fail { holder, failure, usage: Usage::default() }
+    Command::Fail(Fail { holder, failure, usage: Usage::default() })
 }
 
 pub fn hand_back(holder: Holder) -> Command {
-    Command::HandBack { holder, reason: "shutting down".into(), usage: Usage::default() }
+    Command::HandBack(HandBack { holder, reason: "shutting down".into(), usage: Usage::default() })
 }
 
 pub fn beat(holder: Holder) -> Command {
-    Command::Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None }
+    Command::Heartbeat(Heartbeat::by(holder))
 }
 
 /// A heartbeat with a checkpoint.
 pub fn save(holder: Holder, body: Body) -> Command {
     let checkpoint = Some(Checkpoint { body, schema: 0, usage: Usage::default() });
-    Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes: None }
+    Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(holder) })
 }
 
 pub fn cancel() -> Command {
@@ -221,7 +226,7 @@ pub fn watch() -> Command {
 }
 
 pub fn move_to(name: &str) -> Command {
-    Command::Move { queue: queue(name), reset_attempts: false, priority: Some(Priority::High) }
+    Command::Move(Move { queue: queue(name), reset_attempts: false, priority: Some(Priority::High) })
 }
 
 pub const STRANGER: Holder = Holder::Token(Token { fence: 1, secret: 0 });

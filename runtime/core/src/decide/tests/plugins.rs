@@ -6,8 +6,8 @@ use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, her
 use crate::flow::OnFailure;
 use crate::plugin::manifest::{Manifest, Retry as ManifestRetry};
 use crate::{
-    AfterStop, Blob, Body, Checkpoint, Command, Effect, EventKind, Holder, NewCanary, Plugin, PluginCommand,
-    PluginFacts, PluginHistoryKind, Reply, Retry, Runner, State, Swap, Usage, change_plugin,
+    AfterStop, Blob, Body, Checkpoint, Command, Effect, EventKind, Heartbeat, Holder, NewCanary, Plugin, PluginCommand,
+    PluginFacts, PluginHistoryKind, Reply, Retry, Runner, State, Swap, Usage, Wait, change_plugin,
 };
 
 /// Does something to the plugin on the desk.
@@ -48,7 +48,7 @@ fn version_of(fixture: &Fixture) -> u8 {
 fn save(holder: Holder, schema: u32) -> Command {
     let usage = Usage { cpu_ms: 3, ..Usage::default() };
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema, usage });
-    Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes: None }
+    Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(holder) })
 }
 
 fn canary(
@@ -105,12 +105,14 @@ fn what_ends_by_itself_during_a_swap_ends_as_it_would() {
     type MakeCommand = fn(Holder) -> Command;
     let table: [(MakeCommand, State); 4] = [
         (
-            |holder| Command::Wait {
-                holder,
-                on_child_failure: OnFailure::Fail,
-                checkpoint: None,
-                usage: Usage::default(),
-                notes: None,
+            |holder| {
+                Command::Wait(Wait {
+                    holder,
+                    on_child_failure: OnFailure::Fail,
+                    checkpoint: None,
+                    usage: Usage::default(),
+                    notes: None,
+                })
             },
             State::Blocked,
         ),
@@ -203,7 +205,7 @@ fn a_job_that_failed_on_the_canary_goes_to_the_active_version_while_the_canary_g
 fn run(fixture: &mut Fixture, outcomes: &str) -> Vec<u8> {
     let mut versions = Vec::new();
     for outcome in outcomes.chars() {
-        fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
+        fixture.enqueue(plain()).expect("a good job");
         let holder = fixture.start(here());
         versions.push(version_of(fixture));
         let end = if outcome == 'x' { fail(holder, Retry::Backoff) } else { complete(holder) };
@@ -258,13 +260,13 @@ fn a_plugins_retry_policy_is_below_the_jobs_and_the_queues() {
     let retry = ManifestRetry { max_attempts: Some(9), ..ManifestRetry::default() };
     let mut fixture = Fixture::new();
     upload(&mut fixture, 1, Manifest { retry, ..Manifest::default() }, Some(Swap::Drain));
-    fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
+    fixture.enqueue(plain()).expect("a good job");
     assert_eq!(fixture.job().policy.max_attempts, 9);
     fixture.settings.defaults.max_attempts = Some(5);
-    fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
+    fixture.enqueue(plain()).expect("a good job");
     assert_eq!(fixture.job().policy.max_attempts, 5);
     let mut own = plain();
     own.policy.max_attempts = Some(2);
-    fixture.ask(Command::Enqueue(Box::new(own))).expect("a good job");
+    fixture.enqueue(own).expect("a good job");
     assert_eq!(fixture.job().policy.max_attempts, 2);
 }

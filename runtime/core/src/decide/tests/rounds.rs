@@ -5,8 +5,8 @@ use core::time::Duration;
 use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
 use crate::flow::{Clearing, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, Body, Checkpoint, Command, EventKind, Holder, JobId, NewJob, NewMark, NewRecord, Notes, PolicyChoice,
-    Reply, Retry, State, Time, Usage,
+    AfterStop, Body, Checkpoint, Command, Complete, EventKind, Heartbeat, Holder, JobId, NewJob, NewMark, NewRecord,
+    Notes, PolicyChoice, Reply, Retry, State, Time, Usage, Wait,
 };
 
 fn facts(upto: Option<u32>, parent: Option<u32>) -> Option<RoundFacts> {
@@ -17,7 +17,7 @@ fn facts(upto: Option<u32>, parent: Option<u32>) -> Option<RoundFacts> {
 fn child(parent: Option<u32>, upto: Option<u32>, new: NewJob) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.rounds = facts(upto, parent);
-    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    fixture.enqueue(new).expect("a good job");
     fixture
 }
 
@@ -64,7 +64,7 @@ fn a_job_waits_for_its_time_its_dependencies_and_its_round() {
     fixture.rounds = facts(Some(0), Some(0));
     let other = JobId::new(Time(7), 1);
     fixture.dependencies = vec![(other, State::Active)];
-    fixture.ask(Command::Enqueue(Box::new(plain()))).expect("a good job");
+    fixture.enqueue(plain()).expect("a good job");
     assert_eq!(fixture.job().waits_for_round(), None, "it waits for another job first");
     let ended = Command::DependencyEnded { dependency: other, state: State::Completed };
     let mut early = Fixture { job: fixture.job.clone(), ..Fixture::new() };
@@ -132,13 +132,13 @@ fn a_moved_job_keeps_its_round_and_waits_where_it_comes() {
 fn a_job_of_a_round_cannot_wait_for_its_children() {
     let mut fixture = child(None, Some(0), plain());
     let holder = fixture.start(outside());
-    let wait = Command::Wait {
+    let wait = Command::Wait(Wait {
         holder,
         on_child_failure: OnFailure::Fail,
         checkpoint: None,
         usage: Usage::default(),
         notes: None,
-    };
+    });
     let refused = fixture.ask(wait).expect_err("it would wait for ever").to_string();
     assert!(refused.contains("next round"), "{refused}");
     assert_eq!(fixture.state(), State::Active);
@@ -151,7 +151,9 @@ fn ended(how: State, children: u32) -> Fixture {
     fixture.children = children;
     let notes = Notes::new(vec![NewRecord { key: "a".into(), value: vec![1] }], Vec::new());
     let checkpoint = Some(Checkpoint { body: Body::Inline("c".into()), schema: 2, usage: Usage::default() });
-    fixture.ask(Command::Heartbeat { holder, progress: None, checkpoint, spent: None, notes }).expect("saved");
+    fixture
+        .ask(Command::Heartbeat(Heartbeat { holder, progress: None, checkpoint, spent: None, notes }))
+        .expect("saved");
     fixture.children = 0;
     match how {
         State::Completed => fixture.ask(complete(holder)),
@@ -240,11 +242,9 @@ fn records_come_with_a_checkpoint_or_a_result() {
     };
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
-    let Command::Heartbeat { holder, progress, checkpoint, spent, .. } = beat(holder) else { panic!("a heartbeat") };
-    let alone = fixture.ask(Command::Heartbeat { holder, progress, checkpoint, spent, notes: notes() });
+    let alone = fixture.ask(Command::Heartbeat(Heartbeat { notes: notes(), ..Heartbeat::by(holder) }));
     assert!(alone.is_err_and(|refusal| refusal.to_string().contains("checkpoint")) && fixture.records.is_empty());
-    let Command::Complete { holder, result, usage, closing, .. } = complete(holder) else { panic!("an ack") };
-    fixture.ask(Command::Complete { holder, result, usage, closing, notes: notes() }).expect("done");
+    fixture.ask(Command::Complete(Complete { notes: notes(), ..Complete::by(holder) })).expect("done");
     assert_eq!((fixture.records.len(), fixture.marks, fixture.job().records), (1, 1, 1));
     assert_eq!(fixture.ask(complete(holder)), Ok(Reply::Unchanged), "sent again");
     assert_eq!(fixture.records.len(), 1);

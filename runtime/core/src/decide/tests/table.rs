@@ -112,6 +112,6 @@ fn what_the_clock_brings_too_early_changes_nothing() {
 fn a_time_that_has_passed_is_no_delay() {
     let mut fixture = Fixture::new();
     let new = NewJob { scheduled_at: Some(fixture.now), ..crate::decide::tests::plain() };
-    fixture.ask(Command::Enqueue(Box::new(new))).expect("a good job");
+    fixture.enqueue(new).expect("a good job");
     assert_eq!(fixture.state(), State::Pending);
 }

@@ -31,12 +31,9 @@ fn while_the_lock_holds_a_second_job_is_the_first_one() {
         let mut fixture = Fixture::with(unique(until));
         let first = fixture.job().id;
         fixture.pass(99);
-        assert_eq!(
-            fixture.ask(Command::Enqueue(Box::new(unique(until)))).expect("answered"),
-            Reply::Duplicate { id: first }
-        );
+        assert_eq!(fixture.enqueue(unique(until)).expect("answered"), Reply::Duplicate { id: first });
         fixture.pass(1);
-        let Ok(Reply::Stored { id, .. }) = fixture.ask(Command::Enqueue(Box::new(unique(until)))) else {
+        let Ok(Reply::Stored { id, .. }) = fixture.enqueue(unique(until)) else {
             panic!("its period is over");
         };
         assert_ne!(id, first);
@@ -46,7 +43,7 @@ fn while_the_lock_holds_a_second_job_is_the_first_one() {
 #[test]
 fn a_job_without_a_key_asks_nobody() {
     let mut fixture = Fixture::with(unique(Until::End));
-    assert!(matches!(fixture.ask(Command::Enqueue(Box::new(plain()))), Ok(Reply::Stored { .. })));
+    assert!(matches!(fixture.enqueue(plain()), Ok(Reply::Stored { .. })));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{Checkpoint, Command, Holder, Job, NewJob, Progress, Record, Refusal, Reply, Usage};
+use windlass_core::{Checkpoint, Command, Heartbeat, Holder, Job, NewJob, Progress, Record, Refusal, Reply, Usage};
 use windlass_executor::{
     self as executor, ChildPage, Host, HostError, PageLimits, SavedState, Stream, Uncommitted, async_trait,
 };
@@ -104,7 +104,8 @@ impl Host for Reporter {
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: saved.schema, usage: used };
         let holder = Holder::Token(self.token);
-        let heartbeat = Command::Heartbeat { holder, progress, checkpoint: Some(checkpoint), spent: None, notes };
+        let checkpoint = Some(checkpoint);
+        let heartbeat = Command::Heartbeat(Heartbeat { holder, progress, checkpoint, spent: None, notes });
         self.commit(heartbeat, children, first).await
     }
 

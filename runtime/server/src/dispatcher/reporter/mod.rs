@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{Command, Holder, Job, JobId, NewJob, Notes, Progress, Token};
+use windlass_core::{Command, Heartbeat, Holder, Job, JobId, NewJob, Notes, Progress, Token};
 use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 
@@ -138,12 +138,14 @@ impl Reporter {
     }
 
     async fn send(&self, progress: Progress, last: bool) {
-        let beat = || Command::Heartbeat {
-            holder: Holder::Token(self.token),
-            progress: Some(progress.clone()),
-            checkpoint: None,
-            spent: None,
-            notes: None,
+        let beat = || {
+            Command::Heartbeat(Heartbeat {
+                holder: Holder::Token(self.token),
+                progress: Some(progress.clone()),
+                checkpoint: None,
+                spent: None,
+                notes: None,
+            })
         };
         let mut asked = self.store.ask(self.job, beat(), Vec::new()).await;
         // A report that found the store busy is out of date soon; only the last one is worth another try.

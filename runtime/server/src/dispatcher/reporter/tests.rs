@@ -1,6 +1,6 @@
 use tokio::time::timeout;
 use windlass_core::flow::Gate;
-use windlass_core::{EventKind, Name, NewMark, NewRecord, State, Usage};
+use windlass_core::{Complete, EventKind, HandBack, Name, NewMark, NewRecord, State, Usage};
 use windlass_executor::{Child, ChildPage, Host, HostError, PageLimits, SavedState};
 use windlass_store::{Assignment, By, Claim, Durability, Options};
 
@@ -151,7 +151,7 @@ async fn complete(reporter: &Reporter, bytes: usize) {
     let Some(Assignment { job, token, .. }) = claimed.into_iter().next() else { panic!("no child") };
     let result = Some(reporter.store.keep(Bytes::from(vec![b'x'; bytes])).await.expect("kept"));
     let holder = Holder::Token(token);
-    let done = Command::Complete { holder, result, usage: Default::default(), closing: None, notes: None };
+    let done = Command::Complete(Complete { result, ..Complete::by(holder) });
     reporter.store.ask(job.id, done, Vec::new()).await.expect("completed");
 }
 
@@ -199,7 +199,7 @@ async fn a_checkpoint_of_an_attempt_that_is_over_ends_the_guest() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
     let holder = Holder::Token(reporter.token);
-    let back = Command::HandBack { holder, reason: "test".to_owned(), usage: Usage::default() };
+    let back = Command::HandBack(HandBack { holder, reason: "test".to_owned(), usage: Usage::default() });
     reporter.store.ask(reporter.job, back, Vec::new()).await.expect("handed back");
     let state = SavedState { schema: 0, bytes: Bytes::new() };
     assert_eq!(save(&reporter, state, Uncommitted::default()).await, Err(HostError::Ended));

@@ -289,11 +289,11 @@ pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -
     let Some(queue) = wanted.queue else {
         return Err(Error::field("queue", "is missing; name the queue to move the job to"));
     };
-    let command = Command::Move {
+    let command = Command::Move(windlass_core::Move {
         queue: Name::parse("queue", &queue)?,
         reset_attempts: wanted.reset_attempts,
         priority: wanted.priority.map(Into::into),
-    };
+    });
     ask(&api, id, command).await?;
     Ok(status("moved"))
 }

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::OnFailure;
 use windlass_core::{
-    Body as StoredBody, Checkpoint, Closing, Command, Failure, Holder, JobId, Reply, Retry, State as JobState, Usage,
+    Body as StoredBody, Checkpoint, Closing, Command, Complete, Fail, Failure, HandBack, Holder, JobId, Reply, Retry,
+    State as JobState, Usage, Wait,
 };
 
 use crate::http::Api;
@@ -84,7 +85,7 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
     if let Some(WaitName::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
         let (holder, usage) = (holder(ack.lease_token)?, Usage::default());
-        let command = Command::Wait { holder, on_child_failure, checkpoint, usage, notes };
+        let command = Command::Wait(Wait { holder, on_child_failure, checkpoint, usage, notes });
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
     }
@@ -96,8 +97,13 @@ pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Re
         checkpoint,
         spent: ack.usage.map(Into::into),
     });
-    let command =
-        Command::Complete { holder: holder(ack.lease_token)?, result, usage: Usage::default(), closing, notes };
+    let command = Command::Complete(Complete {
+        holder: holder(ack.lease_token)?,
+        result,
+        usage: Usage::default(),
+        closing,
+        notes,
+    });
     api.store.ask(id, command, children).await?;
     Ok(status("ok"))
 }
@@ -155,7 +161,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
             spent: ack.usage.map(Into::into),
             ..Closing::default()
         });
-        asks.push((id, Command::Complete { holder, result, usage: Usage::default(), closing, notes }));
+        asks.push((id, Command::Complete(Complete { holder, result, usage: Usage::default(), closing, notes })));
     }
     let mut acked = 0;
     for answer in api.store.ask_each(asks).await? {
@@ -218,11 +224,12 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     let holder = holder(lease_token)?;
     let ending = Ending::of(error);
     let hands_back = matches!(ending, Ending::HandBack);
+    let usage = Usage::default();
     let command = match ending {
-        Ending::HandBack => Command::HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage: Usage::default() },
+        Ending::HandBack => Command::HandBack(HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage }),
         Ending::Failed { error } => {
             let failure = Failure { error, backtrace, retry: Retry::Backoff };
-            Command::Fail { holder, failure, usage: Usage::default() }
+            Command::Fail(windlass_core::Fail { holder, failure, usage })
         }
     };
     let reply = api.store.ask(id, command, Vec::new()).await?;

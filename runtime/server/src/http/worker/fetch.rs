@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 use utoipa::ToSchema;
-use windlass_core::{BodyKind, Command, Failure, Holder, JobId, Name, QueueName, Retry, Token, Usage, bounds};
+use windlass_core::{
+    BodyKind, Command, Fail, Failure, HandBack, Holder, JobId, Name, QueueName, Retry, Token, Usage, bounds,
+};
 use windlass_store::{Assignment, By, Claim, Clock};
 
 use crate::http::Api;
@@ -154,7 +156,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
 async fn fail(api: &Api, id: JobId, token: Token, why: String) -> Result<()> {
     let failure =
         Failure { error: format!("the job's data cannot be read: {why}"), backtrace: None, retry: Retry::Backoff };
-    let command = Command::Fail { holder: Holder::Token(token), failure, usage: Usage::default() };
+    let command = Command::Fail(Fail { holder: Holder::Token(token), failure, usage: Usage::default() });
     api.store.ask(id, command, Vec::new()).await?;
     Ok(())
 }
@@ -178,8 +180,9 @@ impl Drop for Unsent {
         }
         let reason = || "the worker disconnected before it got the job".to_owned();
         let claimed = std::mem::take(&mut self.claimed).into_iter();
-        let back =
-            |token| Command::HandBack { holder: Holder::Token(token), reason: reason(), usage: Usage::default() };
+        let back = |token| {
+            Command::HandBack(HandBack { holder: Holder::Token(token), reason: reason(), usage: Usage::default() })
+        };
         let asks = claimed.map(|(id, token)| (id, back(token))).collect();
         let store = self.api.store.clone();
         tokio::spawn(async move {

@@ -119,7 +119,10 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
             }
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
             let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
-            asks.push((id, Command::Heartbeat { holder, progress, checkpoint, spent, notes }));
+            asks.push((
+                id,
+                Command::Heartbeat(windlass_core::Heartbeat { holder, progress, checkpoint, spent, notes }),
+            ));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });

@@ -1,7 +1,7 @@
 //! Claiming: order, leases, late words and repeated ones.
 
 use windlass_core::{
-    BackoffKind, Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State, Usage,
+    BackoffKind, Command, Complete, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State,
 };
 use windlass_store::Error;
 
@@ -105,13 +105,7 @@ async fn a_late_word_changes_nothing_and_a_repeated_one_is_answered_again() {
 #[tokio::test]
 async fn a_word_without_a_token_counts_for_the_external_lease_only() {
     let house = House::new();
-    let unsigned = || Command::Complete {
-        holder: Holder::Unsigned,
-        result: None,
-        usage: Usage::default(),
-        closing: None,
-        notes: None,
-    };
+    let unsigned = || Command::Complete(Complete::by(Holder::Unsigned));
     let outside = house.put(job("mail")).await;
     house.claim("mail").await.expect("a job");
     assert!(house.ask(outside, unsigned()).await.is_ok());

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use windlass_core::plugin::manifest::Manifest;
 use windlass_core::{
-    Blob, Body, Command, Failure, Holder, Job, JobId, NewJob, PluginCommand, PolicyChoice, Priority, QueueName, Reply,
-    Retry, Settings, State, Swap, Time, Usage,
+    Blob, Body, Command, Complete, Fail, Failure, HandBack, Heartbeat, Holder, Job, JobId, NewJob, PluginCommand,
+    PolicyChoice, Priority, QueueName, Reply, Retry, Settings, State, Swap, Time, Usage,
 };
 use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Opening, Options, Store};
 
@@ -153,31 +153,29 @@ pub fn secs(seconds: u64) -> Duration {
 }
 
 pub fn done(of: &Assignment) -> Command {
-    Command::Complete {
-        holder: Holder::Token(of.token),
-        result: None,
-        usage: Usage::default(),
-        closing: None,
-        notes: None,
-    }
+    Command::Complete(Complete::by(Holder::Token(of.token)))
 }
 
 pub fn done_with(of: &Assignment, result: &'static str) -> Command {
     let result = Some(Body::Inline(Bytes::from_static(result.as_bytes())));
-    Command::Complete { holder: Holder::Token(of.token), result, usage: Usage::default(), closing: None, notes: None }
+    Command::Complete(Complete { result, ..Complete::by(Holder::Token(of.token)) })
 }
 
 pub fn failed(of: &Assignment, retry: Retry) -> Command {
     let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-    Command::Fail { holder: Holder::Token(of.token), failure, usage: Usage::default() }
+    Command::Fail(Fail { holder: Holder::Token(of.token), failure, usage: Usage::default() })
 }
 
 pub fn beat(of: &Assignment) -> Command {
-    Command::Heartbeat { holder: Holder::Token(of.token), progress: None, checkpoint: None, spent: None, notes: None }
+    Command::Heartbeat(Heartbeat::by(Holder::Token(of.token)))
 }
 
 pub fn handed_back(of: &Assignment) -> Command {
-    Command::HandBack { holder: Holder::Token(of.token), reason: "shutting down".into(), usage: Usage::default() }
+    Command::HandBack(HandBack {
+        holder: Holder::Token(of.token),
+        reason: "shutting down".into(),
+        usage: Usage::default(),
+    })
 }
 
 pub fn cancel() -> Command {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use windlass_core::{
-    Body, BodyKind, Checkpoint, Command, Holder, JobId, NewJob, PolicyChoice, Priority, Reply, Retry, State, Usage,
+    Body, BodyKind, Checkpoint, Command, Heartbeat, Holder, JobId, Move, NewJob, PolicyChoice, Priority, Reply, Retry,
+    State, Usage,
 };
 use windlass_store::Error;
 
@@ -91,16 +92,7 @@ async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
     let body = Body::Inline(Bytes::from_static(b"half way"));
     let checkpoint = Some(Checkpoint { body, schema: 1, usage: Usage::default() });
     house
-        .ask(
-            id,
-            Command::Heartbeat {
-                holder: Holder::Token(got.token),
-                progress: None,
-                checkpoint,
-                spent: None,
-                notes: None,
-            },
-        )
+        .ask(id, Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(Holder::Token(got.token)) }))
         .await
         .expect("taken");
     house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
@@ -135,7 +127,8 @@ async fn requeue_keeps_the_count_and_grants_one_run() {
 async fn a_moved_job_waits_in_its_new_queue_and_an_active_one_is_not_moved() {
     let mut house = House::new();
     let id = house.put(job("mail")).await;
-    let to = |name: &str| Command::Move { queue: queue(name), reset_attempts: true, priority: Some(Priority::High) };
+    let to =
+        |name: &str| Command::Move(Move { queue: queue(name), reset_attempts: true, priority: Some(Priority::High) });
     house.ask(id, to("images")).await.expect("waiting jobs can be");
     house.reopen().await;
     assert!(house.claim("mail").await.is_none());
@@ -214,16 +207,18 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     let parent = house.put(job("mail")).await;
     let child = |ordinal| NewJob { id: Some(JobId::child(parent, ordinal)), parent: Some(parent), ..job("images") };
     let got = house.claim("mail").await.expect("a job");
-    let point = |text: &'static str| Command::Heartbeat {
-        holder: Holder::Token(got.token),
-        progress: None,
-        checkpoint: Some(Checkpoint {
-            body: Body::Inline(Bytes::from_static(text.as_bytes())),
-            schema: 1,
-            usage: Usage::default(),
-        }),
-        spent: None,
-        notes: None,
+    let point = |text: &'static str| {
+        Command::Heartbeat(Heartbeat {
+            holder: Holder::Token(got.token),
+            progress: None,
+            checkpoint: Some(Checkpoint {
+                body: Body::Inline(Bytes::from_static(text.as_bytes())),
+                schema: 1,
+                usage: Usage::default(),
+            }),
+            spent: None,
+            notes: None,
+        })
     };
     house.store.ask(parent, point("one"), vec![child(0), child(1)]).await.expect("taken");
     house.reopen().await;
@@ -309,7 +304,7 @@ async fn a_gauge_counts_what_is_and_a_total_what_has_happened_wherever_a_job_is_
     let id = house.put(with_policy("mail", once)).await;
     let got = house.claim("mail").await.expect("a job");
     house.ask(id, failed(&got, Retry::Backoff)).await.expect("taken");
-    let moved = |to: &str| Command::Move { queue: queue(to), reset_attempts: false, priority: None };
+    let moved = |to: &str| Command::Move(Move { queue: queue(to), reset_attempts: false, priority: None });
     house.ask(id, moved("spam")).await.expect("moved");
     assert_eq!(house.totals("mail").await, [1, 0, 0, 1], "it died there");
     assert_eq!(house.totals("spam").await, [0, 0, 0, 0], "nothing happened here");
@@ -334,7 +329,10 @@ async fn an_attempt_that_is_tried_again_at_once_is_counted_as_failed() {
     assert_eq!(house.totals("mail").await, [1, 0, 1, 0]);
     let got = house.claim("mail").await.expect("the same job");
     house.ask(id, failed(&got, Retry::After(secs(5)))).await.expect("taken");
-    house.ask(id, Command::Move { queue: queue("spam"), reset_attempts: false, priority: None }).await.expect("moved");
+    house
+        .ask(id, Command::Move(Move { queue: queue("spam"), reset_attempts: false, priority: None }))
+        .await
+        .expect("moved");
     assert_eq!(house.totals("mail").await, [1, 0, 2, 0]);
     assert_eq!(house.totals("spam").await, [0, 0, 0, 0], "to be moved while it waits is no failure");
 }

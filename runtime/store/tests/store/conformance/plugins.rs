@@ -5,8 +5,8 @@ use std::time::Duration;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::plugin::manifest::{Limits, Manifest};
 use windlass_core::{
-    Blob, Body, Checkpoint, Command, Holder, NewCanary, Plugin, PluginCommand, Refusal, Reply, Runner, State, Swap,
-    Usage,
+    Blob, Body, Checkpoint, Command, Complete, Heartbeat, Holder, NewCanary, Plugin, PluginCommand, Refusal, Reply,
+    Runner, State, Swap, Usage,
 };
 use windlass_store::{Assignment, Error, SecretChange};
 
@@ -29,13 +29,13 @@ fn version_of(assignment: &Assignment) -> u8 {
 
 async fn complete(house: &House, assignment: &Assignment) {
     let holder = Holder::Token(assignment.token);
-    let done = Command::Complete { holder, result: None, usage: Usage::default(), closing: None, notes: None };
+    let done = Command::Complete(Complete::by(holder));
     house.ask(assignment.job.id, done).await.expect("its own word");
 }
 
 fn save(assignment: &Assignment) -> Command {
     let checkpoint = Some(Checkpoint { body: Body::Inline("state".into()), schema: 1, usage: Usage::default() });
-    Command::Heartbeat { holder: Holder::Token(assignment.token), progress: None, checkpoint, spent: None, notes: None }
+    Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(Holder::Token(assignment.token)) })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use windlass_core::flow::{Dependency, Gate, Pace};
 use windlass_core::{
-    Body, BulkStatus, Checkpoint, Command, EventKind, Holder, JobId, NewJob, NewMark, NewRecord, Notes, Refusal, Reply,
-    Retry, State, Usage,
+    Body, BulkStatus, Checkpoint, Command, Complete, EventKind, Heartbeat, Holder, JobId, NewJob, NewMark, NewRecord,
+    Notes, Refusal, Reply, Retry, State, Usage,
 };
 use windlass_store::{Assignment, Error, RoundRow, RoundsView, SweepFor};
 
@@ -158,13 +158,13 @@ async fn many_jobs_that_wait_for_a_round_are_put_in_line_in_their_order() {
     house.put(job("walk")).await;
     let root = house.claim("walk").await.expect("the root");
     let ids: Vec<JobId> = (0..700).map(|ordinal| JobId::child(root.job.id, ordinal)).collect();
-    let beat = Command::Heartbeat {
+    let beat = Command::Heartbeat(Heartbeat {
         holder: Holder::Token(root.token),
         progress: None,
         checkpoint: Some(Checkpoint { body: Body::Inline("c".into()), schema: 0, usage: Usage::default() }),
         spent: None,
         notes: None,
-    };
+    });
     let child = |id: &JobId| NewJob { id: Some(*id), parent: Some(root.job.id), ..job("walk") };
     house.store.ask(root.job.id, beat, ids.iter().map(child).collect()).await.expect("taken");
     assert_eq!(house.count("walk", State::Blocked).await, 700);
@@ -369,7 +369,7 @@ async fn a_sweep_takes_up_what_failed_and_what_is_marked() {
 
 fn noted(of: &Assignment, notes: Option<Box<Notes>>) -> Command {
     let (holder, usage) = (Holder::Token(of.token), Usage::default());
-    Command::Complete { holder, result: None, usage, closing: None, notes }
+    Command::Complete(Complete { holder, result: None, usage, closing: None, notes })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use windlass_core::flow::NewBatch;
 use windlass_core::{
-    Body, BodyKind, Command, Failure, Holder, Job, JobId, NewJob, PolicyChoice, Priority, Retry, State, Unique,
-    UniqueScope, Until, Usage,
+    Body, BodyKind, Command, Fail, Failure, Holder, Job, JobId, Move, NewJob, PolicyChoice, Priority, Retry, State,
+    Unique, UniqueScope, Until, Usage,
 };
 use windlass_store::Error;
 use windlass_store::search::{
@@ -90,7 +90,7 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
                             let error = format!("broke on {}", rng.pick(&WORDS).expect("a word"));
                             let retry = if rng.chance(50) { Retry::Never } else { Retry::Backoff };
                             let failure = Failure { error, backtrace: None, retry };
-                            Command::Fail { holder: Holder::Token(got.token), failure, usage: Usage::default() }
+                            Command::Fail(Fail { holder: Holder::Token(got.token), failure, usage: Usage::default() })
                         }
                         _ => continue,
                     };
@@ -103,7 +103,7 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
                 let command = match rng.below(6) {
                     0 => cancel(),
                     1 => Command::Retry,
-                    2 => Command::Move { queue: target, reset_attempts: false, priority: None },
+                    2 => Command::Move(Move { queue: target, reset_attempts: false, priority: None }),
                     3 => Command::Reprioritise { priority: Priority::ALL[rng.below(4) as usize] },
                     4 => Command::Hold { reason: "wait".into() },
                     _ => Command::Delete,

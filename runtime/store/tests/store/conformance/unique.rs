@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Command, NewJob, PolicyChoice, Refusal, Retry, State, Unique, UniqueScope, Until};
+use windlass_core::{Command, Move, NewJob, PolicyChoice, Refusal, Retry, State, Unique, UniqueScope, Until};
 use windlass_store::Error;
 
 use super::house::{House, cancel, done_with, failed, job, queue, secs, with_policy};
@@ -115,7 +115,7 @@ async fn a_move_takes_the_lock_along_and_never_onto_another_ones() {
     let house = House::new();
     let there = house.put(until_end("images")).await;
     let here = house.put(until_end("mail")).await;
-    let to = |name: &str| Command::Move { queue: queue(name), reset_attempts: false, priority: None };
+    let to = |name: &str| Command::Move(Move { queue: queue(name), reset_attempts: false, priority: None });
     assert!(matches!(house.ask(here, to("images")).await, Err(Error::Refused(Refusal::Locked { .. }))));
     house.ask(here, to("reports")).await.expect("nobody holds it there");
     assert!(house.try_put(until_end("reports")).await.expect("answered").duplicate);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_core::{BodyKind, Command, Retry, State};
+use windlass_core::{BodyKind, Command, Move, Retry, State};
 use windlass_store::{JobList, Store};
 
 use super::house::{House, done_with, failed, job, queue, secs};
@@ -44,7 +44,7 @@ async fn a_job_that_moves_between_queues_is_always_in_one_of_them() {
     while_reading(&house.store, seen_once, async {
         for turn in 0..300 {
             let to = queue(if turn % 2 == 0 { "right" } else { "left" });
-            let moved = Command::Move { queue: to, reset_attempts: false, priority: None };
+            let moved = Command::Move(Move { queue: to, reset_attempts: false, priority: None });
             house.ask(id, moved).await.expect("moved");
         }
     })

@@ -1,6 +1,8 @@
 //! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
 
-use windlass_core::{Command, Holder, JobId, NewJob, Notes, Refusal, Reply, State};
+use windlass_core::{
+    Command, Complete, Fail, HandBack, Heartbeat, Holder, JobId, Move, NewJob, Notes, Refusal, Reply, State, Wait,
+};
 use windlass_store::{Assignment, Error};
 
 use super::commands::Asked;
@@ -152,8 +154,8 @@ impl World {
         // One that went within the group could have been anything before.
         let Some(job) = self.model.jobs.get(&id).filter(|_| !self.model.seen.contains_key(&id)) else { return };
         match command {
-            Command::Wait { .. } => assert!(job.round.is_some() || job.unseen, "{job:?} can wait for its children"),
-            Command::Move { queue, .. } => {
+            Command::Wait(_) => assert!(job.round.is_some() || job.unseen, "{job:?} can wait for its children"),
+            Command::Move(Move { queue, .. }) => {
                 let rounds = self.model.queues.get(queue).is_some_and(|queue| queue.settings.rounds);
                 assert!(rounds && job.state == State::Blocked, "{job:?} can be moved to {queue}");
             }
@@ -190,7 +192,7 @@ impl World {
             Ok(reply) => {
                 let could = states.iter().any(|state| allowed(command, *state));
                 // The ack that ended a round of an agent, sent again.
-                let again = matches!((command, reply), (Command::Complete { .. }, Reply::Unchanged));
+                let again = matches!((command, reply), (Command::Complete(_), Reply::Unchanged));
                 assert!(could || again, "{command:?} of {id} was taken ({reply:?}), though it was only {states:?}");
                 if let (Reply::Now { state, .. }, false) = (reply, states.is_empty()) {
                     assert!(
@@ -208,11 +210,11 @@ impl World {
                 let calm = states == [State::Active] && !self.model.seen.contains_key(&id);
                 let own = self.model.jobs.get(&id).and_then(|job| job.token);
                 let said = match command {
-                    Command::Complete { holder, .. }
-                    | Command::Fail { holder, .. }
-                    | Command::HandBack { holder, .. }
-                    | Command::Wait { holder, .. }
-                    | Command::Heartbeat { holder, .. } => *holder,
+                    Command::Complete(Complete { holder, .. })
+                    | Command::Fail(Fail { holder, .. })
+                    | Command::HandBack(HandBack { holder, .. })
+                    | Command::Wait(Wait { holder, .. })
+                    | Command::Heartbeat(Heartbeat { holder, .. }) => *holder,
                     other => panic!("{other:?} is no word of an attempt"),
                 };
                 let right = matches!((said, own), (Holder::Token(said), Some(own)) if said == own);
@@ -224,7 +226,7 @@ impl World {
             }
             Err(Error::Refused(Refusal::Locked { .. })) => {
                 let comes_back =
-                    matches!(command, Command::Retry | Command::Rebuild | Command::Requeue | Command::Move { .. });
+                    matches!(command, Command::Retry | Command::Rebuild | Command::Requeue | Command::Move(_));
                 assert!(comes_back, "{command:?} needs no lock");
             }
             Err(Error::Refused(Refusal::Invalid { field: "wait" | "queue", .. })) => self.check_no_wait(id, command),
@@ -301,9 +303,9 @@ pub fn assert_unheard(asked: Asked) {
 
 fn notes_of(command: &Command) -> Option<&Notes> {
     match command {
-        Command::Complete { notes, .. } | Command::Wait { notes, .. } | Command::Heartbeat { notes, .. } => {
-            notes.as_deref()
-        }
+        Command::Complete(Complete { notes, .. })
+        | Command::Wait(Wait { notes, .. })
+        | Command::Heartbeat(Heartbeat { notes, .. }) => notes.as_deref(),
         _ => None,
     }
 }
@@ -311,14 +313,14 @@ fn notes_of(command: &Command) -> Option<&Notes> {
 /// Whether a command can be carried out on a job in this state.
 pub fn allowed(command: &Command, state: State) -> bool {
     match command {
-        Command::Complete { .. } => matches!(state, State::Active | State::Completed | State::Cancelled),
-        Command::Fail { .. } | Command::HandBack { .. } | Command::Heartbeat { .. } => state == State::Active,
+        Command::Complete(_) => matches!(state, State::Active | State::Completed | State::Cancelled),
+        Command::Fail(_) | Command::HandBack(_) | Command::Heartbeat(_) => state == State::Active,
         // Said again by the attempt that began to wait, it changes nothing.
-        Command::Wait { .. } => true,
+        Command::Wait(_) => true,
         Command::Cancel { .. } => !state.is_ended(),
         Command::Retry | Command::Rebuild => state.is_ended(),
         Command::Requeue => state == State::Dead,
-        Command::Move { .. } => state != State::Active,
+        Command::Move(_) => state != State::Active,
         Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,
         Command::Hold { .. } => {
             matches!(state, State::Scheduled | State::Pending | State::Retrying | State::Active)

@@ -33,7 +33,7 @@ impl Causes {
 
     /// Somebody may have put it elsewhere in line, at a moment within the group that no event tells.
     pub fn reordered(&self, id: JobId) -> bool {
-        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move { .. }))
+        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move(_)))
     }
 
     pub fn reprioritised(&self, id: JobId) -> usize {

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::{
-    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Failure, Holder, JobId, ModelUsage, Name,
-    NewJob, NewMark, NewRecord, Notes, Plugin, PluginCommand, PolicyChoice, Priority, Progress, QueueName, Reply,
-    Retry, Settings, Time, Token, Unique, UniqueScope, Until, Usage,
+    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Complete, Fail, Failure, HandBack,
+    Heartbeat, Holder, JobId, ModelUsage, Move, Name, NewJob, NewMark, NewRecord, Notes, Plugin, PluginCommand,
+    PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Time, Token, Unique, UniqueScope, Until,
+    Usage, Wait,
 };
 use windlass_store::engine::operation;
 use windlass_store::engine::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
@@ -265,8 +266,7 @@ impl World {
         {
             let checkpoint = Checkpoint { body: body(&mut self.rng), schema: 0, usage: Usage::default() };
             let holder = Holder::Token(token);
-            let saved =
-                Command::Heartbeat { holder, progress: None, checkpoint: Some(checkpoint), spent: None, notes: None };
+            let saved = Command::Heartbeat(Heartbeat { checkpoint: Some(checkpoint), ..Heartbeat::by(holder) });
             return self.ask(job, saved, Vec::new());
         }
         let (job, holder) = self.speaker();
@@ -274,13 +274,13 @@ impl World {
         let walks = self.walks && self.rng.chance(50);
         let rng = &mut self.rng;
         let command = match if walks { 0 } else { rng.below(100) } {
-            0..40 => Command::Complete {
+            0..40 => Command::Complete(Complete {
                 holder,
                 result: rng.maybe(60, body),
                 usage: Usage::default(),
                 closing: closing(rng),
                 notes,
-            },
+            }),
             40..62 => {
                 let retry = match rng.below(10) {
                     0..6 => Retry::Backoff,
@@ -288,26 +288,33 @@ impl World {
                     _ => Retry::Never,
                 };
                 let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-                Command::Fail { holder, failure, usage: Usage::default() }
+                Command::Fail(Fail { holder, failure, usage: Usage::default() })
             }
-            62..66 => Command::Wait {
+            62..66 => Command::Wait(Wait {
                 holder,
                 on_child_failure: OnFailure::ALL[rng.below(3) as usize],
                 checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0, usage: usage(rng) }),
                 usage: usage(rng),
                 notes,
-            },
-            66..72 => Command::HandBack { holder, reason: "handed back".into(), usage: usage(rng) },
+            }),
+            66..72 => Command::HandBack(HandBack { holder, reason: "handed back".into(), usage: usage(rng) }),
             _ => {
                 let checkpoint =
                     rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32, usage: usage(rng) });
                 let percent = |rng: &mut Rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() };
                 let notes = notes.filter(|_| checkpoint.is_some());
-                Command::Heartbeat { holder, progress: rng.maybe(60, percent), checkpoint, spent: None, notes }
+                Command::Heartbeat(Heartbeat {
+                    holder,
+                    progress: rng.maybe(60, percent),
+                    checkpoint,
+                    spent: None,
+                    notes,
+                })
             }
         };
-        let waits = matches!(command, Command::Wait { .. });
-        let spawns = matches!(command, Command::Complete { .. } | Command::Heartbeat { checkpoint: Some(_), .. });
+        let waits = matches!(command, Command::Wait(_));
+        let spawns =
+            matches!(command, Command::Complete(_) | Command::Heartbeat(Heartbeat { checkpoint: Some(_), .. }));
         let mut children = Vec::new();
         let in_rounds = self.model.jobs.get(&job).is_some_and(|job| job.round.is_some());
         let few = self.model.jobs.values().filter(|job| !job.state.is_ended()).count() < 40;
@@ -373,11 +380,11 @@ impl World {
             22..30 => Command::Retry,
             30..38 => Command::Rebuild,
             38..48 => Command::Requeue,
-            48..60 => Command::Move {
+            48..60 => Command::Move(Move {
                 queue: queue(rng),
                 reset_attempts: rng.chance(50),
                 priority: rng.maybe(50, |rng| Priority::ALL[rng.below(4) as usize]),
-            },
+            }),
             60..70 => Command::Reprioritise { priority: Priority::ALL[rng.below(4) as usize] },
             70..80 => Command::Hold { reason: "wait".into() },
             80..88 => Command::Approve,

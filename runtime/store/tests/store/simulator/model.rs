@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::flow::Clearing;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Command, Event, EventKind, JobId, LockKey, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time,
-    Token, Unique, Until,
+    Command, Complete, Event, EventKind, Fail, HandBack, Heartbeat, JobId, LockKey, NewJob, Plugin, Priority,
+    QueueName, Record, Settings, State, Time, Token, Unique, Until, Wait,
 };
 use windlass_store::EventRecord;
 
@@ -247,7 +247,7 @@ impl Model {
                     job.clearing = (rebuilt && !retried).then_some(Clearing::Rebuild);
                 } else if state == State::Active {
                     let waits = |command: &Command| match command {
-                        Command::Wait { holder, .. } => Some(*holder),
+                        Command::Wait(Wait { holder, .. }) => Some(*holder),
                         _ => None,
                     };
                     must(causes.holder(id, &job, waits), "nobody with a right to said so");
@@ -281,9 +281,9 @@ impl Model {
             EventKind::Checkpoint { .. } => {
                 must(state == State::Active, "only a running attempt speaks");
                 let beat = |command: &Command| match command {
-                    Command::Heartbeat { holder, .. }
-                    | Command::Wait { holder, .. }
-                    | Command::Complete { holder, closing: Some(_), .. } => Some(*holder),
+                    Command::Heartbeat(Heartbeat { holder, .. })
+                    | Command::Wait(Wait { holder, .. })
+                    | Command::Complete(Complete { holder, closing: Some(_), .. }) => Some(*holder),
                     _ => None,
                 };
                 must(causes.holder(id, &job, beat), "nobody with a right to said so");
@@ -395,12 +395,12 @@ impl Model {
             State::Held => true,
             State::Active => {
                 let handed = |command: &Command| match command {
-                    Command::HandBack { holder, .. } => Some(*holder),
+                    Command::HandBack(HandBack { holder, .. }) => Some(*holder),
                     _ => None,
                 };
                 let undelivered = !self.delivered.contains(&(id, job.starts));
                 let saved = |command: &Command| match command {
-                    Command::Heartbeat { holder, checkpoint: Some(_), .. } => Some(*holder),
+                    Command::Heartbeat(Heartbeat { holder, checkpoint: Some(_), .. }) => Some(*holder),
                     _ => None,
                 };
                 causes.holder(id, job, handed)
@@ -426,14 +426,14 @@ impl Model {
 
     fn acked(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
         causes.holder(id, job, |command| match command {
-            Command::Complete { holder, .. } => Some(*holder),
+            Command::Complete(Complete { holder, .. }) => Some(*holder),
             _ => None,
         })
     }
 
     fn failed(&self, id: JobId, job: &ModelJob, causes: &Causes) -> bool {
         causes.holder(id, job, |command| match command {
-            Command::Fail { holder, .. } => Some(*holder),
+            Command::Fail(Fail { holder, .. }) => Some(*holder),
             _ => None,
         })
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use windlass_core::flow::{Round, Tally};
 use windlass_core::limits::Limiter;
 use windlass_core::{
-    Body, BodyKind, BodyRef, Command, Counts, Event, EventKind, Histogram, Job, JobId, Runner, State, Time,
+    Body, BodyKind, BodyRef, Command, Complete, Counts, Event, EventKind, Heartbeat, Histogram, Job, JobId, Move,
+    Runner, State, Time, Wait,
 };
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -122,7 +123,7 @@ impl Model {
                 let asked = |wanted: bool| {
                     causes.asked(
                         event.job,
-                        |command| matches!(command, Command::Move { reset_attempts, .. } if *reset_attempts == wanted),
+                        |command| matches!(command, Command::Move(Move { reset_attempts, .. }) if *reset_attempts == wanted),
                     )
                 };
                 match (asked(true), asked(false)) {
@@ -277,8 +278,10 @@ fn checkpoints(disk: &SimDisk, stored: &Stored) -> BTreeMap<JobId, Body> {
 fn progress(before: Option<&Body>, id: JobId, causes: &Causes) -> Option<bool> {
     let of_job = causes.commands.iter().filter(|(job, _)| *job == id);
     let mut saved = of_job.filter_map(|(_, command)| match command {
-        Command::Heartbeat { checkpoint, .. } | Command::Wait { checkpoint, .. } => checkpoint.as_ref(),
-        Command::Complete { closing, .. } => closing.as_ref().and_then(|closing| closing.checkpoint.as_ref()),
+        Command::Heartbeat(Heartbeat { checkpoint, .. }) | Command::Wait(Wait { checkpoint, .. }) => {
+            checkpoint.as_ref()
+        }
+        Command::Complete(Complete { closing, .. }) => closing.as_ref().and_then(|closing| closing.checkpoint.as_ref()),
         _ => None,
     });
     match (saved.next(), saved.next()) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::{Command, Effect, Holder, JobId, QueueName, Settings, State, Time, Token, Usage};
+use windlass_core::{Command, Complete, Effect, Holder, JobId, QueueName, Settings, State, Time, Token};
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
@@ -386,13 +386,7 @@ impl World {
             let mut wishes = Vec::new();
             for job in open.into_iter().filter(|job| acts_on(job)).take(6) {
                 let command = match &job.run {
-                    Some(run) => Command::Complete {
-                        holder: Holder::Token(run.token),
-                        result: None,
-                        usage: Usage::default(),
-                        closing: None,
-                        notes: None,
-                    },
+                    Some(run) => Command::Complete(Complete::by(Holder::Token(run.token))),
                     None => Command::Cancel { reason: "the end".into() },
                 };
                 wishes.push(self.ask(job.id, command, Vec::new()));
