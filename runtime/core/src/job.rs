@@ -256,6 +256,25 @@ impl Job {
         self.round.filter(|_| self.state == State::Blocked && !self.links.as_deref().is_some_and(tied))
     }
 
+    /// Whether the change from `old` may be lost in a crash, so that it need not be durable before it is acknowledged: progress,
+    /// and a longer lease. Both are reported again.
+    pub fn may_lose_change(&self, old: &Job) -> bool {
+        fn asked(job: &Job) -> Option<(Option<&Stop>, Option<Time>)> {
+            job.run.as_ref().map(|run| (run.stop.as_ref(), run.swap_by))
+        }
+        old.state == State::Active
+            && self.state == State::Active
+            && old.checkpoint == self.checkpoint
+            && old.checkpoint_schema == self.checkpoint_schema
+            && old.children == self.children
+            && asked(old) == asked(self)
+    }
+
+    /// Whether the time for which it is kept by its own policy is over.
+    pub fn is_past_keeping(&self, now: Time) -> bool {
+        self.is_ended() && self.keep_until.is_some_and(|until| until <= now)
+    }
+
     /// Where one of its bodies is.
     pub fn body(&self, kind: BodyKind) -> BodyRef {
         match kind {

@@ -30,7 +30,7 @@ pub const TIMERS: usize = 4_096;
 /// Timers fired between two commits, so that a million due jobs do not stall an enqueue.
 pub const TIMERS_PER_GROUP: usize = 512;
 /// Jobs one step of the background work (retention, clear) touches.
-pub const SWEEP: usize = 256;
+pub const BACKGROUND_STEP: usize = 256;
 /// Children that are looked at for one whose failure a parent's error names.
 pub const FAILED_CHILD_LOOK: usize = 1_024;
 /// Events kept on disk, and for how long.
@@ -120,7 +120,7 @@ pub struct Tuning {
     pub cursor_step: u64,
     pub timers: usize,
     pub timers_per_group: usize,
-    pub sweep: usize,
+    pub step: usize,
     pub events: u64,
     pub event_reserve: u64,
     pub log_lines: u64,
@@ -135,7 +135,7 @@ impl Default for Tuning {
             cursor_step: CURSOR_STEP,
             timers: TIMERS,
             timers_per_group: TIMERS_PER_GROUP,
-            sweep: SWEEP,
+            step: BACKGROUND_STEP,
             events: EVENTS,
             event_reserve: EVENT_RESERVE,
             log_lines: LOG_LINES,

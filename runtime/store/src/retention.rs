@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::operation::Answer;
 
 #[derive(Default)]
-pub struct Sweeps {
+pub struct RetentionWork {
     /// When to look for ended jobs that are past their keeping, per queue and state.
     due: BTreeMap<(u32, State), Time>,
     /// Where the last look ended: no later one steps over what is gone.
@@ -37,7 +37,7 @@ struct Clear {
     answer: Answer<u64>,
 }
 
-impl Sweeps {
+impl RetentionWork {
     /// A job has ended: look again when its keeping is over, or at once when there are too many.
     pub fn ended(&mut self, queue: u32, state: State, now: Time, keep: RetentionLimit, count: u64) {
         let at = if keep.count.is_some_and(|most| count > most) { now } else { now + keep.age };
@@ -63,9 +63,9 @@ impl Sweeps {
 }
 
 impl<D: Disk> Engine<D> {
-    /// One step of everything that waits.
-    pub(crate) fn sweep(&mut self) -> Result<(), DiskError> {
-        if self.hard {
+    /// One bounded step of everything that is done in the background.
+    pub(crate) fn step_background(&mut self) -> Result<(), DiskError> {
+        if self.unsaved.is_commit_required() {
             // The first group after a start: what the start has settled is not on disk yet.
             return Ok(());
         }
@@ -80,9 +80,9 @@ impl<D: Disk> Engine<D> {
     /// One step of every retention that is due.
     fn prune_all(&mut self) -> Result<(), DiskError> {
         let due: Vec<(u32, State)> =
-            self.sweeps.due.iter().filter(|(_, at)| **at <= self.now).map(|(what, _)| *what).collect();
+            self.retention.due.iter().filter(|(_, at)| **at <= self.now).map(|(what, _)| *what).collect();
         for (queue, state) in due {
-            self.sweeps.due.remove(&(queue, state));
+            self.retention.due.remove(&(queue, state));
             self.prune(queue, state)?;
         }
         Ok(())
@@ -90,13 +90,13 @@ impl<D: Disk> Engine<D> {
 
     /// Removes ended jobs of one state that are too old or too many, oldest first.
     fn prune(&mut self, id: u32, state: State) -> Result<(), DiskError> {
-        let Some(queue) = self.queue_names.get(&id).and_then(|name| self.queues.get(name)) else { return Ok(()) };
+        let Some(queue) = self.queues.by_id(id) else { return Ok(()) };
         let Some(keep) = queue.row.settings.retention.of(state) else { return Ok(()) };
         let mut surplus = keep.count.map_or(0, |most| queue.row.counts.of(state).saturating_sub(most));
         let prefix = keys::states(id, state);
-        let cursor = self.sweeps.cursors.remove(&(id, state)).unwrap_or_else(|| prefix.clone());
-        let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), self.tuning.sweep)?;
-        let full = page.len() == self.tuning.sweep;
+        let cursor = self.retention.cursors.remove(&(id, state)).unwrap_or_else(|| prefix.clone());
+        let page = self.disk.scan(Space::States, &cursor, &after_prefix(&prefix), self.tuning.step)?;
+        let full = page.len() == self.tuning.step;
         let mut next = cursor;
         // More may end within this very millisecond, with a smaller id: the cursor stays before it.
         let present: Vec<u8> = prefix.iter().copied().chain(self.now.millis().to_be_bytes()).collect();
@@ -104,8 +104,8 @@ impl<D: Disk> Engine<D> {
             let Some((since, job)) = keys::read_state(&key) else { continue };
             let old = now_past(self.now, since, keep);
             if !old && surplus == 0 {
-                self.sweeps.cursors.insert((id, state), next.min(present));
-                self.sweeps.look_at(id, state, since + keep.age);
+                self.retention.cursors.insert((id, state), next.min(present));
+                self.retention.look_at(id, state, since + keep.age);
                 return Ok(());
             }
             next = key.to_vec();
@@ -121,9 +121,9 @@ impl<D: Disk> Engine<D> {
         }
         if full {
             let pause = if next > present { Duration::from_millis(1) } else { Duration::ZERO };
-            self.sweeps.look_at(id, state, self.now + pause);
+            self.retention.look_at(id, state, self.now + pause);
         }
-        self.sweeps.cursors.insert((id, state), next.min(present));
+        self.retention.cursors.insert((id, state), next.min(present));
         Ok(())
     }
 
@@ -134,13 +134,13 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(crate) fn begin_remove_queue(&mut self, name: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
-        if let Some(plugin) = self.served.get(&name) {
-            let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.clone() };
-            self.outbox.push(answer, Err(error.into()));
+        if let Some(plugin) = self.catalogue.server_of(&name) {
+            let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.to_owned() };
+            self.release.push(answer, Err(error.into()));
             return Ok(());
         }
         if let Err(refusal) = self.check_unnamed(&name) {
-            self.outbox.push(answer, Err(refusal.into()));
+            self.release.push(answer, Err(refusal.into()));
             return Ok(());
         }
         if let Some(queue) = self.queues.get(&name).filter(|queue| queue.row.counts.of(State::Active) > 0) {
@@ -148,7 +148,7 @@ impl<D: Disk> Engine<D> {
                 "{} of its jobs are running; pause it and wait, or cancel them",
                 queue.row.counts.of(State::Active)
             );
-            self.outbox.push(answer, Err(Refusal::invalid("queue", why).into()));
+            self.release.push(answer, Err(Refusal::invalid("queue", why).into()));
             return Ok(());
         }
         let states: Vec<State> = State::ALL.into_iter().filter(|state| *state != State::Active).collect();
@@ -158,7 +158,7 @@ impl<D: Disk> Engine<D> {
 
     fn begin(&mut self, name: QueueName, states: &[State], and_remove: bool, answer: Answer<u64>) {
         let Some(queue) = self.queues.get_mut(&name) else {
-            self.outbox.push(answer, Err(Refusal::not_found("queue", name).into()));
+            self.release.push(answer, Err(Refusal::not_found("queue", name).into()));
             return;
         };
         let id = queue.row.id;
@@ -167,7 +167,7 @@ impl<D: Disk> Engine<D> {
             // Nothing starts in a queue that is going.
             queue.row.settings.paused = true;
             queue.dirty = true;
-            self.hard = true;
+            self.unsaved.require_commit();
         }
         let spaces = states.iter().map(|state| match state {
             State::Pending => (Space::Ready, id.to_be_bytes().to_vec(), after_prefix(&id.to_be_bytes())),
@@ -179,16 +179,16 @@ impl<D: Disk> Engine<D> {
         let before = self.now;
         let clear =
             Clear { queue: name, id, spaces: spaces.collect(), before, removed: 0, and_remove, was_paused, answer };
-        self.sweeps.clears.push_back(clear);
+        self.retention.clears.push_back(clear);
     }
 
     fn step_clear(&mut self) -> Result<(), DiskError> {
-        let Some(mut clear) = self.sweeps.clears.pop_front() else { return Ok(()) };
+        let Some(mut clear) = self.retention.clears.pop_front() else { return Ok(()) };
         let Some((space, from, until)) = clear.spaces.pop_front() else {
             return self.end_clear(clear);
         };
-        let page = self.disk.scan(space, &from, &until, self.tuning.sweep)?;
-        if let Some((last, _)) = page.last().filter(|_| page.len() == self.tuning.sweep) {
+        let page = self.disk.scan(space, &from, &until, self.tuning.step)?;
+        if let Some((last, _)) = page.last().filter(|_| page.len() == self.tuning.step) {
             let mut next = last.to_vec();
             next.push(0);
             clear.spaces.push_front((space, next, until));
@@ -205,7 +205,7 @@ impl<D: Disk> Engine<D> {
                 clear.removed += 1;
             }
         }
-        self.sweeps.clears.push_front(clear);
+        self.retention.clears.push_front(clear);
         Ok(())
     }
 
@@ -227,26 +227,24 @@ impl<D: Disk> Engine<D> {
         if clear.and_remove && empty && unnamed {
             let left = clear.id.to_be_bytes();
             for space in [Space::Lanes, Space::Limiters] {
-                self.disk.each(space, &left, &mut |key, _| self.batch.delete(space, key.to_vec()))?;
+                self.disk.each(space, &left, &mut |key, _| self.unsaved.batch.delete(space, key.to_vec()))?;
             }
-            self.key_limiters.retain(|(queue, _), _| *queue != clear.id);
-            self.dirty_limiters.retain(|(queue, _)| *queue != clear.id);
+            self.limiters.drop_queue(clear.id);
             self.queues.remove(&clear.queue);
-            self.queue_names.remove(&clear.id);
             self.drop_rounds(clear.id);
-            self.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
-            self.hard = true;
+            self.unsaved.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
+            self.unsaved.require_commit();
         } else if clear.and_remove
             && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)
         {
             // Jobs have come meanwhile: it stays, and goes on as it was.
             queue.row.settings.paused = clear.was_paused;
             queue.dirty = true;
-            self.awake.insert(clear.queue.clone());
-            self.hard = true;
+            self.queues.wake(&clear.queue);
+            self.unsaved.require_commit();
         }
         let answer: Result<u64, Error> = Ok(clear.removed);
-        self.outbox.push(clear.answer, answer);
+        self.release.push(clear.answer, answer);
         Ok(())
     }
 }

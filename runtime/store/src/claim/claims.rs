@@ -107,7 +107,7 @@ impl<D: Disk> Engine<D> {
         if got.is_empty() && deadline > self.now {
             self.waiting.add(ticket, Waiter { claim, deadline, answer });
         } else {
-            self.outbox.assign(answer, got);
+            self.release.assign(answer, got);
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl<D: Disk> Engine<D> {
         for lost in std::mem::take(&mut self.waiting.lost) {
             self.give_back(lost)?;
         }
-        for name in std::mem::take(&mut self.awake) {
+        for name in self.queues.take_awake() {
             let mut after = 0;
             loop {
                 // A plugin that runs as many as it may leaves the queue to workers.
@@ -130,7 +130,7 @@ impl<D: Disk> Engine<D> {
                 }
                 let got = self.take(&waiter.claim)?;
                 if !got.is_empty() {
-                    self.outbox.assign(waiter.answer, got);
+                    self.release.assign(waiter.answer, got);
                     continue;
                 }
                 // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
@@ -144,7 +144,7 @@ impl<D: Disk> Engine<D> {
         }
         while let Some(ticket) = self.waiting.overdue(self.now) {
             if let Some(waiter) = self.waiting.remove(ticket) {
-                self.outbox.assign(waiter.answer, Vec::new());
+                self.release.assign(waiter.answer, Vec::new());
             }
         }
         Ok(())
@@ -184,7 +184,7 @@ impl<D: Disk> Engine<D> {
             let mut best: Option<Candidate> = None;
             let everything: Vec<QueueName>;
             let queues = if claim.queues.is_empty() && claim.by == By::Local {
-                everything = self.served.keys().cloned().collect();
+                everything = self.catalogue.served_queues().cloned().collect();
                 &everything
             } else {
                 &claim.queues
@@ -221,14 +221,13 @@ impl<D: Disk> Engine<D> {
 
     /// All queues of the plugin that serves this one.
     fn served_beside(&self, queue: &QueueName) -> Vec<QueueName> {
-        let plugin = self.served.get(queue).and_then(|name| self.plugins.get(name));
-        plugin.map(|plugin| plugin.queues.clone()).unwrap_or_default()
+        self.catalogue.plugin_of(queue).map(|plugin| plugin.queues.clone()).unwrap_or_default()
     }
 
     fn runner(&self, by: &By, queue: &QueueName) -> Option<Runner> {
         match by {
             By::Local => {
-                let plugin = self.plugins.get(self.served.get(queue)?)?;
+                let plugin = self.catalogue.plugin_of(queue)?;
                 let version = plugin.active_version()?.digest();
                 Some(Runner::Local { plugin: plugin.name.clone(), version })
             }
@@ -302,7 +301,7 @@ impl<D: Disk> Engine<D> {
                 Admission::Go => return Ok(Some((place.id, place.seq, place.since))),
                 Admission::Full => {}
                 Admission::Until(at) => {
-                    self.parked.insert((at, queue_id, limit_key));
+                    self.limiters.park(at, queue_id, limit_key);
                 }
             }
             if let Some(queue) = self.queues.get_mut(name) {
@@ -313,12 +312,6 @@ impl<D: Disk> Engine<D> {
 
     fn admit_key(&mut self, name: &QueueName, limit_key: &str) -> Result<Admission, DiskError> {
         let Some(queue) = self.queues.get(name) else { return Ok(Admission::Full) };
-        let settings = &queue.row.settings;
-        let (concurrency, rate) = (settings.key_concurrency, settings.key_rate);
-        if limit_key.is_empty() || (concurrency.is_none() && rate.is_none()) {
-            return Ok(Admission::Go);
-        }
-        let (id, now) = (queue.row.id, self.now);
-        Ok(self.key_limiter(id, limit_key)?.admit(concurrency, rate, now))
+        self.limiters.admit_key(&self.disk, queue.row.id, limit_key, &queue.row.settings, self.now)
     }
 }

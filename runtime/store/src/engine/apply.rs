@@ -11,7 +11,8 @@ use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, index};
-use crate::engine::{Before, Engine};
+use crate::engine::Engine;
+use crate::engine::unsaved::Before;
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn apply(&mut self, decision: Decision) -> Result<Reply, DiskError> {
@@ -27,10 +28,10 @@ impl<D: Disk> Engine<D> {
                 Change::Lock { key, lock } => self.put_lock(&key, lock)?,
                 Change::Error { job, error } => {
                     let fence = self.load(job)?.map_or(0, |job| job.fence);
-                    self.batch.put(Space::Errors, keys::error(job, fence), codec::encode(&error));
-                    self.new_errors.entry(job).or_default().push(fence);
+                    self.unsaved.batch.put(Space::Errors, keys::error(job, fence), codec::encode(&error));
+                    self.unsaved.add_error(job, fence);
                     if let Some(old) = fence.checked_sub(bounds::ERRORS) {
-                        self.batch.delete(Space::Errors, keys::error(job, old));
+                        self.unsaved.batch.delete(Space::Errors, keys::error(job, old));
                     }
                 }
                 Change::Chain { first, chain } => self.put_chain(first, *chain)?,
@@ -39,7 +40,7 @@ impl<D: Disk> Engine<D> {
                 Change::Plugin(plugin) => self.put_plugin(*plugin),
             }
         }
-        self.effects.extend(decision.effects);
+        self.release.carry_out(decision.effects);
         Ok(decision.reply)
     }
 
@@ -68,28 +69,15 @@ impl<D: Disk> Engine<D> {
             job.ready_seq = self.meta.next_ready;
             self.join_line(&job)?;
         }
-        if !self.soft_change(old.as_deref(), &job) {
-            self.hard = true;
+        if !old.as_deref().is_some_and(|old| job.may_lose_change(old)) {
+            self.unsaved.require_commit();
         }
         self.follow_round(old.as_deref(), Some(&job), false);
         self.follow(old.as_deref(), Some(&job))?;
         // It may have been removed within this group, and be here again under an id that is derived.
-        self.removed.remove(&id);
+        self.unsaved.restore_job(id);
         self.jobs.insert(job);
         Ok(())
-    }
-
-    /// Progress and a longer lease need not be durable: they are made good after a crash.
-    fn soft_change(&self, old: Option<&Job>, new: &Job) -> bool {
-        old.is_some_and(|old| {
-            old.state == State::Active
-                && new.state == State::Active
-                && old.checkpoint == new.checkpoint
-                && old.checkpoint_schema == new.checkpoint_schema
-                && old.children == new.children
-                && old.run.as_ref().map(|run| (&run.stop, run.swap_by))
-                    == new.run.as_ref().map(|run| (&run.stop, run.swap_by))
-        })
     }
 
     /// `forgotten` is one that goes to be made anew.
@@ -100,12 +88,12 @@ impl<D: Disk> Engine<D> {
         self.count_out(&old.queue.clone(), old.state, Some(&old))?;
         for kind in BodyKind::ALL {
             if matches!(old.body(kind), BodyRef::Inline { .. }) {
-                self.batch.delete(Space::Bodies, keys::body(id, kind));
+                self.unsaved.batch.delete(Space::Bodies, keys::body(id, kind));
             }
         }
-        if let Some(queue) = self.dirty.get_mut(&id).and_then(|before| before.lasting.take()) {
+        if let Some(queue) = self.unsaved.take_lasting(id) {
             for ((space, key), _) in index::lasting(&old, queue) {
-                self.batch.delete(space, key);
+                self.unsaved.batch.delete(space, key);
             }
         }
         let mut owned = Vec::new();
@@ -115,11 +103,11 @@ impl<D: Disk> Engine<D> {
         if old.fence > 0 {
             self.disk.each(Space::Logs, &keys::job(id), &mut |key, _| owned.push((Space::Logs, key.to_vec())))?;
         }
-        for fence in self.new_errors.remove(&id).unwrap_or_default() {
+        for fence in self.unsaved.take_errors(id) {
             owned.push((Space::Errors, keys::error(id, fence)));
         }
         for (space, key) in owned {
-            self.batch.delete(space, key);
+            self.unsaved.batch.delete(space, key);
         }
         if old.records > 0 {
             self.drop_records(id)?;
@@ -127,26 +115,22 @@ impl<D: Disk> Engine<D> {
         self.drop_links(&old)?;
         self.follow_round(Some(&old), None, forgotten);
         self.follow(Some(&old), None)?;
-        self.logs.remove(&id);
-        self.log_next.remove(&id);
+        self.logs.drop_job(id);
         self.jobs.remove(id);
-        self.removed.insert(id);
-        self.hard = true;
+        self.unsaved.remove_job(id);
+        self.unsaved.require_commit();
         Ok(())
     }
 
     fn note_before(&mut self, id: JobId, old: Option<&Job>) {
-        if self.dirty.contains_key(&id) {
-            return;
-        }
-        let before = match old {
+        let queues = &self.queues;
+        self.unsaved.change_job(id, || match old {
             Some(old) => {
-                let queue = self.queues.get(&old.queue).map_or(0, |queue| queue.row.id);
+                let queue = queues.id_of(&old.queue).unwrap_or(0);
                 Before { entries: index::keys_of(old, queue), lasting: Some(queue) }
             }
             None => Before::default(),
-        };
-        self.dirty.insert(id, before);
+        });
     }
 
     fn join_line(&mut self, job: &Job) -> Result<(), DiskError> {
@@ -154,11 +138,9 @@ impl<D: Disk> Engine<D> {
         let target = job.target_worker.as_deref().unwrap_or("");
         let ring = queue.line.ring(queue.row.id, job.priority, target);
         let place = ReadyPlace { seq: job.ready_seq, id: job.id, since: job.since };
-        ring.push(&self.disk, &mut self.batch, job.limit_key.as_deref().unwrap_or(""), place)?;
+        ring.push(&self.disk, &mut self.unsaved.batch, job.limit_key.as_deref().unwrap_or(""), place)?;
         queue.line_touched = true;
-        if !self.awake.contains(&job.queue) {
-            self.awake.insert(job.queue.clone());
-        }
+        self.queues.wake(&job.queue);
         Ok(())
     }
 
@@ -188,13 +170,12 @@ impl<D: Disk> Engine<D> {
             let key_rate = settings.key_rate;
             let id = queue.row.id;
             if let Some(limit_key) = &job.limit_key {
-                self.key_limiter(id, limit_key)?.start(key_rate, now);
-                self.dirty_limiters.insert((id, limit_key.clone()));
+                self.limiters.key_started(&self.disk, id, limit_key, key_rate, now)?;
             }
         } else if job.state.is_ended() {
             let (id, count) = (queue.row.id, queue.row.counts.of(job.state));
             let keep = queue.row.settings.retention.of(job.state).unwrap_or_default();
-            self.sweeps.ended(id, job.state, now, keep, count);
+            self.retention.ended(id, job.state, now, keep, count);
         }
         Ok(())
     }
@@ -212,39 +193,36 @@ impl<D: Disk> Engine<D> {
             for ring in queue.line.rings() {
                 ring.unpark(limit_key);
             }
-            self.key_limiter(id, limit_key)?.end();
-            self.dirty_limiters.insert((id, limit_key.to_owned()));
+            self.limiters.key_ended(&self.disk, id, limit_key)?;
         }
         // A place is free.
-        if !self.awake.contains(name) {
-            self.awake.insert(name.clone());
-        }
-        if let Some(run) = job.and_then(|job| job.run.as_ref()) {
-            self.local_ended.push((job.map_or(JobId(0), |job| job.id), run.token));
+        self.queues.wake(name);
+        if let Some((job, run)) = job.and_then(|job| Some((job, job.run.as_ref()?))) {
+            self.release.end_attempt(job.id, run.token);
         }
         Ok(())
     }
 
     fn put_body(&mut self, id: JobId, kind: BodyKind, body: Option<Body>) {
         // The record may look the same, of a checkpoint as long as the last: its bytes are new all the same.
-        self.hard = true;
+        self.unsaved.require_commit();
         let key = keys::body(id, kind);
         match body {
-            Some(Body::Inline(bytes)) => self.batch.put(Space::Bodies, key, codec::wrap(&bytes)),
-            Some(Body::Blob(_)) | None => self.batch.delete(Space::Bodies, key),
+            Some(Body::Inline(bytes)) => self.unsaved.batch.put(Space::Bodies, key, codec::wrap(&bytes)),
+            Some(Body::Blob(_)) | None => self.unsaved.batch.delete(Space::Bodies, key),
         }
     }
 
     fn put_lock(&mut self, key: &LockKey, lock: Option<Lock>) -> Result<(), DiskError> {
         let key = keys::lock(key);
         if let Some(old) = self.load_lock(&key)?.filter(|old| old.until == Until::Period) {
-            self.delete_timer(keys::timer(old.expires_at, &TimerFor::Unlock(key.clone())));
+            self.unsaved.delete_timer(keys::timer(old.expires_at, &TimerFor::Unlock(key.clone())));
         }
         if let Some(new) = lock.as_ref().filter(|new| new.until == Until::Period) {
-            self.put_timer(new.expires_at, &TimerFor::Unlock(key.clone()));
+            self.unsaved.put_timer(new.expires_at, &TimerFor::Unlock(key.clone()));
         }
-        self.locks.insert(key, lock);
-        self.hard = true;
+        self.unsaved.set_lock(key, lock);
+        self.unsaved.require_commit();
         Ok(())
     }
 }

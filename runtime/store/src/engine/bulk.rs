@@ -78,13 +78,13 @@ impl<D: Disk> Engine<D> {
         if bulk.total == 0 {
             bulk.end(BulkStatus::Completed, self.now);
         } else {
-            self.batch.put(Space::Blobs, keys::blob_of_bulk(&jobs, bulk.id), vec![codec::FORMAT]);
+            self.unsaved.batch.put(Space::Blobs, keys::blob_of_bulk(&jobs, bulk.id), vec![codec::FORMAT]);
         }
         self.put_bulk(bulk.clone());
         let over: Vec<BulkId> = self.bulks.values().filter(|bulk| bulk.status.is_over()).map(|bulk| bulk.id).collect();
         for old in over.iter().take(over.len().saturating_sub(limits::BULKS_KEPT)) {
             self.bulks.remove(old);
-            self.batch.delete(Space::Bulks, keys::bulk(*old));
+            self.unsaved.batch.delete(Space::Bulks, keys::bulk(*old));
         }
         Ok(bulk)
     }
@@ -110,11 +110,11 @@ impl<D: Disk> Engine<D> {
     fn put_bulk(&mut self, bulk: Bulk) {
         if bulk.status.is_over() {
             // The list has served its time.
-            self.batch.delete(Space::Blobs, keys::blob_of_bulk(&bulk.jobs, bulk.id));
+            self.unsaved.batch.delete(Space::Blobs, keys::blob_of_bulk(&bulk.jobs, bulk.id));
         }
-        self.batch.put(Space::Bulks, keys::bulk(bulk.id), codec::encode(&bulk));
+        self.unsaved.batch.put(Space::Bulks, keys::bulk(bulk.id), codec::encode(&bulk));
         self.bulks.insert(bulk.id, bulk);
-        self.hard = true;
+        self.unsaved.require_commit();
     }
 }
 

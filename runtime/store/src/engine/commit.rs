@@ -1,28 +1,20 @@
-//! One commit per group: what was decided becomes one batch, and only once it is durable does anybody hear of it.
+//! One commit per group: what was decided becomes one write batch, and nobody hears of it before it is durable.
 
 use windlass_core::Job;
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, index, keys};
-use crate::engine::{Before, Engine, META_KEY};
-use crate::limits;
+use crate::engine::unsaved::{Before, TimerChange};
+use crate::engine::{Engine, META_KEY};
 
 impl<D: Disk> Engine<D> {
-    /// Gathers everything changed since the last commit into the batch and makes it durable.
+    /// Gathers everything that has changed since the last commit into one write batch and makes it durable.
     pub(crate) fn commit(&mut self) -> Result<(), DiskError> {
-        let mut timers = std::mem::take(&mut self.timer_changes);
-        self.gather_jobs(&mut timers);
-        self.gather_rows();
-        self.flows.gather(&mut self.batch);
-        self.rounds.gather(&mut self.batch);
-        self.gather_events();
-        self.gather_logs()?;
+        let timers = self.gather();
         self.meta.commit += 1;
         self.meta.now = self.now;
         self.meta.timers_from = self.timers.floor();
-        // The next group is likely to be as large as this one.
-        let room = WriteBatch::with_capacity(self.batch.writes.len());
-        let mut batch = std::mem::replace(&mut self.batch, room);
+        let mut batch = self.unsaved.take_batch();
         batch.put(Space::Meta, META_KEY.to_vec(), codec::encode(&self.meta));
         self.disk.commit(batch, self.meta.commit)?;
         for (key, added) in timers {
@@ -32,47 +24,49 @@ impl<D: Disk> Engine<D> {
                 self.timers.removed(&key);
             }
         }
-        self.locks.clear();
-        self.removed.clear();
-        self.new_errors.clear();
-        self.new_records.clear();
-        for ended in self.local_ended.drain(..) {
-            self.local.remove(&ended);
-        }
-        for (name, queue) in &mut self.queues {
-            if std::mem::take(&mut queue.line_touched) {
-                for ring in queue.line.rings() {
-                    if ring.committed() {
-                        self.awake.insert(name.clone());
-                    }
-                }
-            }
-        }
-        self.hard = false;
-        self.soft_since = None;
+        self.unsaved.committed();
+        self.queues.committed();
         Ok(())
     }
 
+    /// Adds the rows of everything that is cached and has changed. Returns the timers that were added and removed.
+    fn gather(&mut self) -> Vec<TimerChange> {
+        let mut timers = self.unsaved.take_timers();
+        self.gather_jobs(&mut timers);
+        self.unsaved.gather_locks();
+        let (now, batch) = (self.now, &mut self.unsaved.batch);
+        self.catalogue.gather(batch);
+        let queues = &self.queues;
+        self.limiters.gather(batch, |queue| queues.by_id(queue)?.row.settings.key_rate, now);
+        self.queues.gather(batch, self.meta.next_ready);
+        self.flows.gather(batch);
+        self.rounds.gather(batch);
+        self.release.show(self.events.gather(batch, now));
+        self.events.trim(batch, &mut self.meta, &self.tuning, self.paused.is_some(), now);
+        self.logs.gather(batch, self.tuning.cached_jobs);
+        timers
+    }
+
     /// Writes each changed job once, and the difference of its index entries.
-    fn gather_jobs(&mut self, timers: &mut Vec<(Vec<u8>, bool)>) {
-        for (id, Before { entries: before, lasting }) in std::mem::take(&mut self.dirty) {
+    fn gather_jobs(&mut self, timers: &mut Vec<TimerChange>) {
+        for (id, Before { entries: before, lasting }) in self.unsaved.take_jobs() {
             let after = match self.jobs.get(id) {
-                Some(job) if !self.removed.contains(&id) => {
-                    self.batch.put(Space::Jobs, keys::job(id), codec::encode(job));
-                    let queue = self.queues.get(&job.queue).map_or(0, |queue| queue.row.id);
+                Some(job) if !self.unsaved.is_removed(id) => {
+                    self.unsaved.batch.put(Space::Jobs, keys::job(id), codec::encode(job));
+                    let queue = self.queues.id_of(&job.queue).unwrap_or(0);
                     if lasting != Some(queue) {
-                        write_lasting(&mut self.batch, job, lasting, queue);
+                        write_lasting(&mut self.unsaved.batch, job, lasting, queue);
                     }
                     index::entries(job, queue)
                 }
                 _ => {
-                    self.batch.delete(Space::Jobs, keys::job(id));
+                    self.unsaved.batch.delete(Space::Jobs, keys::job(id));
                     Vec::new()
                 }
             };
             for (space, key) in &before {
                 if !after.iter().any(|(entry, _)| entry.0 == *space && entry.1 == *key) {
-                    self.batch.delete(*space, key.clone());
+                    self.unsaved.batch.delete(*space, key.clone());
                     if *space == Space::Timers {
                         timers.push((key.clone(), false));
                     }
@@ -83,66 +77,28 @@ impl<D: Disk> Engine<D> {
                     if entry.0 == Space::Timers {
                         timers.push((entry.1.clone(), true));
                     }
-                    self.batch.put(entry.0, entry.1, value);
+                    self.unsaved.batch.put(entry.0, entry.1, value);
                 }
             }
             if self.jobs.get(id).is_some_and(|job| job.is_ended()) {
-                // It is not likely to be asked for again soon: room for those that are.
+                // It is not likely to be needed again soon: room for those that are.
                 self.jobs.remove(id);
             }
         }
     }
 
-    fn gather_rows(&mut self) {
-        self.gather_plugins();
-        for (key, lock) in &self.locks {
-            match lock {
-                Some(lock) => self.batch.put(Space::Locks, key.clone(), codec::encode(lock)),
-                None => self.batch.delete(Space::Locks, key.clone()),
-            }
+    /// Releases what the group has decided. Called after its commit, or if nothing in it had to be durable.
+    pub(crate) fn publish(&mut self) {
+        let progress = self.events.take_progress(self.meta.events_reserved);
+        if !progress.is_empty() {
+            self.unsaved.may_wait(self.now);
+            self.release.show(progress);
         }
-        for (id, limit_key) in std::mem::take(&mut self.dirty_limiters) {
-            let queue = self.queue_names.get(&id).and_then(|name| self.queues.get(name));
-            let rate = queue.and_then(|queue| queue.row.settings.key_rate);
-            let key = keys::limiter(id, &limit_key);
-            let now = self.now;
-            let limiter = self.key_limiters.get_mut(&(id, limit_key));
-            match limiter.and_then(|limiter| (!limiter.is_idle(rate, now)).then_some(limiter)) {
-                Some(limiter) => self.batch.put(Space::Limiters, key, codec::encode(limiter)),
-                None => self.batch.delete(Space::Limiters, key),
-            }
+        let released = self.release.send(&self.channels);
+        self.waiting.lost.extend(released.undelivered);
+        for ended in released.ended {
+            self.local.remove(&ended);
         }
-        if self.key_limiters.len() > limits::KEY_LIMITERS {
-            self.key_limiters.clear();
-        }
-        let next_ready = self.meta.next_ready;
-        for queue in self.queues.values_mut() {
-            if queue.line_touched {
-                for ring in queue.line.rings() {
-                    ring.settle(&mut self.batch, next_ready);
-                }
-            }
-            if std::mem::take(&mut queue.dirty) {
-                self.batch.put(Space::Queues, queue.row.name.as_bytes().to_vec(), codec::encode(&queue.row));
-                if queue.row.settings.rate.is_some() {
-                    self.batch.put(Space::Limiters, keys::limiter(queue.row.id, ""), codec::encode(&queue.limiter));
-                }
-            }
-        }
-    }
-
-    /// Lets everybody know. Only ever called with nothing undecided or uncommitted that they would hear of.
-    pub(crate) fn release(&mut self) {
-        self.paused_hub.send_if_modified(|told| std::mem::replace(told, self.paused) != self.paused);
-        self.show_soft_events();
-        for event in std::mem::take(&mut self.to_show) {
-            // Nobody listening is no reason to stop.
-            let _ = self.hub.send(event);
-        }
-        for effect in std::mem::take(&mut self.effects) {
-            let _ = self.orders.send(effect);
-        }
-        self.waiting.lost.extend(self.outbox.release());
     }
 }
 

@@ -23,8 +23,9 @@ impl<D: Disk> Engine<D> {
         let lock = self.named_lock(new.unique.as_ref().map(|unique| unique.lock_key(name, new.scope.as_deref())))?;
         let dependencies = self.dependencies_of(new)?;
         let rounds = self.round_facts_of_new(name, new.parent)?;
-        let plugin = self.served.get(name).and_then(|plugin| self.plugins.get(plugin));
-        Ok(Facts { lock, plugin, dependencies, rounds, ..Facts::new(twin, &self.queues[name].row) })
+        let Some(queue) = self.queues.get(name) else { return Err(Refusal::not_found("queue", name).into()) };
+        let plugin = self.catalogue.plugin_of(name);
+        Ok(Facts { lock, plugin, dependencies, rounds, ..Facts::new(twin, &queue.row) })
     }
 
     /// For a command about a stored job, which so many children come with.
@@ -51,7 +52,7 @@ impl<D: Disk> Engine<D> {
             (_, run) => run.as_ref().map(|run| &run.runner),
         };
         let plugin = match runner {
-            Some(Runner::Local { plugin, .. }) => self.plugins.get(plugin),
+            Some(Runner::Local { plugin, .. }) => self.catalogue.plugin(plugin),
             Some(Runner::External { .. }) | None => None,
         };
         let known = Facts::new(None, &queue.row);

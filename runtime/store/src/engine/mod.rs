@@ -8,49 +8,55 @@
 
 mod apply;
 pub mod bulk;
+mod catalogue;
 mod commit;
+mod event_log;
 mod facts;
 pub mod failure;
 mod job_cache;
+mod limiters;
 pub mod operation;
 pub mod operations;
 #[doc(hidden)]
 pub mod pause;
 mod plugins;
+pub(crate) mod queues;
 pub mod recover;
+pub mod release;
 mod reopen;
 mod requests;
 pub(crate) mod row_cache;
 pub(crate) mod shared;
 pub(crate) mod thread;
 mod tick;
+mod unsaved;
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::limits::Limiter;
-use windlass_core::plugin::grant::Grant;
-use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Bulk, BulkId, CheckedJob, Command, Effect, Event, Job, JobId, Lock, NewJob, Plugin, Queue, QueueName, Reply,
-    Runner, Settings, Time, Token, Webhook, decide, retry,
+    Bulk, BulkId, CheckedJob, Command, Job, JobId, Lock, NewJob, Queue, QueueName, Reply, Runner, Settings, Time,
+    Token, decide, retry,
 };
 
 use crate::claim::claims::WaitingClaims;
-use crate::claim::lanes::QueueRings;
-use crate::disk::{Disk, DiskError, Space, WriteBatch};
+use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
-use crate::retention::Sweeps;
+use crate::retention::RetentionWork;
 use crate::timers::Timers;
-use crate::{Error, EventRecord, LogLine, LogRecord, limits};
+use crate::{Error, limits};
+use catalogue::Catalogue;
+use event_log::{EventLog, JobLogs};
 use failure::{Failure, UnlessRefused};
 use job_cache::JobCache;
-use operation::{Outbox, Request};
+use limiters::Limiters;
+use operation::Request;
+use queues::Queues;
+use release::{Channels, Release};
+use unsaved::Unsaved;
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,25 +82,6 @@ pub struct Meta {
 
 pub const META_KEY: &[u8] = b"meta";
 
-pub struct QueueState {
-    pub row: Queue,
-    pub line: QueueRings,
-    pub limiter: Limiter,
-    /// Too many starts: nothing starts before this.
-    pub closed_until: Option<Time>,
-    pub dirty: bool,
-    /// Something in its line changed since the last commit.
-    pub line_touched: bool,
-}
-
-/// A job's index entries as they are on disk.
-#[derive(Default)]
-pub struct Before {
-    pub entries: Vec<(Space, Vec<u8>)>,
-    /// The queue under which its lasting entries lie; none when there are none.
-    pub lasting: Option<u32>,
-}
-
 /// How many attempts run, and how many events are stored, as the engine counts them in memory: for tests, which count again.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,79 +93,35 @@ pub struct MemoryCounts {
     pub events: u64,
 }
 
+/// Each part owns what it needs to keep its own rows, counters and memory consistent; the engine moves jobs between them.
 pub struct Engine<D> {
     pub(crate) disk: D,
     pub(crate) tuning: limits::Tuning,
     pub(crate) meta: Meta,
-    pub(crate) batch: WriteBatch,
-    pub(crate) queues: HashMap<QueueName, QueueState>,
-    pub(crate) queue_names: HashMap<u32, QueueName>,
+    /// What has been decided since the last commit.
+    pub(crate) unsaved: Unsaved,
+    /// What others learn after it.
+    pub(crate) release: Release,
+    pub(crate) channels: Channels,
     pub(crate) jobs: JobCache,
-    /// Jobs changed since the last commit, with what the disk holds of them.
-    pub(crate) dirty: FxHashMap<JobId, Before>,
-    pub(crate) removed: FxHashSet<JobId>,
     /// Jobs that could not be read, and have been logged: the first of them.
     pub(crate) damaged: FxHashSet<JobId>,
-    /// Errors added since the last commit, by their claim.
-    pub(crate) new_errors: FxHashMap<JobId, Vec<u32>>,
-    /// Records written since the last commit, by their job: queue and key.
-    pub(crate) new_records: FxHashMap<JobId, Vec<(u32, String)>>,
-    pub(crate) locks: HashMap<Vec<u8>, Option<Lock>>,
-    /// Starts and running attempts of each key: the ones used lately.
-    pub(crate) key_limiters: HashMap<(u32, String), Limiter>,
-    /// Those that changed since the last commit.
-    pub(crate) dirty_limiters: HashSet<(u32, String)>,
+    pub(crate) queues: Queues,
+    pub(crate) limiters: Limiters,
+    pub(crate) catalogue: Catalogue,
     pub(crate) timers: Timers,
-    /// Timers added (true) and removed since the last commit, other than those that follow from a job.
-    pub(crate) timer_changes: Vec<(Vec<u8>, bool)>,
-    /// Lanes that wait for a rate window: (when, queue, key).
-    pub(crate) parked: BTreeSet<(Time, u32, String)>,
     pub(crate) waiting: WaitingClaims,
-    /// Queues in which something may have become startable.
-    pub(crate) awake: BTreeSet<QueueName>,
-    pub(crate) plugins: BTreeMap<String, Plugin>,
-    /// Plugins whose record changed since the last commit.
-    pub(crate) dirty_plugins: BTreeSet<String>,
-    pub(crate) grants: BTreeMap<String, Grant>,
-    pub(crate) served: HashMap<QueueName, String>,
-    /// How many attempts a plugin may run at once, where that is limited.
-    pub(crate) ceilings: HashMap<String, u32>,
-    /// How many attempts of each plugin run in this process.
-    pub(crate) plugin_limiters: HashMap<String, Limiter>,
-    pub(crate) schedules: BTreeMap<String, Schedule>,
-    pub(crate) webhooks: BTreeMap<String, Webhook>,
-    pub(crate) sweeps: Sweeps,
-    /// Actions on many jobs: those that are not over, and the latest that are.
+    pub(crate) retention: RetentionWork,
+    /// Bulk operations: those that are not over, and the latest that are.
     pub(crate) bulks: BTreeMap<BulkId, Bulk>,
     pub(crate) flows: Flows,
     pub(crate) rounds: Rounds,
-    pub(crate) next_event: u64,
-    pub(crate) events: Vec<Event>,
-    /// How many of `events` watchers have seen ahead of the commit: progress only.
-    pub(crate) shown: usize,
-    /// Committed, and not yet shown.
-    pub(crate) to_show: Vec<std::sync::Arc<EventRecord>>,
-    pub(crate) event_chunks: std::collections::VecDeque<(u64, u32, Time)>,
-    pub(crate) events_stored: u64,
-    /// Lines that wait for a commit, with the number of the first.
-    pub(crate) logs: HashMap<JobId, (u64, Vec<LogLine>)>,
-    pub(crate) log_next: HashMap<JobId, u64>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) outbox: Outbox,
-    /// Something was decided that must be durable before anybody hears of it.
-    pub(crate) hard: bool,
-    /// Since when something waits that may ride along with a later commit.
-    pub(crate) soft_since: Option<Time>,
-    /// Attempts handed to this process, so that a rebuilt engine knows which are alive.
+    pub(crate) events: EventLog,
+    pub(crate) logs: JobLogs,
+    /// Attempts that run in this process, so that a rebuilt engine knows which are alive.
     pub(crate) local: HashSet<(JobId, Token)>,
-    /// Those of them that ended since the last commit. Should it fail, their runner says its word again.
-    pub(crate) local_ended: Vec<(JobId, Token)>,
-    pub(crate) hub: broadcast::Sender<std::sync::Arc<EventRecord>>,
-    pub(crate) log_hub: broadcast::Sender<std::sync::Arc<LogRecord>>,
-    pub(crate) orders: mpsc::UnboundedSender<Effect>,
-    /// Since when everything is paused, and where that is told once it is committed.
+    /// Since when everything is paused.
     pub(crate) paused: Option<Time>,
-    pub(crate) paused_hub: watch::Sender<Option<Time>>,
     /// When this engine began, or was resumed: silence of workers counts from here.
     pub(crate) started_at: Time,
     pub now: Time,
@@ -190,7 +133,7 @@ impl<D: Disk> Engine<D> {
     pub fn group(&mut self, requests: Vec<Request<D>>, now: Time) -> Result<(), DiskError> {
         self.now = self.now.max(now);
         // First of all: it reads the disk, which holds what earlier groups did and nothing of this one yet.
-        self.sweep()?;
+        self.step_background()?;
         self.tick()?;
         for request in requests {
             self.handle(request)?;
@@ -199,46 +142,49 @@ impl<D: Disk> Engine<D> {
         self.serve_waiting()?;
         self.settle_flows()?;
         self.answer_seals()?;
-        let soft_is_due = self.soft_since.is_some_and(|since| self.now.since(since) >= limits::SOFT_DELAY);
-        if self.hard || soft_is_due {
+        if self.unsaved.is_commit_due(self.now) {
             self.commit()?;
         }
-        if self.dirty.is_empty() {
+        if !self.unsaved.has_jobs() {
             self.jobs.age(self.tuning.cached_jobs);
             self.flows.age(self.tuning.cached_jobs);
         }
-        self.release();
+        self.publish();
         Ok(())
     }
 
     /// The next group is the last: it commits whatever waits.
     pub fn finish(&mut self) {
-        self.hard = true;
+        self.unsaved.require_commit();
     }
 
     /// When the engine should be called again though nobody asks.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
         let given_back = !self.waiting.lost.is_empty();
-        let busy = self.sweeps.is_busy() || self.meta.work_from < self.meta.next_work;
-        if busy || given_back || !self.awake.is_empty() {
+        let busy = self.retention.is_busy() || self.meta.work_from < self.meta.next_work;
+        if busy || given_back || self.queues.any_awake() {
             return Ok(Some(self.now));
         }
         let timer = if self.paused.is_some() { None } else { self.timers.next(&self.disk)? };
-        let parked = self.parked.first().map(|(at, ..)| *at);
-        let closed = self.queues.values().filter_map(|queue| queue.closed_until).min();
-        let soft = self.soft_since.map(|since| since + limits::SOFT_DELAY);
-        let sweep = self.sweeps.next().filter(|_| self.paused.is_none());
-        let waiting = self.waiting.next_deadline();
-        Ok([timer, parked, closed, soft, sweep, waiting].into_iter().flatten().min())
+        let times = [
+            timer,
+            self.limiters.next_opening(),
+            self.queues.next_reopening(),
+            self.unsaved.due_at(),
+            self.retention.next().filter(|_| self.paused.is_none()),
+            self.waiting.next_deadline(),
+        ];
+        Ok(times.into_iter().flatten().min())
     }
 
+    /// For the simulator, which counts again.
     #[doc(hidden)]
     pub fn running(&self) -> MemoryCounts {
         MemoryCounts {
-            queues: self.queues.iter().map(|(name, queue)| (name.clone(), queue.limiter.running)).collect(),
-            keys: self.key_limiters.iter().map(|(key, limiter)| (key.clone(), limiter.running)).collect(),
-            plugins: self.plugin_limiters.iter().map(|(name, limiter)| (name.clone(), limiter.running)).collect(),
-            events: self.events_stored,
+            queues: self.queues.iter().map(|queue| (queue.row.name.clone(), queue.limiter.running)).collect(),
+            keys: self.limiters.running_keys().collect(),
+            plugins: self.limiters.running_plugins().collect(),
+            events: self.events.count_stored(),
         }
     }
 
@@ -292,7 +238,7 @@ impl<D: Disk> Engine<D> {
     /// The job; none if it does not exist or its record is damaged: that must not stop the work on all other jobs. A command that
     /// names the job is refused with the reason, see `damage_of`.
     pub(crate) fn load(&mut self, id: JobId) -> Result<Option<&Job>, DiskError> {
-        if self.removed.contains(&id) {
+        if self.unsaved.is_removed(id) {
             return Ok(None);
         }
         if self.jobs.get(id).is_none() {
@@ -317,7 +263,7 @@ impl<D: Disk> Engine<D> {
 
     /// Why a job that `load` did not return cannot be read; none if it does not exist.
     pub(crate) fn damage_of(&self, id: JobId) -> Option<Error> {
-        if self.removed.contains(&id) {
+        if self.unsaved.is_removed(id) {
             return None;
         }
         let read = self
@@ -328,7 +274,7 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(crate) fn load_lock(&mut self, key: &[u8]) -> Result<Option<Lock>, DiskError> {
-        if let Some(lock) = self.locks.get(key) {
+        if let Some(lock) = self.unsaved.lock(key) {
             return Ok(lock.clone());
         }
         match self.disk.get(Space::Locks, key)? {
@@ -337,23 +283,9 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The limiter of a key, from memory or disk.
-    pub(crate) fn key_limiter(&mut self, queue: u32, limit_key: &str) -> Result<&mut Limiter, DiskError> {
-        match self.key_limiters.entry((queue, limit_key.to_owned())) {
-            Entry::Occupied(held) => Ok(held.into_mut()),
-            Entry::Vacant(vacant) => {
-                let limiter = match self.disk.get(Space::Limiters, &keys::limiter(queue, limit_key))? {
-                    Some(bytes) => codec::decode(Space::Limiters, &bytes)?,
-                    None => Limiter::default(),
-                };
-                Ok(vacant.insert(limiter))
-            }
-        }
-    }
-
-    /// The queue, made if it is new.
+    /// Creates the queue if it does not exist.
     pub(crate) fn ensure_queue(&mut self, name: &QueueName) {
-        if self.queues.contains_key(name) {
+        if self.queues.contains(name) {
             return;
         }
         self.meta.next_queue += 1;
@@ -364,17 +296,8 @@ impl<D: Disk> Engine<D> {
             settings: Settings::default(),
             counts: Default::default(),
         };
-        self.queue_names.insert(row.id, name.clone());
-        let state = QueueState {
-            row,
-            line: QueueRings::new(self.tuning),
-            limiter: Limiter::default(),
-            closed_until: None,
-            dirty: true,
-            line_touched: false,
-        };
-        self.queues.insert(name.clone(), state);
-        self.hard = true;
+        self.queues.add(row, self.tuning);
+        self.unsaved.require_commit();
     }
 
     pub(crate) fn next_seed(&mut self) -> u64 {
@@ -387,26 +310,14 @@ impl<D: Disk> Engine<D> {
         retry::mix(self.meta.seed)
     }
 
-    pub(crate) fn put_timer(&mut self, at: Time, what: &keys::TimerFor) {
-        let key = keys::timer(at, what);
-        self.batch.put(Space::Timers, key.clone(), vec![codec::FORMAT]);
-        self.timer_changes.push((key, true));
-    }
-
-    pub(crate) fn delete_timer(&mut self, key: Vec<u8>) {
-        self.batch.delete(Space::Timers, key.clone());
-        self.timer_changes.push((key, false));
-        self.hard = true;
-    }
-
-    /// The disk has failed: everybody who waits hears of it. Answers with the attempts of this process that go on; a
-    /// claim that nobody was told of is none of them.
+    /// The disk has failed: everybody who waits gets the error. Returns the attempts of this process that are still running, without
+    /// those whose claim nobody heard of.
     pub fn abandon(&mut self, error: &Error) -> HashSet<(JobId, Token)> {
         for lost in std::mem::take(&mut self.waiting.lost) {
             self.local.remove(&(lost.job.id, lost.token));
         }
-        for untold in self.outbox.fail(error) {
-            self.local.remove(&(untold.job.id, untold.token));
+        for unheard in self.release.fail(error) {
+            self.local.remove(&(unheard.job.id, unheard.token));
         }
         for answer in self.waiting.drain() {
             let _ = answer.send(Err(error.clone()));
@@ -414,7 +325,7 @@ impl<D: Disk> Engine<D> {
         for answer in self.flows.answers() {
             let _ = answer.send(Err(error.clone()));
         }
-        for answer in self.sweeps.answers() {
+        for answer in self.retention.answers() {
             let _ = answer.send(Err(error.clone()));
         }
         std::mem::take(&mut self.local)

@@ -1,7 +1,9 @@
 //! How anything is asked of the engine, and how answers leave it.
 //!
 //! An [`Operation`] says once what it brings into a commit, what it does and what it answers; `operations` declares them all. The
-//! engine's thread knows them only as [`Request`]s, and everything they answer waits in the [`Outbox`] until it is durable.
+//! engine's thread knows them only as [`Request`]s, and their answers wait in the [`Release`] until they are durable.
+//!
+//! [`Release`]: crate::engine::release::Release
 
 use std::ops::AddAssign;
 
@@ -10,7 +12,6 @@ use windlass_core::Time;
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
-use crate::engine::failure::Failure;
 use crate::{Assignment, Claim, Error};
 
 /// Where an answer is sent.
@@ -43,7 +44,7 @@ pub trait Operation<D: Disk>: Send + 'static {
         Cost::SMALL
     }
 
-    /// Does it, or begins to. The answer goes through the engine's [`Outbox`], now or when what was begun has ended.
+    /// Does it, or begins to. The answer is part of a release, of this group or of the one in which it ends.
     fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError>;
 }
 
@@ -122,59 +123,5 @@ impl<D: Disk, O: Operation<D>> Call<D> for Asked<O, O::Answer> {
     fn refuse(self: Box<Self>, error: Error) {
         // A caller that has gone needs no answer, here and below.
         let _ = self.answer.send(Err(error));
-    }
-}
-
-/// Answers that wait for the commit: nobody hears of anything that is not durable.
-#[derive(Default)]
-pub struct Outbox {
-    /// Each sends its answer, or the error of the commit that failed.
-    answers: Vec<Box<dyn FnOnce(Option<Error>) + Send>>,
-    claims: Vec<(Answer<Vec<Assignment>>, Vec<Assignment>)>,
-}
-
-impl Outbox {
-    pub fn push<T: Send + 'static>(&mut self, answer: Answer<T>, value: Result<T, Error>) {
-        self.answers.push(Box::new(move |failed| drop(answer.send(failed.map_or(value, Err)))));
-    }
-
-    /// What an operation came to: an answer or a refusal, which wait for the commit. When the disk failed there will be none, and
-    /// the caller is told at once.
-    pub fn settle<T: Send + 'static>(&mut self, answer: Answer<T>, done: Result<T, Failure>) -> Result<(), DiskError> {
-        match done {
-            Ok(value) => self.push(answer, Ok(value)),
-            Err(Failure::Refused(error)) => self.push(answer, Err(error)),
-            Err(Failure::Disk(error)) => {
-                let _ = answer.send(Err(error.clone().into()));
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    pub fn assign(&mut self, answer: Answer<Vec<Assignment>>, assignments: Vec<Assignment>) {
-        self.claims.push((answer, assignments));
-    }
-
-    /// The commit is durable: sends everything. Returns the claims whose callers have gone.
-    pub fn release(&mut self) -> Vec<Assignment> {
-        for send in self.answers.drain(..) {
-            send(None);
-        }
-        let undelivered = |(answer, got): (Answer<Vec<Assignment>>, _)| answer.send(Ok(got)).err()?.ok();
-        self.claims.drain(..).filter_map(undelivered).flatten().collect()
-    }
-
-    /// The commit failed, and whether it was stored is not known. Returns the claims that nobody was told of.
-    pub fn fail(&mut self, error: &Error) -> Vec<Assignment> {
-        for send in self.answers.drain(..) {
-            send(Some(error.clone()));
-        }
-        let mut untold = Vec::new();
-        for (answer, assignments) in self.claims.drain(..) {
-            untold.extend(assignments);
-            let _ = answer.send(Err(error.clone()));
-        }
-        untold
     }
 }

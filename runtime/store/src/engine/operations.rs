@@ -26,7 +26,7 @@ impl<D: Disk> Operation<D> for Enqueue {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Vec<Enqueued>>) -> Result<(), DiskError> {
         let done = engine.enqueue(self.jobs);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -46,7 +46,7 @@ impl<D: Disk> Operation<D> for MakeBatch {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<BatchMade>) -> Result<(), DiskError> {
         let done = engine.make_batch(self.batch, self.jobs, self.seal);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -79,7 +79,7 @@ impl<D: Disk> Operation<D> for Ask {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
         let done = engine.ask_with_children(self.job, self.command, self.children);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -101,10 +101,10 @@ impl<D: Disk> Operation<D> for AskEach {
             replies.push(match engine.ask(job, command) {
                 Ok(reply) => Ok(reply),
                 Err(Failure::Refused(error)) => Err(error),
-                Err(Failure::Disk(error)) => return engine.outbox.settle(answer, Err(error.into())),
+                Err(Failure::Disk(error)) => return engine.release.settle(answer, Err(error.into())),
             });
         }
-        engine.outbox.push(answer, Ok(replies));
+        engine.release.push(answer, Ok(replies));
         Ok(())
     }
 }
@@ -140,7 +140,7 @@ impl<D: Disk> Operation<D> for Configure {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Settings>) -> Result<(), DiskError> {
         let value = engine.configure(self.queue, self.change);
-        engine.outbox.push(answer, value);
+        engine.release.push(answer, value);
         Ok(())
     }
 }
@@ -183,7 +183,7 @@ impl<D: Disk> Operation<D> for SetPaused {
         } else {
             engine.resume()
         }
-        engine.outbox.push(answer, Ok(()));
+        engine.release.push(answer, Ok(()));
         Ok(())
     }
 }
@@ -199,7 +199,7 @@ impl<D: Disk> Operation<D> for ChangePlugin {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Option<Plugin>>) -> Result<(), DiskError> {
         let done = engine.change_plugin(&self.name, self.command);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -208,7 +208,7 @@ impl<D: Disk> Operation<D> for SecretChange {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let done = engine.change_secret(self);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -217,7 +217,7 @@ impl<D: Disk> Operation<D> for ScheduleChange {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let done = engine.change_schedule(self);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 
@@ -226,7 +226,7 @@ impl<D: Disk> Operation<D> for WebhookChange {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let value = engine.change_webhook(self);
-        engine.outbox.push(answer, value);
+        engine.release.push(answer, value);
         Ok(())
     }
 }
@@ -243,7 +243,7 @@ impl<D: Disk> Operation<D> for BulkChange {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Bulk>) -> Result<(), DiskError> {
         let done = engine.change_bulk(self);
-        engine.outbox.settle(answer, done)
+        engine.release.settle(answer, done)
     }
 }
 

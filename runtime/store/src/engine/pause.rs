@@ -24,8 +24,9 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn pause(&mut self) {
         if self.paused.is_none() {
             self.paused = Some(self.now);
-            self.batch.put(Space::Meta, KEY.to_vec(), codec::encode(&self.now));
-            self.hard = true;
+            self.release.set_paused(self.paused);
+            self.unsaved.batch.put(Space::Meta, KEY.to_vec(), codec::encode(&self.now));
+            self.unsaved.require_commit();
         }
     }
 
@@ -33,10 +34,11 @@ impl<D: Disk> Engine<D> {
         if self.paused.take().is_none() {
             return;
         }
-        self.batch.delete(Space::Meta, KEY.to_vec());
+        self.release.set_paused(None);
+        self.unsaved.batch.delete(Space::Meta, KEY.to_vec());
         // Workers have as long as after a start to show that they live: their heartbeats may have gone elsewhere.
         self.started_at = self.now;
-        self.awake.extend(self.queues.keys().cloned());
-        self.hard = true;
+        self.queues.wake_all();
+        self.unsaved.require_commit();
     }
 }

@@ -1,155 +1,102 @@
-//! From disk to a running engine: what every start, and every restart after a failed commit, begins with.
+//! From disk to a running engine: how every start begins, and every restart after a failed commit.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::limits::Limiter;
-use windlass_core::plugin::grant::Grant;
-use windlass_core::schedule::Schedule;
-use windlass_core::{
-    Bulk, Command, Effect, Event, HandBack, Holder, JobId, Plugin, Queue, State, Time, Token, Usage, Webhook,
-};
+use windlass_core::{Bulk, Command, HandBack, Holder, JobId, Queue, State, Time, Token, Usage};
 
 use crate::claim::claims::WaitingClaims;
-use crate::claim::lanes::QueueRings;
-use crate::disk::{Disk, DiskError, Space, WriteBatch};
+use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
+use crate::engine::catalogue::Catalogue;
+use crate::engine::event_log::{EventLog, JobLogs};
 use crate::engine::job_cache::JobCache;
-use crate::engine::operation::Outbox;
+use crate::engine::limiters::Limiters;
 use crate::engine::pause;
-use crate::engine::{Engine, META_KEY, Meta, QueueState};
+use crate::engine::queues::Queues;
+use crate::engine::release::{Channels, Release};
+use crate::engine::unsaved::Unsaved;
+use crate::engine::{Engine, META_KEY, Meta};
 use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
 use crate::limits::Tuning;
-use crate::retention::Sweeps;
+use crate::retention::RetentionWork;
 use crate::timers::Timers;
-use crate::{EventRecord, LogRecord};
 
-/// What a restart inside the living process keeps.
+/// What a new engine gets from the process it starts in.
 pub struct Alive {
-    pub hub: broadcast::Sender<Arc<EventRecord>>,
-    pub log_hub: broadcast::Sender<Arc<LogRecord>>,
-    pub orders: mpsc::UnboundedSender<Effect>,
-    /// Where it is told since when everything is paused.
-    pub paused: watch::Sender<Option<Time>>,
+    pub channels: Channels,
     /// Whether this start pauses everything.
     pub pause: bool,
-    /// Attempts this process is running. Empty when the process is new.
+    /// Attempts that this process is running. Empty if the process is new.
     pub local: HashSet<(JobId, Token)>,
-    /// Whether the process that wrote the disk has died: then what it ran has died with it.
+    /// Whether the process that wrote the disk has died: then the attempts in it have died too.
     pub new_process: bool,
 }
 
 impl<D: Disk> Engine<D> {
-    /// Reads what an engine needs to know, and puts right what a crash left: local attempts that died, leases.
+    /// Reads what an engine needs to know, and corrects what a crash has left behind: attempts that died with their process.
     pub fn recover(disk: D, alive: Alive, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
+        let mut engine = Engine::read(disk, alive.channels, tuning, now, seed)?;
+        engine.release.set_paused(engine.paused);
+        if alive.pause {
+            engine.pause();
+        }
+        engine.route();
+        engine.settle_local(&alive.local, alive.new_process)?;
+        engine.look_at_ended();
+        Ok(engine)
+    }
+
+    /// The engine as the disk has it.
+    fn read(disk: D, channels: Channels, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
         let meta: Option<Meta> = match disk.get(Space::Meta, META_KEY)? {
             Some(bytes) => Some(codec::decode(Space::Meta, &bytes)?),
             None => None,
         };
         let meta = meta.unwrap_or(Meta { seed, ..Meta::default() });
         let now = now.max(meta.now);
-        let mut queues = HashMap::new();
-        for queue in read_all::<Queue>(&disk, Space::Queues)? {
-            let mut limiter: Limiter = match disk.get(Space::Limiters, &keys::limiter(queue.id, ""))? {
-                Some(bytes) => codec::decode(Space::Limiters, &bytes)?,
-                None => Limiter::default(),
-            };
-            limiter.running = u32::try_from(queue.counts.of(State::Active)).unwrap_or(u32::MAX);
-            let name = queue.name.clone();
-            let line = QueueRings::new(tuning);
-            let state = QueueState { row: queue, line, limiter, closed_until: None, dirty: false, line_touched: false };
-            queues.insert(name, state);
-        }
-        let plugins: BTreeMap<String, Plugin> = read_all::<Plugin>(&disk, Space::Plugins)?
-            .into_iter()
-            .map(|plugin| (plugin.name.clone(), plugin))
-            .collect();
-        let grants: BTreeMap<String, Grant> = read_all::<(String, Grant)>(&disk, Space::Grants)?.into_iter().collect();
-        let schedules: BTreeMap<String, Schedule> = read_all::<Schedule>(&disk, Space::Schedules)?
-            .into_iter()
-            .map(|schedule| (schedule.name.clone(), schedule))
-            .collect();
-        let bulks = read_all::<Bulk>(&disk, Space::Bulks)?.into_iter().map(|bulk| (bulk.id, bulk)).collect();
-        let webhooks: BTreeMap<String, Webhook> =
-            read_all::<Webhook>(&disk, Space::Webhooks)?.into_iter().map(|hook| (hook.id.clone(), hook)).collect();
-        let rounds = Rounds::read(&disk, &queues)?;
-        let paused = pause::read(&disk)?;
-        let (event_chunks, events_stored) = read_event_chunks(&disk, meta.events_from, now)?;
-        let mut engine = Engine {
-            queue_names: queues.values().map(|queue| (queue.row.id, queue.row.name.clone())).collect(),
-            timers: Timers::new(meta.timers_from, tuning),
-            // Numbers above the last commit may have been shown to watchers already.
-            next_event: meta.events_reserved.max(1),
+        let queues = Queues::read(&disk, read_all::<Queue>(&disk, Space::Queues)?, tuning)?;
+        let bulks = read_all::<Bulk>(&disk, Space::Bulks)?;
+        Ok(Engine {
             tuning,
-            meta,
-            disk,
-            batch: WriteBatch::default(),
-            queues,
+            unsaved: Unsaved::new(),
+            release: Release::default(),
+            channels,
             jobs: JobCache::default(),
-            dirty: Default::default(),
-            removed: Default::default(),
             damaged: Default::default(),
-            new_errors: Default::default(),
-            new_records: Default::default(),
-            locks: HashMap::new(),
-            key_limiters: HashMap::new(),
-            dirty_limiters: HashSet::new(),
-            timer_changes: Vec::new(),
-            parked: Default::default(),
+            limiters: Limiters::default(),
+            catalogue: Catalogue::read(&disk)?,
+            timers: Timers::new(meta.timers_from, tuning),
             waiting: WaitingClaims::default(),
-            awake: Default::default(),
-            plugins,
-            dirty_plugins: Default::default(),
-            grants,
-            served: HashMap::new(),
-            ceilings: HashMap::new(),
-            plugin_limiters: HashMap::new(),
-            schedules,
-            webhooks,
-            sweeps: Sweeps::default(),
-            bulks,
+            retention: RetentionWork::default(),
+            bulks: bulks.into_iter().map(|bulk| (bulk.id, bulk)).collect(),
             flows: Flows::default(),
-            rounds,
-            events: Vec::new(),
-            shown: 0,
-            to_show: Vec::new(),
-            event_chunks,
-            events_stored,
-            logs: HashMap::new(),
-            log_next: HashMap::new(),
-            effects: Vec::new(),
-            outbox: Outbox::default(),
-            hard: true,
-            soft_since: None,
+            rounds: Rounds::read(&disk, &queues)?,
+            events: EventLog::read(&disk, &meta, now)?,
+            logs: JobLogs::default(),
             local: HashSet::new(),
-            local_ended: Vec::new(),
-            hub: alive.hub,
-            log_hub: alive.log_hub,
-            orders: alive.orders,
-            paused,
-            paused_hub: alive.paused,
+            paused: pause::read(&disk)?,
             started_at: now,
             now,
-        };
-        if alive.pause {
-            engine.pause();
-        }
-        engine.route();
-        engine.settle_local(&alive.local, alive.new_process)?;
-        for queue in engine.queues.values() {
+            queues,
+            meta,
+            disk,
+        })
+    }
+
+    /// Retention is not stored: it looks at every queue that has ended jobs.
+    fn look_at_ended(&mut self) {
+        for queue in self.queues.iter() {
             for state in [State::Completed, State::Dead, State::Cancelled] {
                 if queue.row.counts.of(state) > 0 {
-                    engine.sweeps.look_at(queue.row.id, state, now);
+                    self.retention.look_at(queue.row.id, state, self.now);
                 }
             }
         }
-        Ok(engine)
     }
 
-    /// The attempts that ran in this process: alive still, dead with an earlier process, or never heard of. Those of
-    /// external workers are the clock's to look at.
+    /// The attempts that ran in this process: still alive, dead with an earlier process, or claimed in a commit of which nobody
+    /// heard. Those of external workers are watched by the clock.
     fn settle_local(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
         let mut ids = Vec::new();
         self.disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
@@ -166,17 +113,15 @@ impl<D: Disk> Engine<D> {
             } else {
                 // Claimed in a commit whose caller never heard of it.
                 let reason = "the claim was never delivered".to_owned();
-                self.try_ask(
-                    id,
-                    Command::HandBack(HandBack { holder: Holder::Token(token), reason, usage: Usage::default() }),
-                )?;
+                let back = HandBack { holder: Holder::Token(token), reason, usage: Usage::default() };
+                self.try_ask(id, Command::HandBack(back))?;
             }
         }
         Ok(())
     }
 }
 
-fn read_all<T: serde::de::DeserializeOwned>(disk: &impl Disk, space: Space) -> Result<Vec<T>, DiskError> {
+pub(super) fn read_all<T: serde::de::DeserializeOwned>(disk: &impl Disk, space: Space) -> Result<Vec<T>, DiskError> {
     let mut rows = Vec::new();
     let mut failed = None;
     disk.each(space, &[], &mut |_, value| match codec::decode(space, value) {
@@ -186,28 +131,5 @@ fn read_all<T: serde::de::DeserializeOwned>(disk: &impl Disk, space: Space) -> R
     match failed {
         Some(error) => Err(error),
         None => Ok(rows),
-    }
-}
-
-type Chunks = VecDeque<(u64, u32, Time)>;
-
-/// Which event records are stored: their last number, how many events, and how old.
-fn read_event_chunks(disk: &impl Disk, from: u64, now: Time) -> Result<(Chunks, u64), DiskError> {
-    let mut chunks = VecDeque::new();
-    let mut stored = 0;
-    let mut start = keys::event(from);
-    loop {
-        let page = disk.scan(Space::Events, &start, &[u8::MAX; 16], 1_024)?;
-        for (key, value) in &page {
-            let (first, events): (u64, Vec<Event>) = codec::decode(Space::Events, value)?;
-            let at = events.last().map_or(now, |event| event.at);
-            stored += events.len() as u64;
-            chunks.push_back((first + (events.len() as u64).saturating_sub(1), events.len() as u32, at));
-            start = key.to_vec();
-            start.push(0);
-        }
-        if page.len() < 1_024 {
-            return Ok((chunks, stored));
-        }
     }
 }

@@ -1,18 +1,18 @@
-//! What each request comes to.
+//! What is done for each request.
+
+use std::sync::Arc;
 
 use windlass_core::flow::order;
-use windlass_core::schedule::Schedule;
 use windlass_core::{CheckedJob, Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
 
-use crate::disk::codec;
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
-use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
 use crate::engine::operation::Request;
 use crate::engine::operations::SettingsChange;
-use crate::{Enqueued, Error, LogLine, ScheduleChange, WebhookChange, limits};
+use crate::{Enqueued, Error, LogLine, LogRecord, ScheduleChange, WebhookChange, limits};
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn handle(&mut self, request: Request<D>) -> Result<(), DiskError> {
@@ -114,30 +114,27 @@ impl<D: Disk> Engine<D> {
                 ring.unpark_all();
             }
             for state in [State::Completed, State::Dead, State::Cancelled] {
-                self.sweeps.look_at(queue.row.id, state, now);
+                self.retention.look_at(queue.row.id, state, now);
             }
         }
         self.regate();
-        self.awake.insert(name);
-        self.hard = true;
+        self.queues.wake(&name);
+        self.unsaved.require_commit();
         Ok(settings)
     }
 
     pub(crate) fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
-        let known = |engine: &Engine<D>, id: &str| {
-            engine.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
-        };
         let hook = match change {
             WebhookChange::Add(hook) => {
                 hook.check()?;
-                if self.webhooks.len() >= limits::WEBHOOKS {
+                if self.catalogue.count_webhooks() >= limits::WEBHOOKS {
                     let why = format!("there are {} webhooks, and there can be no more; remove one", limits::WEBHOOKS);
                     return Err(Refusal::invalid("url", why).into());
                 }
-                Webhook { created_at: self.now, told: self.next_event.saturating_sub(1), ..*hook }
+                Webhook { created_at: self.now, told: self.events.last(), ..*hook }
             }
             WebhookChange::Told { id, up_to, delivered, failed, last_error } => {
-                let mut hook = known(self, &id)?;
+                let mut hook = self.catalogue.known_webhook(&id)?;
                 hook.told = hook.told.max(up_to);
                 hook.delivered += delivered;
                 hook.failed += failed;
@@ -145,27 +142,22 @@ impl<D: Disk> Engine<D> {
                 hook
             }
             WebhookChange::Remove { id } => {
-                known(self, &id)?;
-                self.webhooks.remove(&id);
-                self.batch.delete(Space::Webhooks, id.into_bytes());
-                self.hard = true;
+                self.catalogue.known_webhook(&id)?;
+                self.catalogue.drop_webhook(&id, &mut self.unsaved.batch);
+                self.unsaved.require_commit();
                 return Ok(());
             }
         };
-        self.batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode(&hook));
-        self.webhooks.insert(hook.id.clone(), hook);
-        self.hard = true;
+        self.catalogue.put_webhook(hook, &mut self.unsaved.batch);
+        self.unsaved.require_commit();
         Ok(())
     }
 
     pub(crate) fn change_schedule(&mut self, change: ScheduleChange) -> Result<(), Failure> {
-        let known = |engine: &Engine<D>, name: &str| -> Result<Schedule, Refusal> {
-            engine.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name))
-        };
         match change {
             ScheduleChange::Put { schedule, replace } => {
                 let mut schedule = *schedule;
-                let old = self.schedules.get(&schedule.name);
+                let old = self.catalogue.schedule(&schedule.name);
                 if old.is_some() && !replace {
                     return Err(Refusal::Exists { what: "schedule", name: schedule.name }.into());
                 }
@@ -180,7 +172,7 @@ impl<D: Disk> Engine<D> {
                 self.put_schedule(schedule);
             }
             ScheduleChange::Pause { name, paused } => {
-                let mut schedule = known(self, &name)?;
+                let mut schedule = self.catalogue.known_schedule(&name)?;
                 schedule.paused = paused;
                 schedule.updated_at = self.now;
                 // Instants that passed while it was paused are not missed: they were not wanted.
@@ -188,33 +180,37 @@ impl<D: Disk> Engine<D> {
                 self.put_schedule(schedule);
             }
             ScheduleChange::RunNow { name } => {
-                let mut schedule = known(self, &name)?;
+                let mut schedule = self.catalogue.known_schedule(&name)?;
                 self.run_instant(&mut schedule, self.now)?;
                 self.put_schedule(schedule);
             }
             ScheduleChange::Remove { name } => {
-                let schedule = known(self, &name)?;
+                let schedule = self.catalogue.known_schedule(&name)?;
                 if let Some(at) = schedule.next_run {
-                    self.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
+                    self.unsaved.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
                 }
-                self.batch.delete(Space::Schedules, name.as_bytes().to_vec());
-                self.schedules.remove(&name);
-                self.hard = true;
+                self.catalogue.drop_schedule(&name, &mut self.unsaved.batch);
+                self.unsaved.require_commit();
             }
         }
         Ok(())
     }
 
-    pub(crate) fn add_log(&mut self, id: JobId, lines: Vec<LogLine>) -> Result<(), DiskError> {
+    pub(crate) fn add_log(&mut self, id: JobId, mut lines: Vec<LogLine>) -> Result<(), DiskError> {
         // Only an attempt writes a log; the removal of a job that never started looks for none.
         if self.load(id)?.is_none_or(|job| job.fence == 0) {
             return Ok(());
         }
-        self.add_lines(id, lines)
-    }
-
-    /// Something waits that may ride along with a later commit.
-    pub(crate) fn soft(&mut self) {
-        self.soft_since.get_or_insert(self.now);
+        let first = self.logs.number(&self.disk, id, &mut lines, self.tuning.log_lines)?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        // Shown ahead of their commit, like progress.
+        if self.channels.logs.receiver_count() > 0 {
+            let _ = self.channels.logs.send(Arc::new(LogRecord { job: id, first, lines: lines.clone() }));
+        }
+        self.logs.add(id, first, lines);
+        self.unsaved.may_wait(self.now);
+        Ok(())
     }
 }

@@ -55,8 +55,7 @@ enum End {
 impl EngineThread {
     /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
-        let (hub, log_hub, orders) = (engine.hub.clone(), engine.log_hub.clone(), engine.orders.clone());
-        let paused = engine.paused_hub.clone();
+        let channels = engine.channels.clone();
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -66,10 +65,7 @@ impl EngineThread {
                 End::Failed(error, local) => {
                     drop(engine);
                     let alive = |local: &Local| Alive {
-                        hub: hub.clone(),
-                        log_hub: log_hub.clone(),
-                        orders: orders.clone(),
-                        paused: paused.clone(),
+                        channels: channels.clone(),
                         pause: false,
                         local: local.clone(),
                         new_process: false,

@@ -3,10 +3,9 @@
 use windlass_core::schedule::{Begin, Schedule};
 use windlass_core::{Command, Time};
 
-use crate::disk::codec;
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
-use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
 
@@ -22,7 +21,7 @@ impl<D: Disk> Engine<D> {
     fn fire_timers(&mut self) -> Result<(), DiskError> {
         for _ in 0..self.tuning.timers_per_group {
             let Some((key, what)) = self.timers.due(&self.disk, self.now)? else { return Ok(()) };
-            self.delete_timer(key);
+            self.unsaved.delete_timer(key);
             match what {
                 TimerFor::Due(id) => drop(self.try_ask(id, Command::Due)?),
                 TimerFor::Expire(id) => drop(self.try_ask(id, Command::Expire)?),
@@ -38,8 +37,7 @@ impl<D: Disk> Engine<D> {
     /// The job's own time of keeping is over.
     fn retire(&mut self, id: windlass_core::JobId) -> Result<(), DiskError> {
         let now = self.now;
-        let over = self.load(id)?.is_some_and(|job| job.is_ended() && job.keep_until.is_some_and(|until| until <= now));
-        if over {
+        if self.load(id)?.is_some_and(|job| job.is_past_keeping(now)) {
             self.try_ask(id, Command::Delete)?;
         }
         Ok(())
@@ -48,34 +46,22 @@ impl<D: Disk> Engine<D> {
     fn unlock(&mut self, key: Vec<u8>) -> Result<(), DiskError> {
         let now = self.now;
         if self.load_lock(&key)?.is_some_and(|lock| !lock.holds(now)) {
-            self.locks.insert(key, None);
+            self.unsaved.set_lock(key, None);
         }
         Ok(())
     }
 
     /// Rate windows that have moved on let their lanes and queues start again.
     fn open_limits(&mut self) {
-        while let Some((at, id, limit_key)) = self.parked.first().cloned().filter(|(at, ..)| *at <= self.now) {
-            self.parked.remove(&(at, id, limit_key.clone()));
-            let Some(name) = self.queue_names.get(&id) else { continue };
-            if let Some(queue) = self.queues.get_mut(name) {
-                for ring in queue.line.rings() {
-                    ring.unpark(&limit_key);
-                }
-                self.awake.insert(name.clone());
-            }
+        while let Some((queue, limit_key)) = self.limiters.take_opened(self.now) {
+            self.queues.unpark(queue, &limit_key);
         }
-        for (name, queue) in &mut self.queues {
-            if queue.closed_until.is_some_and(|until| until <= self.now) {
-                queue.closed_until = None;
-                self.awake.insert(name.clone());
-            }
-        }
+        self.queues.reopen(self.now);
     }
 
     /// Stores the jobs of the instants that are due, and moves the schedule on, in one commit.
     pub(crate) fn run_schedule(&mut self, name: &str) -> Result<(), DiskError> {
-        let Some(mut schedule) = self.schedules.get(name).cloned() else { return Ok(()) };
+        let Some(mut schedule) = self.catalogue.schedule(name).cloned() else { return Ok(()) };
         let due = match schedule.due(self.now) {
             Ok(due) => due,
             Err(refusal) => {
@@ -126,14 +112,13 @@ impl<D: Disk> Engine<D> {
     /// Stores the schedule with its timer.
     pub(crate) fn put_schedule(&mut self, schedule: Schedule) {
         let what = TimerFor::Schedule(schedule.name.clone());
-        if let Some(at) = self.schedules.get(&schedule.name).and_then(|old| old.next_run) {
-            self.delete_timer(keys::timer(at, &what));
+        if let Some(at) = self.catalogue.schedule(&schedule.name).and_then(|old| old.next_run) {
+            self.unsaved.delete_timer(keys::timer(at, &what));
         }
         if let Some(at) = schedule.next_run {
-            self.put_timer(at, &what);
+            self.unsaved.put_timer(at, &what);
         }
-        self.batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), codec::encode(&schedule));
-        self.schedules.insert(schedule.name.clone(), schedule);
-        self.hard = true;
+        self.catalogue.put_schedule(schedule, &mut self.unsaved.batch);
+        self.unsaved.require_commit();
     }
 }

@@ -50,10 +50,10 @@ impl<D: Disk> Engine<D> {
             batch.seal(self.now);
         }
         if let Some(payload) = new.callback.and_then(|callback| callback.payload).filter(|_| !known) {
-            self.batch.put(Space::Flows, keys::callback(&id), codec::wrap(&payload));
+            self.unsaved.batch.put(Space::Flows, keys::callback(&id), codec::wrap(&payload));
         }
         self.flows.moved.insert(id.clone());
-        self.hard = true;
+        self.unsaved.require_commit();
         Ok(BatchMade { id, jobs })
     }
 
@@ -61,13 +61,13 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn seal(&mut self, id: String, answer: Answer<Batch>) -> Result<(), DiskError> {
         let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(&id))? else {
             let error = Err(no_batch(&id).into());
-            self.outbox.push(answer, error);
+            self.release.push(answer, error);
             return Ok(());
         };
         batch.seal(self.now);
         self.flows.moved.insert(id.clone());
         self.flows.sealing.push((id, answer));
-        self.hard = true;
+        self.unsaved.require_commit();
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl<D: Disk> Engine<D> {
         for (id, answer) in std::mem::take(&mut self.flows.sealing) {
             let batch = self.flows.batches.get(&self.disk, &keys::batch(&id))?.cloned();
             let value = batch.ok_or_else(|| no_batch(&id).into());
-            self.outbox.push(answer, value);
+            self.release.push(answer, value);
         }
         Ok(())
     }

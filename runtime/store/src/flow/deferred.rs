@@ -56,10 +56,10 @@ impl<D: Disk> Engine<D> {
             self.put_job(Box::new(job))?;
         }
         let number = if ended.is_some() { TOLD } else { self.meta.next_work };
-        self.batch.put(Space::Links, from, link_value(number));
-        self.batch.put(Space::Links, to, end_value(ended));
+        self.unsaved.batch.put(Space::Links, from, link_value(number));
+        self.unsaved.batch.put(Space::Links, to, end_value(ended));
         self.flows.new_links.entry(dependant).or_default().push(dependency);
-        self.hard = true;
+        self.unsaved.require_commit();
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl<D: Disk> Engine<D> {
         self.disk.each(Space::Links, &prefix, &mut |key, _| dependencies.extend(keys::last_job(key)))?;
         for dependency in dependencies {
             for side in keys::link(dependency, job.id) {
-                self.batch.delete(Space::Links, side);
+                self.unsaved.batch.delete(Space::Links, side);
             }
         }
         Ok(())
@@ -81,7 +81,7 @@ impl<D: Disk> Engine<D> {
 
     /// One bounded step of the work that flows have left to do. Reads what earlier groups have committed.
     pub(crate) fn step_flows(&mut self) -> Result<(), DiskError> {
-        let mut room = self.tuning.sweep;
+        let mut room = self.tuning.step;
         while room > 0 && self.meta.work_from < self.meta.next_work {
             let number = self.meta.work_from;
             let Some(bytes) = self.disk.get(Space::Flows, &keys::work(number))? else {
@@ -98,11 +98,11 @@ impl<D: Disk> Engine<D> {
             };
             // An empty one counts as well, so that a group ends.
             room = room.saturating_sub(used.max(1));
-            self.hard = true;
+            self.unsaved.require_commit();
             if done {
                 self.flows.cursor = None;
                 self.flows.ordinal = 0;
-                self.batch.delete(Space::Flows, keys::work(number));
+                self.unsaved.batch.delete(Space::Flows, keys::work(number));
                 self.meta.work_from += 1;
             }
         }
@@ -126,8 +126,8 @@ impl<D: Disk> Engine<D> {
             let [from, to] = keys::link(dependency, dependant);
             // One that has gone has taken its links along.
             if self.try_ask(dependant, Command::DependencyEnded { dependency, state })?.is_some() {
-                self.batch.put(Space::Links, from, link_value(TOLD));
-                self.batch.put(Space::Links, to, end_value(Some(state)));
+                self.unsaved.batch.put(Space::Links, from, link_value(TOLD));
+                self.unsaved.batch.put(Space::Links, to, end_value(Some(state)));
             }
         }
         if page.len() == room

@@ -206,9 +206,9 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(crate) fn note_work(&mut self, work: &FollowUp) {
-        self.batch.put(Space::Flows, keys::work(self.meta.next_work), codec::encode(work));
+        self.unsaved.batch.put(Space::Flows, keys::work(self.meta.next_work), codec::encode(work));
         self.meta.next_work += 1;
-        self.hard = true;
+        self.unsaved.require_commit();
     }
 
     /// Once all else of a group is decided, and again before it is committed: the next steps of chains, parents whose
@@ -327,11 +327,11 @@ impl<D: Disk> Engine<D> {
                 Some(Err(Failure::Refused(error))) => tracing::error!(batch = id, "its callback was refused: {error}"),
                 Some(Ok(_)) | None => {}
             }
-            self.hard = true;
+            self.unsaved.require_commit();
         } else if batch.is_over() {
             self.flows.batches.put(key, None);
-            self.batch.delete(Space::Flows, keys::callback(id));
-            self.hard = true;
+            self.unsaved.batch.delete(Space::Flows, keys::callback(id));
+            self.unsaved.require_commit();
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl<D: Disk> Engine<D> {
     /// A value, as this group or an earlier one has written it.
     pub(crate) fn written(&self, space: Space, key: Vec<u8>) -> Result<Option<Vec<u8>>, DiskError> {
         let key = (space, key);
-        match self.batch.writes.get(&key) {
+        match self.unsaved.batch.writes.get(&key) {
             Some(written) => Ok(written.clone()),
             None => Ok(self.disk.get(space, &key.1)?.map(|bytes| bytes.to_vec())),
         }
@@ -365,7 +365,7 @@ impl<D: Disk> Engine<D> {
             links.adopted += 1;
         }
         self.put_job(Box::new(job))?;
-        self.hard = true;
+        self.unsaved.require_commit();
         Ok(Some(id))
     }
 

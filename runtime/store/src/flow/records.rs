@@ -17,15 +17,15 @@ impl<D: Disk> Engine<D> {
         let Some(name) = self.load(owner)?.map(|job| job.queue.clone()) else { return Ok(()) };
         let Some(queue) = self.queues.get(&name).map(|queue| queue.row.id) else { return Ok(()) };
         if let Some(old) = self.stored_record(queue, &new.key)? {
-            self.batch.delete(Space::Records, keys::record_of(old.job, queue, &new.key));
-            self.batch.delete(Space::Records, keys::marked(queue, &new.key));
+            self.unsaved.batch.delete(Space::Records, keys::record_of(old.job, queue, &new.key));
+            self.unsaved.batch.delete(Space::Records, keys::marked(queue, &new.key));
         }
-        self.batch.put(Space::Records, keys::record_of(owner, queue, &new.key), vec![codec::FORMAT]);
-        self.new_records.entry(owner).or_default().push((queue, new.key.clone()));
+        self.unsaved.batch.put(Space::Records, keys::record_of(owner, queue, &new.key), vec![codec::FORMAT]);
+        self.unsaved.add_record(owner, queue, new.key.clone());
         let NewRecord { key, value } = new;
         let row = Record { queue: name, key, value, mark: None, job: owner, updated_at: self.now };
-        self.batch.put(Space::Records, keys::record(queue, &row.key), codec::encode(&row));
-        self.hard = true;
+        self.unsaved.batch.put(Space::Records, keys::record(queue, &row.key), codec::encode(&row));
+        self.unsaved.require_commit();
         Ok(())
     }
 
@@ -39,27 +39,27 @@ impl<D: Disk> Engine<D> {
         row.mark = new.mark;
         row.updated_at = self.now;
         match row.mark {
-            Some(_) => self.batch.put(Space::Records, keys::marked(queue, &new.key), vec![codec::FORMAT]),
-            None => self.batch.delete(Space::Records, keys::marked(queue, &new.key)),
+            Some(_) => self.unsaved.batch.put(Space::Records, keys::marked(queue, &new.key), vec![codec::FORMAT]),
+            None => self.unsaved.batch.delete(Space::Records, keys::marked(queue, &new.key)),
         }
-        self.batch.put(Space::Records, keys::record(queue, &new.key), codec::encode(&row));
-        self.hard = true;
+        self.unsaved.batch.put(Space::Records, keys::record(queue, &new.key), codec::encode(&row));
+        self.unsaved.require_commit();
         Ok(())
     }
 
     /// The job goes, or begins from nothing: so do the records it wrote, unless others have written over them.
     pub(crate) fn drop_records(&mut self, owner: JobId) -> Result<(), DiskError> {
-        let mut owned = self.new_records.remove(&owner).unwrap_or_default();
+        let mut owned = self.unsaved.take_records(owner);
         let prefix = keys::records_of(owner);
         self.disk.each(Space::Records, &prefix, &mut |key, _| owned.extend(keys::read_record_of(key)))?;
         for (queue, key) in owned {
-            self.batch.delete(Space::Records, keys::record_of(owner, queue, &key));
+            self.unsaved.batch.delete(Space::Records, keys::record_of(owner, queue, &key));
             if self.stored_record(queue, &key)?.is_some_and(|row| row.job == owner) {
-                self.batch.delete(Space::Records, keys::record(queue, &key));
-                self.batch.delete(Space::Records, keys::marked(queue, &key));
+                self.unsaved.batch.delete(Space::Records, keys::record(queue, &key));
+                self.unsaved.batch.delete(Space::Records, keys::marked(queue, &key));
             }
         }
-        self.hard = true;
+        self.unsaved.require_commit();
         Ok(())
     }
 

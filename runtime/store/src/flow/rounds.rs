@@ -14,7 +14,8 @@ use windlass_core::{Command, Event, EventKind, Job, JobId, QueueName, Refusal, S
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
 use crate::disk::{codec, keys};
-use crate::engine::{Engine, QueueState};
+use crate::engine::Engine;
+use crate::engine::queues::{QueueState, Queues};
 
 #[derive(Default)]
 pub struct Rounds {
@@ -44,7 +45,7 @@ impl Levels {
 }
 
 impl Rounds {
-    pub fn read(disk: &impl Disk, queues: &HashMap<QueueName, QueueState>) -> Result<Rounds, DiskError> {
+    pub fn read(disk: &impl Disk, queues: &Queues) -> Result<Rounds, DiskError> {
         let mut rounds = Rounds::default();
         let mut failed = None;
         disk.each(Space::Flows, &keys::all_rounds(), &mut |key, value| match (
@@ -61,7 +62,7 @@ impl Rounds {
             (None, _) => {}
             (_, Err(error)) => failed = Some(error),
         })?;
-        for queue in queues.values() {
+        for queue in queues.iter() {
             let id = queue.row.id;
             if let Some(bytes) = disk.get(Space::Flows, &keys::course(id))? {
                 rounds.levels.entry(id).or_default().course = codec::decode(Space::Flows, &bytes)?;
@@ -75,9 +76,9 @@ impl Rounds {
     }
 
     /// Who stands behind whom.
-    fn read_gates(&mut self, queues: &HashMap<QueueName, QueueState>) {
+    fn read_gates(&mut self, queues: &Queues) {
         self.behind.clear();
-        for queue in queues.values() {
+        for queue in queues.iter() {
             if let Some(gate) = &queue.row.settings.gate {
                 self.behind.entry(gate.queue.clone()).or_default().push(queue.row.name.clone());
             }
@@ -183,7 +184,7 @@ impl<D: Disk> Engine<D> {
 
     /// A queue is no longer idle. Should its first job have ended at once, nothing else would tell those that go by it.
     fn touch_neighbours_of(&mut self, queue: u32) {
-        let row = self.queue_names.get(&queue).and_then(|name| self.queues.get(name)).map(|queue| &queue.row);
+        let row = self.queues.by_id(queue).map(|queue| &queue.row);
         let Some((name, gate)) = row.map(|row| (row.name.clone(), row.settings.gate.clone())) else { return };
         self.touch_neighbours(&name, gate.map(|gate| gate.queue));
     }
@@ -229,7 +230,7 @@ impl<D: Disk> Engine<D> {
     /// Once all else of a group is decided: has a round ended, and may another run? False when there was nothing to look at.
     pub(crate) fn settle_rounds(&mut self) -> bool {
         let Some(id) = self.rounds.touched.pop_first() else { return false };
-        let Some(queue) = self.queue_names.get(&id).and_then(|name| self.queues.get(name)) else { return true };
+        let Some(queue) = self.queues.by_id(id) else { return true };
         let upto = Bound::upto(&self.bounds_of(queue)).filter(|_| queue.row.settings.rounds);
         let (name, gate) = (queue.row.name.clone(), queue.row.settings.gate.clone());
         let Some(levels) = self.rounds.levels.get_mut(&id) else { return true };
@@ -243,7 +244,7 @@ impl<D: Disk> Engine<D> {
         self.events.extend(told);
         if course != before {
             self.rounds.changed_courses.insert(id);
-            self.hard = true;
+            self.unsaved.require_commit();
         }
         if let Some(round) = self.rounds.tidy(id) {
             self.note_work(&FollowUp::OpenRound { queue: name.clone(), round });
@@ -314,7 +315,7 @@ impl<D: Disk> Engine<D> {
     /// Settings have changed, or a queue has gone: who stands behind whom is read anew, and all of them are looked at.
     pub(crate) fn regate(&mut self) {
         self.rounds.read_gates(&self.queues);
-        let with_rounds = self.queues.values().filter(|queue| queue.row.settings.rounds);
+        let with_rounds = self.queues.iter().filter(|queue| queue.row.settings.rounds);
         self.rounds.touched.extend(with_rounds.map(|queue| queue.row.id));
     }
 

@@ -44,9 +44,10 @@ pub(crate) struct Inner {
     requests: Arc<SyncSender<Request<Acknowledged>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) blobs: Arc<Blobs>,
-    hub: broadcast::Sender<Arc<EventRecord>>,
-    log_hub: broadcast::Sender<Arc<LogRecord>>,
-    orders: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
+    events: broadcast::Sender<Arc<EventRecord>>,
+    logs: broadcast::Sender<Arc<LogRecord>>,
+    /// Ends with the engine, which alone holds the sender.
+    effects: Mutex<Option<mpsc::UnboundedReceiver<Effect>>>,
     /// Since when everything is paused.
     pub(crate) paused: watch::Sender<Option<Time>>,
     tickets: AtomicU64,
@@ -56,8 +57,8 @@ pub(crate) struct Inner {
     /// Wakes the driver of bulk operations.
     pub(crate) bell: std::sync::mpsc::Sender<()>,
     pub(crate) bulk_hub: broadcast::Sender<Bulk>,
-    /// Ends with the store: the keeper thread watches it.
-    _alive: Arc<()>,
+    /// Dropped with the store, which ends the threads that look after the folder.
+    alive: Arc<()>,
 }
 
 /// Where the database lies inside the data folder.
@@ -242,18 +243,18 @@ impl Store {
 
     /// Every event from now on. A receiver that falls too far behind is told so by the channel.
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
-        self.inner.hub.subscribe()
+        self.inner.events.subscribe()
     }
 
     /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
     /// behind is told so by the channel, and finds what it missed in `logs`.
     pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
-        self.inner.log_hub.subscribe()
+        self.inner.logs.subscribe()
     }
 
     /// Orders for the local executor. One receiver: the dispatcher.
     pub fn orders(&self) -> Option<mpsc::UnboundedReceiver<Effect>> {
-        self.inner.orders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+        self.inner.effects.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
     /// Since when everything is paused: no claim gets a job, no timer fires, and nothing is removed by its age. None when nothing is.

@@ -101,7 +101,7 @@ impl World {
                 Asked::Pause { paused, mut answer } => {
                     answer.try_recv().expect("an answer").expect("never refused");
                     assert_eq!(self.model.paused.is_some(), paused, "an acknowledged pause or resume is stored");
-                    assert_eq!(*self.paused.borrow(), self.model.paused, "and told");
+                    assert_eq!(*self.channels.paused.borrow(), self.model.paused, "and published");
                 }
                 Asked::Log => {}
             }

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::{Command, Complete, Effect, Holder, JobId, QueueName, Settings, State, Time, Token};
+use windlass_core::{Command, Complete, Holder, JobId, QueueName, Settings, State, Time, Token};
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
 use windlass_store::engine::recover::Alive;
+use windlass_store::engine::release::Channels;
 use windlass_store::limits::Tuning;
 use windlass_store::read::events;
 use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
@@ -34,10 +35,7 @@ pub struct World {
     pub disk: SimDisk,
     engine: Engine<SimDisk>,
     tuning: Tuning,
-    hub: broadcast::Sender<std::sync::Arc<windlass_store::EventRecord>>,
-    log_hub: broadcast::Sender<std::sync::Arc<windlass_store::LogRecord>>,
-    orders: mpsc::UnboundedSender<Effect>,
-    pub paused: watch::Sender<Option<Time>>,
+    pub channels: Channels,
     /// Claims that wait for a job.
     pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
     /// Queues being cleared or removed.
@@ -60,27 +58,21 @@ impl World {
             cursor_step: 1 + rng.below(4),
             timers: 1 + rng.below(6) as usize,
             timers_per_group: 1 + rng.below(6) as usize,
-            sweep: 1 + rng.below(5) as usize,
+            step: 1 + rng.below(5) as usize,
             events: 200,
             event_reserve: 10 + rng.below(100),
             log_lines: 10,
         };
-        let (hub, _) = broadcast::channel(16);
-        let (orders, _) = mpsc::unbounded_channel();
+        let channels = Channels {
+            events: broadcast::channel(16).0,
+            logs: broadcast::channel(16).0,
+            effects: mpsc::unbounded_channel().0,
+            paused: watch::Sender::new(None),
+        };
         let disk = SimDisk::new();
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
-        let (log_hub, _) = broadcast::channel(16);
         let (local, new_process) = (HashSet::new(), true);
-        let paused = watch::Sender::new(None);
-        let alive = Alive {
-            hub: hub.clone(),
-            log_hub: log_hub.clone(),
-            orders: orders.clone(),
-            paused: paused.clone(),
-            pause: false,
-            local,
-            new_process,
-        };
+        let alive = Alive { channels: channels.clone(), pause: false, local, new_process };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
@@ -92,10 +84,7 @@ impl World {
             disk,
             engine,
             tuning,
-            hub,
-            log_hub,
-            orders,
-            paused,
+            channels,
             waiting: Vec::new(),
             sweeping: Vec::new(),
             idle_rounds: 0,
@@ -204,15 +193,7 @@ impl World {
         let pause = new_process && self.rng.chance(10);
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
-            let alive = Alive {
-                hub: self.hub.clone(),
-                log_hub: self.log_hub.clone(),
-                orders: self.orders.clone(),
-                paused: self.paused.clone(),
-                pause,
-                local: local.clone(),
-                new_process,
-            };
+            let alive = Alive { channels: self.channels.clone(), pause, local: local.clone(), new_process };
             let seed = self.rng.next();
             self.engine =
                 Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");

@@ -1,0 +1,144 @@
+//! What operators have set up: plugins with their grants and the queues they serve, schedules and webhooks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use windlass_core::plugin::grant;
+use windlass_core::plugin::grant::Grant;
+use windlass_core::schedule::Schedule;
+use windlass_core::{Plugin, QueueName, Refusal, Webhook};
+
+use crate::disk::codec;
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
+use crate::engine::recover::read_all;
+
+#[derive(Default)]
+pub struct Catalogue {
+    plugins: BTreeMap<String, Plugin>,
+    /// Plugins that have changed since the last commit: written once, however often their canary has counted.
+    changed: BTreeSet<String>,
+    grants: BTreeMap<String, Grant>,
+    /// Which plugin serves a queue. Follows from the plugins, see `route`.
+    served: HashMap<QueueName, String>,
+    schedules: BTreeMap<String, Schedule>,
+    webhooks: BTreeMap<String, Webhook>,
+}
+
+impl Catalogue {
+    pub fn read(disk: &impl Disk) -> Result<Catalogue, DiskError> {
+        let plugins = read_all::<Plugin>(disk, Space::Plugins)?;
+        let schedules = read_all::<Schedule>(disk, Space::Schedules)?;
+        let webhooks = read_all::<Webhook>(disk, Space::Webhooks)?;
+        Ok(Catalogue {
+            plugins: plugins.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect(),
+            changed: BTreeSet::new(),
+            grants: read_all::<(String, Grant)>(disk, Space::Grants)?.into_iter().collect(),
+            served: HashMap::new(),
+            schedules: schedules.into_iter().map(|schedule| (schedule.name.clone(), schedule)).collect(),
+            webhooks: webhooks.into_iter().map(|hook| (hook.id.clone(), hook)).collect(),
+        })
+    }
+
+    pub fn plugin(&self, name: &str) -> Option<&Plugin> {
+        self.plugins.get(name)
+    }
+
+    /// Returns whether its active version is another one now.
+    pub fn put_plugin(&mut self, plugin: Plugin) -> bool {
+        let was = self.plugins.get(&plugin.name).and_then(|old| old.active);
+        let moved = was != plugin.active;
+        self.changed.insert(plugin.name.clone());
+        self.plugins.insert(plugin.name.clone(), plugin);
+        moved
+    }
+
+    pub fn drop_plugin(&mut self, name: &str, batch: &mut WriteBatch) {
+        if self.plugins.remove(name).is_some() {
+            self.changed.remove(name);
+            batch.delete(Space::Plugins, name.as_bytes().to_vec());
+        }
+    }
+
+    pub fn put_grant(&mut self, name: &str, grant: Grant, batch: &mut WriteBatch) {
+        batch.put(Space::Grants, name.as_bytes().to_vec(), codec::encode_in(Space::Grants, &(name, &grant)));
+        self.grants.insert(name.to_owned(), grant);
+    }
+
+    pub fn drop_grant(&mut self, name: &str, batch: &mut WriteBatch) {
+        if self.grants.remove(name).is_some() {
+            batch.delete(Space::Grants, name.as_bytes().to_vec());
+        }
+    }
+
+    /// Works out which plugin serves which queue. Returns how many attempts each may run at once, where that is limited.
+    pub fn route(&mut self) -> HashMap<String, u32> {
+        let serving = || self.plugins.values().filter(|plugin| plugin.active_version().is_some());
+        let nothing = Grant::default();
+        let ceiling = |plugin: &Plugin| {
+            let granted = self.grants.get(&plugin.name).unwrap_or(&nothing);
+            grant::effective(&plugin.active_version()?.manifest, granted).0.limits.concurrency
+        };
+        let ceilings = serving().filter_map(|plugin| Some((plugin.name.clone(), ceiling(plugin)?))).collect();
+        let queues_of = |plugin: &Plugin| plugin.queues.clone().into_iter();
+        let served = serving().flat_map(|plugin| queues_of(plugin).map(|queue| (queue, plugin.name.clone())));
+        self.served = served.collect();
+        ceilings
+    }
+
+    pub fn served_queues(&self) -> impl Iterator<Item = &QueueName> {
+        self.served.keys()
+    }
+
+    /// The name of the plugin that serves a queue.
+    pub fn server_of(&self, queue: &QueueName) -> Option<&str> {
+        self.served.get(queue).map(String::as_str)
+    }
+
+    pub fn plugin_of(&self, queue: &QueueName) -> Option<&Plugin> {
+        self.plugins.get(self.server_of(queue)?)
+    }
+
+    pub fn schedule(&self, name: &str) -> Option<&Schedule> {
+        self.schedules.get(name)
+    }
+
+    pub fn known_schedule(&self, name: &str) -> Result<Schedule, Refusal> {
+        self.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name))
+    }
+
+    pub fn put_schedule(&mut self, schedule: Schedule, batch: &mut WriteBatch) {
+        batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), codec::encode(&schedule));
+        self.schedules.insert(schedule.name.clone(), schedule);
+    }
+
+    pub fn drop_schedule(&mut self, name: &str, batch: &mut WriteBatch) {
+        batch.delete(Space::Schedules, name.as_bytes().to_vec());
+        self.schedules.remove(name);
+    }
+
+    pub fn known_webhook(&self, id: &str) -> Result<Webhook, Refusal> {
+        self.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
+    }
+
+    pub fn count_webhooks(&self) -> usize {
+        self.webhooks.len()
+    }
+
+    pub fn put_webhook(&mut self, hook: Webhook, batch: &mut WriteBatch) {
+        batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode(&hook));
+        self.webhooks.insert(hook.id.clone(), hook);
+    }
+
+    pub fn drop_webhook(&mut self, id: &str, batch: &mut WriteBatch) {
+        batch.delete(Space::Webhooks, id.as_bytes().to_vec());
+        self.webhooks.remove(id);
+    }
+
+    /// Writes the plugins that have changed.
+    pub fn gather(&mut self, batch: &mut WriteBatch) {
+        for name in std::mem::take(&mut self.changed) {
+            if let Some(plugin) = self.plugins.get(&name) {
+                batch.put(Space::Plugins, name.into_bytes(), codec::encode_in(Space::Plugins, plugin));
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! How many attempts run and how often they start: for each limit key of a queue, and for each plugin. Those of a whole queue
+//! are with the queue.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use windlass_core::limits::{Admission, Limiter, Rate};
+use windlass_core::{Settings, Time};
+
+use crate::disk::{Disk, DiskError, Space, WriteBatch};
+use crate::disk::{codec, keys};
+use crate::limits;
+
+#[derive(Default)]
+pub struct Limiters {
+    /// By queue and limit key: the ones used lately.
+    keys: HashMap<(u32, String), Limiter>,
+    /// Those that have changed since the last commit.
+    changed: HashSet<(u32, String)>,
+    /// Limit keys whose lanes wait for a rate window.
+    parked: BTreeSet<(Time, u32, String)>,
+    /// The attempts of each plugin in this process.
+    plugins: HashMap<String, Limiter>,
+    /// How many attempts a plugin may run at once, where that is limited.
+    ceilings: HashMap<String, u32>,
+}
+
+impl Limiters {
+    fn key(&mut self, disk: &impl Disk, queue: u32, limit_key: &str) -> Result<&mut Limiter, DiskError> {
+        match self.keys.entry((queue, limit_key.to_owned())) {
+            Entry::Occupied(held) => Ok(held.into_mut()),
+            Entry::Vacant(vacant) => {
+                let limiter = match disk.get(Space::Limiters, &keys::limiter(queue, limit_key))? {
+                    Some(bytes) => codec::decode(Space::Limiters, &bytes)?,
+                    None => Limiter::default(),
+                };
+                Ok(vacant.insert(limiter))
+            }
+        }
+    }
+
+    /// Whether a job with this limit key may start.
+    pub fn admit_key(
+        &mut self,
+        disk: &impl Disk,
+        queue: u32,
+        limit_key: &str,
+        settings: &Settings,
+        now: Time,
+    ) -> Result<Admission, DiskError> {
+        let (concurrency, rate) = (settings.key_concurrency, settings.key_rate);
+        if limit_key.is_empty() || (concurrency.is_none() && rate.is_none()) {
+            return Ok(Admission::Go);
+        }
+        Ok(self.key(disk, queue, limit_key)?.admit(concurrency, rate, now))
+    }
+
+    pub fn key_started(
+        &mut self,
+        disk: &impl Disk,
+        queue: u32,
+        limit_key: &str,
+        rate: Option<Rate>,
+        now: Time,
+    ) -> Result<(), DiskError> {
+        self.key(disk, queue, limit_key)?.start(rate, now);
+        self.changed.insert((queue, limit_key.to_owned()));
+        Ok(())
+    }
+
+    pub fn key_ended(&mut self, disk: &impl Disk, queue: u32, limit_key: &str) -> Result<(), DiskError> {
+        self.key(disk, queue, limit_key)?.end();
+        self.changed.insert((queue, limit_key.to_owned()));
+        Ok(())
+    }
+
+    /// Nothing with this limit key starts before `until`.
+    pub fn park(&mut self, until: Time, queue: u32, limit_key: String) {
+        self.parked.insert((until, queue, limit_key));
+    }
+
+    pub fn next_opening(&self) -> Option<Time> {
+        self.parked.first().map(|(at, ..)| *at)
+    }
+
+    /// The next limit key that may start jobs again.
+    pub fn take_opened(&mut self, now: Time) -> Option<(u32, String)> {
+        if self.next_opening()? > now {
+            return None;
+        }
+        self.parked.pop_first().map(|(_, queue, limit_key)| (queue, limit_key))
+    }
+
+    /// Writes what has changed; a limiter in which nothing is left to remember is deleted.
+    pub fn gather(&mut self, batch: &mut WriteBatch, rate_of: impl Fn(u32) -> Option<Rate>, now: Time) {
+        for (queue, limit_key) in std::mem::take(&mut self.changed) {
+            let key = keys::limiter(queue, &limit_key);
+            let limiter = self.keys.get_mut(&(queue, limit_key));
+            match limiter.and_then(|limiter| (!limiter.is_idle(rate_of(queue), now)).then_some(limiter)) {
+                Some(limiter) => batch.put(Space::Limiters, key, codec::encode(limiter)),
+                None => batch.delete(Space::Limiters, key),
+            }
+        }
+        if self.keys.len() > limits::KEY_LIMITERS {
+            self.keys.clear();
+        }
+    }
+
+    pub fn drop_queue(&mut self, queue: u32) {
+        self.keys.retain(|(of, _), _| *of != queue);
+        self.changed.retain(|(of, _)| *of != queue);
+    }
+
+    pub fn set_ceilings(&mut self, ceilings: HashMap<String, u32>) {
+        self.ceilings = ceilings;
+    }
+
+    pub fn has_ceiling(&self, plugin: &str) -> bool {
+        self.ceilings.contains_key(plugin)
+    }
+
+    /// Whether a plugin may start one more attempt.
+    pub fn admits_plugin(&mut self, plugin: &str, now: Time) -> bool {
+        let Some(most) = self.ceilings.get(plugin) else { return true };
+        let admission = self.plugins.get_mut(plugin).map(|limiter| limiter.admit(Some(*most), None, now));
+        admission.is_none_or(|admission| admission == Admission::Go)
+    }
+
+    pub fn plugin_started(&mut self, plugin: &str, now: Time) {
+        if let Some(limiter) = self.plugins.get_mut(plugin) {
+            return limiter.start(None, now);
+        }
+        let mut limiter = Limiter::default();
+        limiter.start(None, now);
+        self.plugins.insert(plugin.to_owned(), limiter);
+    }
+
+    pub fn plugin_ended(&mut self, plugin: &str) {
+        if let Some(limiter) = self.plugins.get_mut(plugin) {
+            limiter.end();
+        }
+    }
+
+    /// The attempts that run, by queue and limit key.
+    pub fn running_keys(&self) -> impl Iterator<Item = ((u32, String), u32)> {
+        self.keys.iter().map(|(key, limiter)| (key.clone(), limiter.running))
+    }
+
+    /// The attempts that run, by plugin.
+    pub fn running_plugins(&self) -> impl Iterator<Item = (String, u32)> {
+        self.plugins.iter().map(|(name, limiter)| (name.clone(), limiter.running))
+    }
+}
