@@ -238,6 +238,7 @@ impl Bulk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::JobAction;
     use crate::JobId;
 
     fn bulk(jobs: u64) -> Bulk {
@@ -250,11 +251,11 @@ mod tests {
         let mut bulk = bulk(4);
         let id = JobId::new(Time(1), 1);
         bulk.count(Ok(Reply::Now { state: State::Pending, next_attempt_at: None, runs_left: 1 }));
-        bulk.count(Err(Refusal::WrongState { action: "retry", id, state: State::Active, allowed: "dead" }));
+        bulk.count(Err(Refusal::WrongState { action: JobAction::Retry, id, state: State::Active, allowed: "dead" }));
         bulk.count(Err(Refusal::not_found("job", id)));
         bulk.step(Time(6));
         assert_eq!((bulk.status, bulk.finished_at), (BulkStatus::Running, None));
-        bulk.count(Err(Refusal::Locked { action: "retry", id, holder: id }));
+        bulk.count(Err(Refusal::Locked { action: JobAction::Retry, id, holder: id }));
         bulk.step(Time(7));
         assert_eq!((bulk.processed, bulk.affected, bulk.errors), (4, 1, 1));
         assert!(bulk.error.as_deref().is_some_and(|error| error.contains("unique key")), "{:?}", bulk.error);

@@ -5,7 +5,8 @@ use core::time::Duration;
 use crate::flow::{Chain, FailedChild, OnFailure, RoundFacts};
 use crate::{
     AfterStop, AttemptError, Body, BodyKind, CheckedJob, Closing, Event, Job, JobId, Lock, LockKey, ModelUsage,
-    NewMark, NewRecord, Notes, Plugin, Priority, Progress, Queue, QueueName, Runner, State, Time, Token, Usage,
+    NewMark, NewRecord, Notes, Plugin, Priority, Progress, Queue, QueueName, Refusal, Runner, State, Time, Token,
+    Usage,
 };
 
 /// One thing asked of one job.
@@ -142,7 +143,30 @@ impl Complete {
     }
 }
 
+/// The error by which an external worker that stops hands its job back.
+const WORKER_SHUTDOWN: &str = "worker_shutdown";
+
+impl Command {
+    /// What the failure that an external worker reports means: a hand-back, if the worker is shutting down.
+    pub fn failed(holder: Holder, failure: Failure) -> Command {
+        let usage = Usage::default();
+        if failure.error == WORKER_SHUTDOWN {
+            return Command::HandBack(HandBack { holder, reason: failure.error, usage });
+        }
+        Command::Fail(Fail { holder, failure, usage })
+    }
+}
+
 impl Heartbeat {
+    /// Refuses records without a checkpoint: whatever follows a crash would find records of steps that are done again.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.notes.is_some() && self.checkpoint.is_none() {
+            let why = "records and marks come with a checkpoint or a result: send one with them";
+            return Err(Refusal::invalid("records", why));
+        }
+        Ok(())
+    }
+
     /// A sign of life and no more.
     pub fn by(holder: Holder) -> Heartbeat {
         Heartbeat { holder, progress: None, checkpoint: None, spent: None, notes: None }

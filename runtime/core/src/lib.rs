@@ -92,7 +92,7 @@ pub use plugin::{
 pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
 pub use queue::{Counts, Histogram, Queue, Retention, RetentionLimit, Settings};
 pub use record::{NewMark, NewRecord, Notes, Record, check_key};
-pub use refusal::Refusal;
+pub use refusal::{JobAction, Refusal};
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, UniqueScope, Until};
 pub use webhook::Webhook;

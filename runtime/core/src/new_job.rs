@@ -3,8 +3,8 @@
 use core::ops::Deref;
 use core::time::Duration;
 
-use crate::flow::{Chain, Dependency, Links, OnFailure};
-use crate::{Agent, Body, JobId, PolicyChoice, QueueName, Refusal, Time, Unique, bounds};
+use crate::flow::{Batch, Chain, Dependency, Links, OnFailure};
+use crate::{Agent, Body, Job, JobId, PolicyChoice, QueueName, Refusal, Time, Unique, bounds};
 
 /// A job to be stored, as a producer describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,6 +68,30 @@ impl CheckedJob {
         }
     }
 
+    /// Refuses to join a batch that does not exist or is sealed.
+    pub fn check_batch(&self, batch: Option<&Batch>) -> Result<(), Refusal> {
+        let Some(id) = &self.new.batch_id else { return Ok(()) };
+        let why = match batch {
+            None => format!("there is no batch `{id}`; create it before jobs join it"),
+            Some(batch) if batch.sealed_at.is_some() => format!("batch `{id}` is sealed, and no more jobs can join it"),
+            Some(_) => return Ok(()),
+        };
+        Err(Refusal::invalid("batch_id", why))
+    }
+
+    /// Refuses a parent that is being rebuilt, or whose round is the last; `rounds` is whether the child's queue has rounds.
+    pub fn check_parent(&self, parent: &Job, rounds: bool) -> Result<(), Refusal> {
+        let id = parent.id;
+        let why = if parent.clearing().is_some() {
+            format!("job {id} is being rebuilt, and all below it is removed first")
+        } else if rounds && parent.round.is_some_and(|at| at >= bounds::ROUNDS) {
+            format!("job {id} is of round {}, and there is none after it", bounds::ROUNDS)
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::invalid("parent_id", why))
+    }
+
     pub(crate) fn into_inner(self) -> NewJob {
         self.new
     }
@@ -82,6 +106,14 @@ impl Deref for CheckedJob {
 }
 
 impl NewJob {
+    /// The child with this place among those that an attempt of `parent` creates, of which there are `first` already. Its id is
+    /// derived from both, so that an attempt that is repeated creates no second one.
+    pub fn child_of(self, parent: JobId, first: u32, place: usize) -> Result<NewJob, Refusal> {
+        let ordinal = u32::try_from(place).ok().and_then(|place| first.checked_add(place));
+        let Some(ordinal) = ordinal else { return Err(Refusal::invalid("children", "the job has had too many")) };
+        Ok(NewJob { parent: Some(parent), id: Some(JobId::child(parent, ordinal)), ..self })
+    }
+
     /// Refuses what could never be stored, naming the field. Looks at nothing but the input, so that all jobs of a request can
     /// be checked before the first is stored.
     pub fn check(self, now: Time) -> Result<CheckedJob, Refusal> {

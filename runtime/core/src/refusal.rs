@@ -11,18 +11,18 @@ pub enum Refusal {
     #[error("there is no {what} `{name}`")]
     NotFound { what: &'static str, name: String },
     /// The job is not in a state from which that can be done.
-    #[error("cannot {action} job {id}: it is {}, and only {allowed} jobs can be", state.as_str())]
-    WrongState { action: &'static str, id: JobId, state: State, allowed: &'static str },
-    /// A late word: the attempt it speaks for is over.
+    #[error("cannot {} job {id}: it is {}, and only {allowed} jobs can be", action.as_str(), state.as_str())]
+    WrongState { action: JobAction, id: JobId, state: State, allowed: &'static str },
+    /// A late report: its attempt is over.
     #[error("job {id} is {}, and no attempt under this lease is active: its result is not taken", state.as_str())]
     NotActive { id: JobId, state: State },
-    /// Bringing the job back would break the promise of its unique key.
-    #[error("cannot {action} job {id}: its unique key is held by {holder}")]
-    Locked { action: &'static str, id: JobId, holder: JobId },
+    /// Another job has the unique key meanwhile.
+    #[error("cannot {} job {id}: its unique key is held by {holder}", action.as_str())]
+    Locked { action: JobAction, id: JobId, holder: JobId },
     /// One queue, one plugin.
     #[error("queue `{queue}` is served by plugin `{plugin}`")]
     Taken { queue: String, plugin: String },
-    /// It can go, but something would have to stop for it.
+    /// It can be removed, but something would have to stop first.
     #[error("{what} `{name}` is in use: {used_by}")]
     InUse { what: String, name: String, used_by: String },
     #[error("{what} `{name}` exists already")]
@@ -36,5 +36,38 @@ impl Refusal {
 
     pub fn not_found(what: &'static str, name: impl ToString) -> Refusal {
         Refusal::NotFound { what, name: name.to_string() }
+    }
+}
+
+/// What was asked of a job that is not in a state for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobAction {
+    Start,
+    Cancel,
+    Retry,
+    Rebuild,
+    Requeue,
+    Move,
+    Reprioritise,
+    Hold,
+    Approve,
+    Reject,
+}
+
+impl JobAction {
+    /// As in "cannot … the job".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobAction::Start => "start",
+            JobAction::Cancel => "cancel",
+            JobAction::Retry => "retry",
+            JobAction::Rebuild => "rebuild",
+            JobAction::Requeue => "requeue",
+            JobAction::Move => "move",
+            JobAction::Reprioritise => "change the priority of",
+            JobAction::Hold => "hold",
+            JobAction::Approve => "approve",
+            JobAction::Reject => "reject",
+        }
     }
 }

@@ -12,8 +12,8 @@ use crate::decide::{
 use crate::flow::Links;
 use crate::{
     AfterStop, AttemptError, BodyKind, BodyRef, Change, Complete, Decision, EndedAttempt, EventKind, Fail, HandBack,
-    Heartbeat, Holder, Job, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, State, Time, Token,
-    Usage, Wait, Why, bounds, retry,
+    Heartbeat, Holder, Job, JobAction, Notes, Plugin, Progress, Reason, Refusal, Reply, Retry, Run, Runner, State,
+    Time, Token, Usage, Wait, Why, bounds, retry,
 };
 
 /// A claim, counted before the handler runs.
@@ -21,7 +21,7 @@ pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) ->
     let now = context.now;
     let mut job = known.job;
     if job.state != State::Pending {
-        return Err(wrong_state("start", &job, "pending"));
+        return Err(wrong_state(JobAction::Start, &job, "pending"));
     }
     job.fence += 1;
     job.attempt += 1;
@@ -271,14 +271,12 @@ pub(super) fn heartbeat(
     mut known: ExistingJob<'_>,
     heartbeat: Heartbeat,
 ) -> Result<Decision, Refusal> {
-    let Heartbeat { holder, progress, checkpoint, spent, notes } = heartbeat;
-    let asked = live_run(&known.job, holder)?;
+    let asked = live_run(&known.job, heartbeat.holder)?;
+    heartbeat.check()?;
+    let Heartbeat { holder: _, progress, checkpoint, spent, notes } = heartbeat;
     let now = context.now;
     let job = &mut known.job;
     let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.usage);
-    if notes.is_some() && saved.is_none() {
-        return Err(Refusal::invalid("records", "records and marks come with a checkpoint or a result"));
-    }
     let mut draft = Draft::new();
     take_notes(&mut draft, job, notes)?;
     if let Some(progress) = progress {
@@ -381,6 +379,6 @@ fn not_active(job: &Job) -> Refusal {
     Refusal::NotActive { id: job.id, state: job.state }
 }
 
-pub(super) fn wrong_state(action: &'static str, job: &Job, allowed: &'static str) -> Refusal {
+pub(super) fn wrong_state(action: JobAction, job: &Job, allowed: &'static str) -> Refusal {
     Refusal::WrongState { action, id: job.id, state: job.state, allowed }
 }

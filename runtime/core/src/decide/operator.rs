@@ -5,8 +5,8 @@ use crate::decide::checkpoint::stay;
 use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back, make_ready, rebuild, remove};
 use crate::flow::{Clearing, RoundFacts};
 use crate::{
-    AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, Lock, Move, Priority, Refusal, Reply, State, Stop,
-    Time, bounds,
+    AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, JobAction, Lock, Move, Priority, Refusal, Reply,
+    State, Stop, Time, bounds,
 };
 
 pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
@@ -23,7 +23,7 @@ pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: Strin
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, context.now)),
         State::Completed | State::Dead | State::Cancelled => {
-            Err(wrong_state("cancel", &known.job, "scheduled, pending, retrying, held, blocked and active"))
+            Err(wrong_state(JobAction::Cancel, &known.job, "scheduled, pending, retrying, held, blocked and active"))
         }
     }
 }
@@ -77,10 +77,10 @@ pub(super) fn swap(context: Context, known: ExistingJob<'_>, by: Option<Time>) -
 /// From the start: attempts are counted anew.
 pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
-        return Err(wrong_state("retry", &known.job, "dead, cancelled and completed"));
+        return Err(wrong_state(JobAction::Retry, &known.job, "dead, cancelled and completed"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "retry", context.now)?;
+    take_lock_again(&mut draft, &known, JobAction::Retry, context.now)?;
     let job = &mut known.job;
     if job.state == State::Completed {
         // It had reached its end: there is nothing to resume from.
@@ -99,10 +99,10 @@ pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Deci
 /// One more run for a dead job, its history kept.
 pub(super) fn requeue(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state != State::Dead {
-        return Err(wrong_state("requeue", &known.job, "dead"));
+        return Err(wrong_state(JobAction::Requeue, &known.job, "dead"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "requeue", context.now)?;
+    take_lock_again(&mut draft, &known, JobAction::Requeue, context.now)?;
     let job = &mut known.job;
     // At least one run more, however it came to be dead.
     job.granted = (job.failures + 1).saturating_sub(job.policy.max_attempts.max(1));
@@ -140,7 +140,7 @@ pub(super) fn reset(job: &mut Job, rounds: Option<RoundFacts>) {
 pub(super) fn take_lock_again(
     draft: &mut Draft,
     known: &ExistingJob<'_>,
-    action: &'static str,
+    action: JobAction,
     now: Time,
 ) -> Result<(), Refusal> {
     let job = &known.job;
@@ -159,7 +159,7 @@ pub(super) fn take_lock_again(
 pub(super) fn move_to(context: Context, mut known: ExistingJob<'_>, target: Move) -> Result<Decision, Refusal> {
     let Move { queue, reset_attempts, priority } = target;
     if known.job.state == State::Active {
-        return Err(wrong_state("move", &known.job, "waiting and ended"));
+        return Err(wrong_state(JobAction::Move, &known.job, "waiting and ended"));
     }
     let waits = known.job.links.as_ref().is_some_and(|links| links.waits_for_children.is_some());
     if waits && known.facts.target_rounds.is_some() {
@@ -175,7 +175,7 @@ pub(super) fn move_to(context: Context, mut known: ExistingJob<'_>, target: Move
         if let Some(lock) = known.facts.lock.as_ref().filter(|lock| lock.job == job.id && from != to) {
             let holds = lock.holds(context.now);
             if let Some(other) = known.facts.target_lock.as_ref().filter(|other| holds && other.holds(context.now)) {
-                return Err(Refusal::Locked { action: "move", id: job.id, holder: other.job });
+                return Err(Refusal::Locked { action: JobAction::Move, id: job.id, holder: other.job });
             }
             // The lock is per queue, so it moves with its job, unless its period is over.
             draft.changes.push(Change::Lock { key: from, lock: None });
@@ -210,7 +210,7 @@ pub(super) fn reprioritise(context: Context, known: ExistingJob<'_>, priority: P
     match job.state {
         State::Scheduled | State::Pending | State::Retrying | State::Held | State::Blocked => {}
         State::Active | State::Completed | State::Dead | State::Cancelled => {
-            return Err(wrong_state("change the priority of", &job, "waiting"));
+            return Err(wrong_state(JobAction::Reprioritise, &job, "waiting"));
         }
     }
     job.priority = priority;
@@ -232,14 +232,14 @@ pub(super) fn hold(context: Context, mut known: ExistingJob<'_>, reason: String)
         }
         State::Active => Ok(ask_stop(known.job, AfterStop::Hold { reason }, context.now)),
         State::Held | State::Blocked | State::Completed | State::Dead | State::Cancelled => {
-            Err(wrong_state("hold", &known.job, "scheduled, pending, retrying and active"))
+            Err(wrong_state(JobAction::Hold, &known.job, "scheduled, pending, retrying and active"))
         }
     }
 }
 
 pub(super) fn approve(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state != State::Held {
-        return Err(wrong_state("approve", &known.job, "held"));
+        return Err(wrong_state(JobAction::Approve, &known.job, "held"));
     }
     let mut draft = Draft::new();
     known.job.hold_reason = None;
@@ -251,7 +251,7 @@ pub(super) fn approve(context: Context, mut known: ExistingJob<'_>) -> Result<De
 
 pub(super) fn reject(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
     if known.job.state != State::Held {
-        return Err(wrong_state("reject", &known.job, "held"));
+        return Err(wrong_state(JobAction::Reject, &known.job, "held"));
     }
     let mut draft = Draft::new();
     draft.event(&known.job, context.now, EventKind::Rejected);

@@ -5,16 +5,16 @@ use crate::decide::attempt::wrong_state;
 use crate::decide::operator::{ask_stop, reset, take_lock_again};
 use crate::decide::{Context, Draft, ExistingJob, dependencies, forget, make_ready};
 use crate::flow::Clearing;
-use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, Refusal, Reply, State, Time};
+use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, JobAction, Refusal, Reply, State, Time};
 
 const CLEARING: &str = "its subtree is being cleared";
 
 pub(super) fn rebuild(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
-        return Err(wrong_state("rebuild", &known.job, "dead, cancelled and completed"));
+        return Err(wrong_state(JobAction::Rebuild, &known.job, "dead, cancelled and completed"));
     }
     let mut draft = Draft::new();
-    take_lock_again(&mut draft, &known, "rebuild", context.now)?;
+    take_lock_again(&mut draft, &known, JobAction::Rebuild, context.now)?;
     let rounds = known.facts.rounds;
     let job = &mut known.job;
     draft.drop_body(job.id, BodyKind::Checkpoint, &mut job.checkpoint);

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use windlass_core::flow::{
     self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, FollowUp, Links, Verdict,
 };
-use windlass_core::{BodyKind, BodyRef, CheckedJob, Command, Job, JobId, Refusal, State, bounds};
+use windlass_core::{BodyKind, BodyRef, CheckedJob, Command, Job, JobId, Refusal, State};
 
 use crate::disk;
 use crate::disk::{Disk, DiskError, Space};
@@ -372,30 +372,13 @@ impl<D: Disk> Engine<D> {
     /// Whether a job can be tied to what it names: looked at before anything is stored.
     pub(crate) fn check_ties(&mut self, job: &CheckedJob) -> Result<(), Failure> {
         if let Some(id) = &job.batch_id {
-            match self.flows.batches.get(&self.disk, &keys::batch(id))? {
-                None => {
-                    let why = format!("there is no batch `{id}`; create it before jobs join it");
-                    return Err(Refusal::invalid("batch_id", why).into());
-                }
-                Some(batch) if batch.sealed_at.is_some() => {
-                    let why = format!("batch `{id}` is sealed, and no more jobs can join it");
-                    return Err(Refusal::invalid("batch_id", why).into());
-                }
-                Some(_) => {}
-            }
+            job.check_batch(self.flows.batches.get(&self.disk, &keys::batch(id))?)?;
         }
-        if let Some(parent) = job.parent {
-            let Some((round, clearing)) = self.load(parent)?.map(|job| (job.round, job.clearing())) else {
-                return Err(Refusal::invalid("parent_id", self.why_not_there(parent)).into());
-            };
-            if clearing.is_some() {
-                let why = format!("job {parent} is being rebuilt, and all below it is removed first");
-                return Err(Refusal::invalid("parent_id", why).into());
-            }
-            let levels = self.queues.get(job.queue());
-            if levels.is_some_and(|queue| queue.row.settings.rounds) && round.is_some_and(|at| at >= bounds::ROUNDS) {
-                let why = format!("job {parent} is of round {}, and there is none after it", bounds::ROUNDS);
-                return Err(Refusal::invalid("parent_id", why).into());
+        if let Some(id) = job.parent {
+            let rounds = self.queues.get(job.queue()).is_some_and(|queue| queue.row.settings.rounds);
+            match self.load(id)? {
+                Some(parent) => job.check_parent(parent, rounds)?,
+                None => return Err(Refusal::invalid("parent_id", self.why_not_there(id)).into()),
             }
         }
         for dependency in &job.depends_on {

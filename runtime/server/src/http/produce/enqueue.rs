@@ -341,9 +341,7 @@ pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<Jo
     let mut new = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.into_iter().enumerate() {
         let job = to_new_job(api, body, job, &names, &format!("children[{index}].")).await?;
-        let ordinal = u32::try_from(index).ok().and_then(|index| first.checked_add(index));
-        let Some(ordinal) = ordinal else { return Err(Error::field("children", "the job has had too many")) };
-        new.push(NewJob { parent: Some(parent), id: Some(JobId::child(parent, ordinal)), ..job });
+        new.push(job.child_of(parent, first, index)?);
     }
     Ok(new)
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tracing::error;
 use utoipa::ToSchema;
-use windlass_core::{JobId, Refusal};
+use windlass_core::{JobAction, JobId, Refusal};
 use windlass_executor::Rejected;
 
 use crate::registry;
@@ -195,16 +195,16 @@ impl From<Refusal> for Error {
     }
 }
 
-fn wrong_state_code(action: &str) -> &'static str {
+fn wrong_state_code(action: JobAction) -> &'static str {
     match action {
-        "cancel" => "CANCEL_ERROR",
-        "retry" => "RETRY_ERROR",
-        "requeue" => "REQUEUE_ERROR",
-        "move" => "MOVE_ERROR",
-        "hold" => "HOLD_ERROR",
-        "approve" => "APPROVE_ERROR",
-        "reject" => "REJECT_ERROR",
-        _ => "WRONG_STATE",
+        JobAction::Cancel => "CANCEL_ERROR",
+        JobAction::Retry => "RETRY_ERROR",
+        JobAction::Requeue => "REQUEUE_ERROR",
+        JobAction::Move => "MOVE_ERROR",
+        JobAction::Hold => "HOLD_ERROR",
+        JobAction::Approve => "APPROVE_ERROR",
+        JobAction::Reject => "REJECT_ERROR",
+        JobAction::Start | JobAction::Rebuild | JobAction::Reprioritise => "WRONG_STATE",
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::OnFailure;
 use windlass_core::{
-    Body as StoredBody, Checkpoint, Closing, Command, Complete, Fail, Failure, HandBack, Holder, JobId, Reply, Retry,
+    Body as StoredBody, Checkpoint, Closing, Command, Complete, Failure, Holder, JobId, Reply, Retry,
     State as JobState, Usage, Wait,
 };
 
@@ -181,28 +181,6 @@ struct Fail {
     lease_token: Option<String>,
 }
 
-/// The error with which a worker that stops hands its job back.
-const WORKER_SHUTDOWN: &str = "worker_shutdown";
-
-/// How an attempt ended that did not complete its job.
-enum Ending {
-    /// The worker stops and returns the job; it counts as no failure.
-    HandBack,
-    Failed {
-        error: String,
-    },
-}
-
-impl Ending {
-    fn of(error: Option<String>) -> Ending {
-        match error {
-            Some(error) if error == WORKER_SHUTDOWN => Ending::HandBack,
-            Some(error) => Ending::Failed { error },
-            None => Ending::Failed { error: "the worker gave no error".to_owned() },
-        }
-    }
-}
-
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Failed {
     status: &'static str,
@@ -222,16 +200,9 @@ pub struct Failed {
 pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let holder = holder(lease_token)?;
-    let ending = Ending::of(error);
-    let hands_back = matches!(ending, Ending::HandBack);
-    let usage = Usage::default();
-    let command = match ending {
-        Ending::HandBack => Command::HandBack(HandBack { holder, reason: WORKER_SHUTDOWN.to_owned(), usage }),
-        Ending::Failed { error } => {
-            let failure = Failure { error, backtrace, retry: Retry::Backoff };
-            Command::Fail(windlass_core::Fail { holder, failure, usage })
-        }
-    };
+    let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
+    let command = Command::failed(holder, Failure { error, backtrace, retry: Retry::Backoff });
+    let hands_back = matches!(command, Command::HandBack(_));
     let reply = api.store.ask(id, command, Vec::new()).await?;
     let Reply::Now { state, next_attempt_at, runs_left } = reply else {
         // The job was to be deleted once its attempt had ended, and is gone.

@@ -114,15 +114,11 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
                 None => None,
             };
             let notes = records::notes(beat.records, beat.marks)?;
-            if notes.is_some() && checkpoint.is_none() {
-                return Err(Error::field("records", "records and marks come with a checkpoint: send one with them"));
-            }
             let spent = beat.usage.map(|usage| Box::new(usage.into()));
             let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
-            asks.push((
-                id,
-                Command::Heartbeat(windlass_core::Heartbeat { holder, progress, checkpoint, spent, notes }),
-            ));
+            let heartbeat = windlass_core::Heartbeat { holder, progress, checkpoint, spent, notes };
+            heartbeat.check()?;
+            asks.push((id, Command::Heartbeat(heartbeat)));
         }
         // What the store does not know stays so: the worker should let go of it.
         answers.insert(name, BeatAnswer { status: "cancel" });
