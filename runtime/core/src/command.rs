@@ -65,9 +65,9 @@ pub enum Command {
     /// Its round may run.
     RoundStarted,
     /// An ancestor is rebuilt: everything below this job is removed, then the job.
-    Clear,
+    RemoveSubtree,
     /// Nothing is left below it.
-    Cleared,
+    SubtreeRemoved,
     /// All its children have ended.
     Joined,
     /// Children have failed, and the job's policy is to fail with them: one of them, if it is known which, and the number of others.

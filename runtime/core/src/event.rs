@@ -18,7 +18,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
     Enqueued,
-    /// It waits: for so many other jobs, for its round, or for all below it to be cleared.
+    /// It waits: for so many other jobs, for its round, or for everything below it to be removed.
     Blocked {
         waits_for: u32,
         /// The round it waits for, when it waits for nothing else.
@@ -71,7 +71,7 @@ pub enum EventKind {
         from: QueueName,
     },
     /// One above it is rebuilt: it goes when all below it has gone.
-    Clearing,
+    Removing,
     Deleted,
     /// Something happened to a plugin.
     Plugin(PluginEvent),
@@ -99,7 +99,7 @@ impl EventKind {
         "cancelling",
         "cancelled",
         "moved",
-        "clearing",
+        "removing",
         "deleted",
         "plugin.uploaded",
         "plugin.activated",
@@ -135,7 +135,7 @@ impl EventKind {
             EventKind::Cancelling => "cancelling",
             EventKind::Cancelled { .. } => "cancelled",
             EventKind::Moved { .. } => "moved",
-            EventKind::Clearing => "clearing",
+            EventKind::Removing => "removing",
             EventKind::Deleted => "deleted",
             EventKind::Plugin(event) => event.happening.as_str(),
             EventKind::Round(event) => event.as_str(),

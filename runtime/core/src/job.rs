@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{Clearing, Links};
+use crate::flow::{AfterRemoval, Links};
 use crate::{
     Agent, BodyKind, BodyRef, JobId, ModelUsageTotals, Policy, Priority, QueueName, StepStatus, Time, Token, Unique,
     bounds,
@@ -230,7 +230,9 @@ impl Job {
         }
         match &self.run.as_ref()?.stop.as_ref()?.then {
             AfterStop::Cancel { reason } => Some(reason),
-            AfterStop::Swap | AfterStop::Hold { .. } | AfterStop::Expire | AfterStop::Delete | AfterStop::Clear => None,
+            AfterStop::Swap | AfterStop::Hold { .. } | AfterStop::Expire | AfterStop::Delete | AfterStop::Remove => {
+                None
+            }
         }
     }
 
@@ -244,15 +246,15 @@ impl Job {
         self.links.as_ref().map_or(0, |links| links.adopted)
     }
 
-    /// What becomes of it once all below it is gone, when that is under way.
-    pub fn clearing(&self) -> Option<Clearing> {
-        self.links.as_ref().and_then(|links| links.clearing)
+    /// What happens to it once everything below it has been removed, if that is under way.
+    pub fn removing(&self) -> Option<AfterRemoval> {
+        self.links.as_ref().and_then(|links| links.removing)
     }
 
     /// The round that it waits for, when it waits for nothing else.
     pub fn waits_for_round(&self) -> Option<u32> {
         let tied =
-            |links: &Links| links.waits_for > 0 || links.waits_for_children.is_some() || links.clearing.is_some();
+            |links: &Links| links.waits_for > 0 || links.waits_for_children.is_some() || links.removing.is_some();
         self.round.filter(|_| self.state == State::Blocked && !self.links.as_deref().is_some_and(tied))
     }
 
@@ -366,8 +368,8 @@ pub enum AfterStop {
     },
     Expire,
     Delete,
-    /// All that is below it goes first, then the job: it is below one that is rebuilt.
-    Clear,
+    /// Removed, after everything below it: an ancestor is rebuilt.
+    Remove,
 }
 
 /// What a handler says of how far it is.

@@ -82,7 +82,7 @@ impl CheckedJob {
     /// Refuses a parent that is being rebuilt, or whose round is the last; `rounds` is whether the child's queue has rounds.
     pub fn check_parent(&self, parent: &Job, rounds: bool) -> Result<(), Refusal> {
         let id = parent.id;
-        let why = if parent.clearing().is_some() {
+        let why = if parent.removing().is_some() {
             format!("job {id} is being rebuilt, and all below it is removed first")
         } else if rounds && parent.round.is_some_and(|at| at >= bounds::ROUNDS) {
             format!("job {id} is of round {}, and there is none after it", bounds::ROUNDS)

@@ -1,7 +1,7 @@
 //! What other jobs bring: a dependency or the children have ended, or the rounds before its own.
 
 use crate::decide::{Context, Draft, ExistingJob, end, held_back, make_pending, make_ready};
-use crate::flow::{Clearing, FailedChild, Links, OnFailure, RoundFacts, blame};
+use crate::flow::{AfterRemoval, FailedChild, Links, OnFailure, RoundFacts, blame};
 use crate::{Change, Decision, EventKind, Job, JobId, Reason, Refusal, Reply, State, Time};
 
 /// Ties a new job to those it depends on. Answers how it ends at once, if one of them has failed already.
@@ -55,13 +55,13 @@ pub(super) fn dependency_ended(
     links.waits_for -= 1;
     let failed = failure(links.on_dependency_failure, dependency, state);
     let mut draft = Draft::new();
-    if job.is_ended() || job.clearing() == Some(Clearing::Remove) {
+    if job.is_ended() || job.removing() == Some(AfterRemoval::Remove) {
         // Should it be retried, it has one less to wait for.
         return Ok(draft.done(known.job, Reply::Unchanged));
     }
     if let Some((state, reason)) = failed {
         end(&mut draft, &mut known, state, context.now, reason);
-    } else if job.waits_for() == 0 && job.state == State::Blocked && job.clearing().is_none() {
+    } else if job.waits_for() == 0 && job.state == State::Blocked && job.removing().is_none() {
         unblock(&mut draft, job, known.facts.rounds, context.now, "the jobs it waited for have ended");
     }
     Ok(draft.now(known.job))

@@ -55,8 +55,8 @@ pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Resul
             dependencies::dependency_ended(context, known(facts)?, dependency, state)
         }
         Command::RoundStarted => dependencies::round_started(context, known(facts)?),
-        Command::Clear => rebuild::clear(context, known(facts)?),
-        Command::Cleared => rebuild::cleared(context, known(facts)?),
+        Command::RemoveSubtree => rebuild::remove_subtree(context, known(facts)?),
+        Command::SubtreeRemoved => rebuild::subtree_removed(context, known(facts)?),
         Command::Joined => dependencies::joined(context, known(facts)?),
         Command::ChildFailed { child, more } => {
             dependencies::child_failed(context, known(facts)?, child.as_deref(), more)
@@ -203,7 +203,7 @@ fn end(draft: &mut Draft, known: &mut ExistingJob<'_>, state: State, now: Time, 
     job.scheduled_at = None;
     if let Some(links) = &mut job.links {
         links.waits_for_children = None;
-        links.clearing = None;
+        links.removing = None;
     }
     job.enter(state, now, reason.clone());
     match state {
@@ -267,7 +267,7 @@ fn after_stop(mut draft: Draft, mut known: ExistingJob<'_>, then: AfterStop, now
             known.job.enter(State::Held, now, reason.clone());
             draft.event(&known.job, now, EventKind::Held { reason: reason.into() });
         }
-        AfterStop::Clear => return rebuild::clear_now(draft, known, now),
+        AfterStop::Remove => return rebuild::remove_now(draft, known, now),
         AfterStop::Delete => {
             let mut gone = remove(&known, now);
             draft.changes.retain(|change| matches!(change, Change::Event(_)));

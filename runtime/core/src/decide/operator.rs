@@ -3,7 +3,7 @@
 use crate::decide::attempt::wrong_state;
 use crate::decide::checkpoint::stay;
 use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back, make_ready, rebuild, remove};
-use crate::flow::{Clearing, RoundFacts};
+use crate::flow::{AfterRemoval, RoundFacts};
 use crate::{
     AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, JobAction, Lock, Move, Priority, Refusal, Reply,
     State, Stop, Time, bounds,
@@ -11,8 +11,8 @@ use crate::{
 
 pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
     let reason = bounded(reason, bounds::REASON_BYTES);
-    if known.job.clearing() == Some(Clearing::Remove) {
-        // It goes anyway, and whoever waits for that must not wait for ever.
+    if known.job.removing() == Some(AfterRemoval::Remove) {
+        // It is removed anyway, and that must not be held up: its ancestor waits for it.
         return Ok(Draft::unchanged(Reply::Stopping));
     }
     match known.job.state {
@@ -263,7 +263,7 @@ pub(super) fn reject(context: Context, mut known: ExistingJob<'_>, reason: Strin
 pub(super) fn delete(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     match known.job.state {
         State::Active => Ok(ask_stop(known.job, AfterStop::Delete, context.now)),
-        State::Blocked if known.job.clearing().is_some() => Ok(rebuild::delete(known.job, context.now)),
+        State::Blocked if known.job.removing().is_some() => Ok(rebuild::delete(known.job, context.now)),
         State::Scheduled
         | State::Pending
         | State::Retrying

@@ -1,13 +1,13 @@
-//! A job is taken up again from nothing: all that is below it goes first, so that its children come out under the same
-//! ids and nothing is doubled. Who is below whom is the store's to walk; each job moves by these rules.
+//! A job runs again from the start. Everything below it is removed first, so that its children get the same ids again and
+//! nothing exists twice. The store walks the tree; these rules decide about each job in it.
 
 use crate::decide::attempt::wrong_state;
 use crate::decide::operator::{ask_stop, reset, take_lock_again};
 use crate::decide::{Context, Draft, ExistingJob, dependencies, forget, make_ready};
-use crate::flow::Clearing;
+use crate::flow::AfterRemoval;
 use crate::{AfterStop, BodyKind, Change, Decision, EventKind, Job, JobAction, Refusal, Reply, State, Time};
 
-const CLEARING: &str = "its subtree is being cleared";
+const REMOVING: &str = "everything below it is being removed";
 
 pub(super) fn rebuild(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
@@ -32,8 +32,8 @@ pub(super) fn rebuild(context: Context, mut known: ExistingJob<'_>) -> Result<De
     job.granted = 0;
     reset(job, rounds);
     if has_children(job) {
-        clearing(job, Clearing::Rebuild);
-        dependencies::block(&mut draft, job, context.now, CLEARING);
+        begin_removal(job, AfterRemoval::Rebuild);
+        dependencies::block(&mut draft, job, context.now, REMOVING);
     } else {
         make_ready(&mut draft, job, rounds, context.now, "rebuilt");
     }
@@ -41,18 +41,18 @@ pub(super) fn rebuild(context: Context, mut known: ExistingJob<'_>) -> Result<De
 }
 
 /// An ancestor is rebuilt. A running attempt is stopped first.
-pub(super) fn clear(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+pub(super) fn remove_subtree(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state == State::Active {
-        return Ok(ask_stop(known.job, AfterStop::Clear, context.now));
+        return Ok(ask_stop(known.job, AfterStop::Remove, context.now));
     }
-    if known.job.clearing() == Some(Clearing::Remove) {
+    if known.job.removing() == Some(AfterRemoval::Remove) {
         return Ok(Draft::unchanged(Reply::Unchanged));
     }
-    Ok(clear_now(Draft::new(), known, context.now))
+    Ok(remove_now(Draft::new(), known, context.now))
 }
 
-/// The job goes: at once when it has no children, otherwise when they have gone.
-pub(super) fn clear_now(mut draft: Draft, mut known: ExistingJob<'_>, now: Time) -> Decision {
+/// Removes the job: at once if it has no children, otherwise when they have been removed.
+pub(super) fn remove_now(mut draft: Draft, mut known: ExistingJob<'_>, now: Time) -> Decision {
     let job = &mut known.job;
     if !has_children(job) {
         let mut gone = forget(&known, now);
@@ -65,24 +65,24 @@ pub(super) fn clear_now(mut draft: Draft, mut known: ExistingJob<'_>, now: Time)
     job.expire_at = None;
     job.keep_until = None;
     job.hold_reason = None;
-    clearing(job, Clearing::Remove);
-    job.enter(State::Blocked, now, CLEARING);
-    draft.event(job, now, EventKind::Clearing);
+    begin_removal(job, AfterRemoval::Remove);
+    job.enter(State::Blocked, now, REMOVING);
+    draft.event(job, now, EventKind::Removing);
     draft.now(known.job)
 }
 
 /// Nothing is left below the job.
-pub(super) fn cleared(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
-    match known.job.clearing() {
+pub(super) fn subtree_removed(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+    match known.job.removing() {
         None => Ok(Draft::unchanged(Reply::Unchanged)),
-        Some(Clearing::Remove) => Ok(forget(&known, context.now)),
-        Some(Clearing::Rebuild) => {
+        Some(AfterRemoval::Remove) => Ok(forget(&known, context.now)),
+        Some(AfterRemoval::Rebuild) => {
             let mut draft = Draft::new();
             let job = &mut known.job;
             job.children = 0;
             if let Some(links) = &mut job.links {
                 links.adopted = 0;
-                links.clearing = None;
+                links.removing = None;
             }
             make_ready(&mut draft, job, known.facts.rounds, context.now, "rebuilt");
             Ok(draft.now(known.job))
@@ -90,12 +90,12 @@ pub(super) fn cleared(context: Context, mut known: ExistingJob<'_>) -> Result<De
     }
 }
 
-/// Somebody wants a job gone whose subtree is being cleared: it goes when that is done.
+/// A job is to be deleted while everything below it is being removed: it is deleted after that.
 pub(super) fn delete(mut job: Job, now: Time) -> Decision {
-    if job.clearing() == Some(Clearing::Remove) {
+    if job.removing() == Some(AfterRemoval::Remove) {
         return Draft::unchanged(Reply::Stopping);
     }
-    job.links.get_or_insert_default().clearing = Some(Clearing::Remove);
+    job.links.get_or_insert_default().removing = Some(AfterRemoval::Remove);
     job.updated_at = now;
     Draft::new().done(job, Reply::Stopping)
 }
@@ -104,8 +104,8 @@ fn has_children(job: &Job) -> bool {
     job.children > 0 || job.adopted() > 0
 }
 
-fn clearing(job: &mut Job, then: Clearing) {
+fn begin_removal(job: &mut Job, then: AfterRemoval) {
     let links = job.links.get_or_insert_default();
     links.waits_for_children = None;
-    links.clearing = Some(then);
+    links.removing = Some(then);
 }

@@ -48,16 +48,16 @@ pub struct Links {
     pub chain: Option<ChainPlace>,
     /// The batch whose callback it is.
     pub callback_of: Option<String>,
-    /// All that is below it is being removed; what becomes of it then.
-    pub clearing: Option<Clearing>,
+    /// Everything below it is being removed; what happens to it then.
+    pub removing: Option<AfterRemoval>,
 }
 
-/// What becomes of a job when its subtree has been cleared.
+/// What happens to a job when everything below it has been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Clearing {
-    /// It is run anew, and makes its children anew.
+pub enum AfterRemoval {
+    /// It runs again, and creates its children again.
     Rebuild,
-    /// It goes too: it is below one that is rebuilt.
+    /// It is removed too: an ancestor is rebuilt.
     Remove,
 }
 
@@ -69,8 +69,8 @@ pub enum FollowUp {
     Release { job: JobId, state: State },
     /// Cancel the children of `parent`: so many that it spawned, and so many that others put under it.
     CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CancelReason },
-    /// Remove all that is below `parent`, which waits for that.
-    Clear { parent: JobId },
+    /// Remove everything below `parent`, which waits for that.
+    RemoveChildren { parent: JobId },
     /// A round may run: put the jobs that wait for it in line.
     OpenRound { queue: QueueName, round: u32 },
 }
@@ -97,8 +97,8 @@ impl CancelReason {
 pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<FollowUp> {
     let mut all = Vec::new();
     let Some(job) = is.or(was) else { return all };
-    if is.is_some_and(|job| job.clearing().is_some()) && was.is_none_or(|job| job.clearing().is_none()) {
-        all.push(FollowUp::Clear { parent: job.id });
+    if is.is_some_and(|job| job.removing().is_some()) && was.is_none_or(|job| job.removing().is_none()) {
+        all.push(FollowUp::RemoveChildren { parent: job.id });
     }
     let ended = was.is_none_or(Job::is_ended);
     let ends = match is {
@@ -112,7 +112,7 @@ pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<FollowUp> {
     {
         all.push(FollowUp::Release { job: job.id, state });
     }
-    if is.is_none() && was.is_some_and(|job| job.clearing().is_some()) {
+    if is.is_none() && was.is_some_and(|job| job.removing().is_some()) {
         // There is nothing below it any more.
         return all;
     }

@@ -161,7 +161,7 @@ async fn listen(floor: Arc<Floor>, mut orders: mpsc::UnboundedReceiver<Effect>) 
 async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
     let reason = match why {
         AfterStop::Swap => CancelReason::Swap,
-        AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete | AfterStop::Clear => CancelReason::User,
+        AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete | AfterStop::Remove => CancelReason::User,
         AfterStop::Expire => CancelReason::Timeout,
     };
     let cancel = Cancel::within(reason, limits::CANCEL_GRACE);

@@ -93,7 +93,7 @@ impl<D: Disk> Engine<D> {
                 FollowUp::CancelChildren { parent, spawned, adopted, reason } => {
                     self.cancel_children(parent, spawned, adopted, reason, room)?
                 }
-                FollowUp::Clear { parent } => self.clear_children(parent, room)?,
+                FollowUp::RemoveChildren { parent } => self.remove_children(parent, room)?,
                 FollowUp::OpenRound { queue, round } => self.open_round(&queue, round, room)?,
             };
             // An empty one counts as well, so that a group ends.
@@ -162,16 +162,16 @@ impl<D: Disk> Engine<D> {
 }
 
 impl<D: Disk> Engine<D> {
-    /// Takes away up to `room` children of a job that waits for all below it to be gone; whether that was all, and how many
-    /// were looked at. Those with children of their own go when these have: that is work of its own.
-    fn clear_children(&mut self, parent: JobId, room: usize) -> Result<(bool, usize), DiskError> {
-        let Some(job) = self.load(parent)?.filter(|job| job.clearing().is_some()) else { return Ok((true, 0)) };
+    /// Removes up to `room` children of a job that waits for everything below it to be removed. Returns whether that was all, and
+    /// how many were looked at. Children that have children themselves are removed after those, as follow-ups of their own.
+    fn remove_children(&mut self, parent: JobId, room: usize) -> Result<(bool, usize), DiskError> {
+        let Some(job) = self.load(parent)?.filter(|job| job.removing().is_some()) else { return Ok((true, 0)) };
         let (spawned, adopted) = (job.children, job.adopted());
         let all = u64::from(spawned) + u64::from(adopted);
         let until = all.min(self.flows.ordinal + room as u64);
         let looked = until.saturating_sub(self.flows.ordinal) as usize;
         for number in self.flows.ordinal..until {
-            self.try_ask(child_id(parent, spawned, number), Command::Clear)?;
+            self.try_ask(child_id(parent, spawned, number), Command::RemoveSubtree)?;
         }
         self.flows.ordinal = until;
         if until == all {

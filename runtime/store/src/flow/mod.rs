@@ -253,8 +253,8 @@ impl<D: Disk> Engine<D> {
     }
 
     fn settle_family(&mut self, parent: JobId) -> Result<(), DiskError> {
-        if self.load(parent)?.is_some_and(|job| job.clearing().is_some()) {
-            return self.settle_cleared(parent);
+        if self.load(parent)?.is_some_and(|job| job.removing().is_some()) {
+            return self.settle_removed(parent);
         }
         let Some(family) = self.flows.families.change(&self.disk, &keys::family(parent))? else { return Ok(()) };
         match family.verdict() {
@@ -299,13 +299,13 @@ impl<D: Disk> Engine<D> {
         Ok(None)
     }
 
-    /// A job waits for all below it to be gone: is it?
-    fn settle_cleared(&mut self, parent: JobId) -> Result<(), DiskError> {
+    /// A job waits for everything below it to be removed: has it been?
+    fn settle_removed(&mut self, parent: JobId) -> Result<(), DiskError> {
         let key = keys::family(parent);
         if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.tally.kept_by == 0) {
-            // Its children are made anew, and counted anew.
+            // Its children will be created again, and counted again.
             self.flows.families.put(key, None);
-            self.try_ask(parent, Command::Cleared)?;
+            self.try_ask(parent, Command::SubtreeRemoved)?;
         }
         Ok(())
     }

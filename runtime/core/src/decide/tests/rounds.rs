@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
-use crate::flow::{Clearing, OnFailure, RoundFacts};
+use crate::flow::{AfterRemoval, OnFailure, RoundFacts};
 use crate::{
     AfterStop, Body, Checkpoint, Command, Complete, EventKind, Heartbeat, Holder, JobId, NewJob, NewMark, NewRecord,
     Notes, PolicyChoice, Reply, Retry, State, Time, Usage, Wait,
@@ -173,15 +173,15 @@ fn a_rebuilt_job_begins_from_nothing_once_its_subtree_is_gone() {
     for how in [State::Completed, State::Dead, State::Cancelled] {
         let mut fixture = ended(how, 2);
         fixture.ask(Command::Rebuild).expect("rebuilt");
-        assert_eq!((fixture.state(), fixture.job().clearing()), (State::Blocked, Some(Clearing::Rebuild)));
+        assert_eq!((fixture.state(), fixture.job().removing()), (State::Blocked, Some(AfterRemoval::Rebuild)));
         assert_eq!(fixture.job().waits_for_round(), None, "it waits for more than its round");
         assert!(fixture.records.is_empty() && fixture.job().checkpoint.is_none() && fixture.job().result.is_none());
         assert!(fixture.ask(Command::Rebuild).is_err() && fixture.ask(Command::Retry).is_err(), "it has not ended");
-        fixture.ask(Command::Cleared).expect("all below it has gone");
+        fixture.ask(Command::SubtreeRemoved).expect("all below it has gone");
         let job = fixture.job();
         assert_eq!((job.state, job.attempt, job.failures, job.children), (State::Pending, 0, 0, 0), "{how:?}");
         assert_eq!((job.round, job.records, job.checkpoint_schema), (Some(0), 0, 0));
-        assert_eq!(fixture.ask(Command::Cleared), Ok(Reply::Unchanged));
+        assert_eq!(fixture.ask(Command::SubtreeRemoved), Ok(Reply::Unchanged));
     }
     let mut fixture = ended(State::Dead, 0);
     fixture.rounds = facts(None, None);
@@ -197,25 +197,25 @@ fn a_rebuild_can_be_cancelled_and_what_is_below_one_cannot() {
     let mut fixture = ended(State::Dead, 2);
     fixture.ask(Command::Rebuild).expect("rebuilt");
     fixture.ask(cancel()).expect("cancelled");
-    assert_eq!((fixture.state(), fixture.job().clearing()), (State::Cancelled, None));
-    assert_eq!(fixture.ask(Command::Cleared), Ok(Reply::Unchanged));
+    assert_eq!((fixture.state(), fixture.job().removing()), (State::Cancelled, None));
+    assert_eq!(fixture.ask(Command::SubtreeRemoved), Ok(Reply::Unchanged));
 
     let mut below = ended(State::Completed, 2);
-    below.ask(Command::Clear).expect("its ancestor is rebuilt");
-    assert_eq!((below.state(), below.job().clearing()), (State::Blocked, Some(Clearing::Remove)));
+    below.ask(Command::RemoveSubtree).expect("its ancestor is rebuilt");
+    assert_eq!((below.state(), below.job().removing()), (State::Blocked, Some(AfterRemoval::Remove)));
     for command in [cancel(), Command::Delete] {
         assert_eq!(below.ask(command), Ok(Reply::Stopping), "it goes anyway");
     }
     assert_eq!(below.state(), State::Blocked);
-    below.ask(Command::Cleared).expect("all below it has gone");
+    below.ask(Command::SubtreeRemoved).expect("all below it has gone");
     assert!(below.job.is_none());
 
     let mut leaf = ended(State::Completed, 0);
-    assert_eq!(leaf.ask(Command::Clear), Ok(Reply::Removed));
+    assert_eq!(leaf.ask(Command::RemoveSubtree), Ok(Reply::Removed));
     let mut deleted = ended(State::Dead, 1);
     deleted.ask(Command::Rebuild).expect("rebuilt");
     assert_eq!(deleted.ask(Command::Delete), Ok(Reply::Stopping));
-    deleted.ask(Command::Cleared).expect("all below it has gone");
+    deleted.ask(Command::SubtreeRemoved).expect("all below it has gone");
     assert!(deleted.job.is_none(), "it was to be deleted");
 }
 
@@ -224,13 +224,13 @@ fn a_running_job_below_a_rebuilt_one_is_stopped_first() {
     for children in [0, 1] {
         let mut fixture = child(None, Some(0), plain());
         let holder = fixture.start(outside());
-        assert_eq!(fixture.ask(Command::Clear), Ok(Reply::Stopping));
+        assert_eq!(fixture.ask(Command::RemoveSubtree), Ok(Reply::Stopping));
         assert_eq!(fixture.ask(Command::Delete), Ok(Reply::Stopping), "the heavier wish stands");
         let Ok(Reply::Heartbeat { stop, .. }) = fixture.ask(beat(holder)) else { panic!("it lives") };
-        assert_eq!(stop, Some(AfterStop::Clear));
+        assert_eq!(stop, Some(AfterStop::Remove));
         fixture.children = children;
         fixture.ask(complete(holder)).expect("taken");
-        assert_eq!(fixture.job.as_ref().and_then(|job| job.clearing()), (children > 0).then_some(Clearing::Remove));
+        assert_eq!(fixture.job.as_ref().and_then(|job| job.removing()), (children > 0).then_some(AfterRemoval::Remove));
     }
 }
 

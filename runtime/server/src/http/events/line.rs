@@ -245,7 +245,7 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         | EventKind::Approved
         | EventKind::Rejected
         | EventKind::Cancelling
-        | EventKind::Clearing
+        | EventKind::Removing
         | EventKind::Deleted
         | EventKind::Round(_)
         | EventKind::Plugin(_) => none,

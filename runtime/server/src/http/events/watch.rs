@@ -324,7 +324,7 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Rejected
         | EventKind::Cancelling
         | EventKind::Moved { .. }
-        | EventKind::Clearing
+        | EventKind::Removing
         | EventKind::Round(_)
         | EventKind::Plugin(_) => false,
     }

@@ -283,8 +283,8 @@ async fn waits_for_children(store: &Store, job: &Job, counts: GroupCounts) -> Re
 
 /// A job that waits for no other job.
 fn waits_otherwise(job: &Job) -> Option<WaitsFor> {
-    if job.clearing().is_some() {
-        let reason = Some("its subtree is being removed".to_owned());
+    if job.removing().is_some() {
+        let reason = Some("everything below it is being removed".to_owned());
         return Some(WaitsFor { reason, ..WaitsFor::default() });
     }
     let round = job.waits_for_round()?;

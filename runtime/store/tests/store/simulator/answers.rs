@@ -170,7 +170,7 @@ impl World {
         else {
             return;
         };
-        let moved = group.iter().filter(|(other, _)| *other == id).count() > 1 || job.clearing.is_some();
+        let moved = group.iter().filter(|(other, _)| *other == id).count() > 1 || job.removing.is_some();
         let Some(queue) = self.model.queues.get(queue).map(|queue| queue.id).filter(|_| !moved) else { return };
         for (index, record) in notes.records.iter().enumerate() {
             let again = notes.records[index + 1..].iter().any(|later| later.key == record.key);
@@ -333,8 +333,8 @@ pub fn allowed(command: &Command, state: State) -> bool {
         | Command::Expire
         | Command::DependencyEnded { .. }
         | Command::RoundStarted
-        | Command::Clear
-        | Command::Cleared
+        | Command::RemoveSubtree
+        | Command::SubtreeRemoved
         | Command::Joined
         | Command::ChildFailed { .. }
         | Command::Watch { .. }

@@ -279,5 +279,5 @@ pub fn at_rest(stored: &Stored, now: Time) {
 
 /// The wish behind a stop that is under way weighs at least as much as an expiry.
 fn stops_for_good(then: &AfterStop) -> bool {
-    matches!(then, AfterStop::Expire | AfterStop::Delete | AfterStop::Clear)
+    matches!(then, AfterStop::Expire | AfterStop::Delete | AfterStop::Remove)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Batch, Chain, Clearing, Family, FollowUp, OnFailure, Round};
+use windlass_core::flow::{AfterRemoval, Batch, Chain, Family, FollowUp, OnFailure, Round};
 use windlass_core::{Event, EventKind, Job, JobId, State};
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -165,7 +165,7 @@ impl ModelFlows {
     pub fn before(&mut self, event: &Event, job: Option<&Job>, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
         let id = event.job;
         let had_ended = jobs.get(&id).is_some_and(|job| job.state.is_ended());
-        let rebuilt = jobs.get(&id).is_some_and(|job| job.clearing == Some(Clearing::Rebuild));
+        let rebuilt = jobs.get(&id).is_some_and(|job| job.removing == Some(AfterRemoval::Rebuild));
         if rebuilt && matches!(event.kind, EventKind::Pending { .. } | EventKind::Blocked { .. }) {
             // Its children are made anew, and counted anew.
             self.families.remove(&id);
@@ -222,7 +222,7 @@ impl ModelFlows {
                     }
                 }
             }
-            EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Clearing if had_ended => {
+            EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Removing if had_ended => {
                 self.stepped.remove(&id);
                 for family in self.families.values_mut() {
                     if let Some(state) = family.children.get_mut(&id) {
@@ -238,7 +238,7 @@ impl ModelFlows {
                     waits.failed = false;
                 }
             }
-            EventKind::Clearing => {
+            EventKind::Removing => {
                 if let Some(family) = self.families.get_mut(&id) {
                     family.waiting = None;
                 }
@@ -435,5 +435,5 @@ impl ModelFlows {
 
 /// For its round, or for all below it to be gone.
 fn waits_otherwise(job: &Job) -> bool {
-    job.waits_for_round().is_some() || job.clearing().is_some()
+    job.waits_for_round().is_some() || job.removing().is_some()
 }

@@ -68,7 +68,7 @@ impl Model {
             in_turn: true,
             parent,
             orphan: false,
-            clearing: None,
+            removing: None,
             created: at,
             started: None,
             tries: Tries::NONE,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::Clearing;
+use windlass_core::flow::AfterRemoval;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     Command, Complete, Event, EventKind, Fail, HandBack, Heartbeat, JobId, LockKey, NewJob, Plugin, Priority,
@@ -96,7 +96,7 @@ pub struct ModelJob {
     /// Its parent went before it, and not because an ancestor was rebuilt.
     pub orphan: bool,
     /// As it was after the last commit.
-    pub clearing: Option<Clearing>,
+    pub removing: Option<AfterRemoval>,
     pub created: Time,
     /// When its latest attempt began.
     pub started: Option<Time>,
@@ -220,14 +220,14 @@ impl Model {
                 }
                 self.move_to(id, State::Blocked, at);
             }
-            EventKind::Clearing => {
+            EventKind::Removing => {
                 // Once its attempt was asked to stop for that, it goes, even if the rebuilding above it was cancelled.
                 let stopped = state == State::Active && job.stopping;
                 must(stopped || (state != State::Active && self.is_cleared(&job)), "nothing above it is rebuilt");
                 self.move_to(id, State::Blocked, at);
                 let job = self.jobs.get_mut(&id).expect("it is there");
                 job.expire_at = None;
-                job.clearing = Some(Clearing::Remove);
+                job.removing = Some(AfterRemoval::Remove);
             }
             EventKind::Blocked { round: None, waits_for } => {
                 self.come_back(id, &job);
@@ -244,7 +244,7 @@ impl Model {
                     let job = self.jobs.get_mut(&id).expect("it is there");
                     job.expire_at = None;
                     // All below it may be gone already: then it goes on within this very group.
-                    job.clearing = (rebuilt && !retried).then_some(Clearing::Rebuild);
+                    job.removing = (rebuilt && !retried).then_some(AfterRemoval::Rebuild);
                 } else if state == State::Active {
                     let waits = |command: &Command| match command {
                         Command::Wait(Wait { holder, .. }) => Some(*holder),
@@ -358,14 +358,14 @@ impl Model {
 
     /// Comes back from its end, or after all below it was cleared.
     fn come_back(&mut self, id: JobId, job: &ModelJob) {
-        if job.clearing == Some(Clearing::Rebuild) {
+        if job.removing == Some(AfterRemoval::Rebuild) {
             self.check_cleared(id);
         }
-        if job.state.is_ended() || job.clearing.is_some() {
+        if job.state.is_ended() || job.removing.is_some() {
             let round = self.round_in(&job.queue, job.round).filter(|_| !job.unseen);
             let job = self.jobs.get_mut(&id).expect("it is there");
             job.round = round;
-            if job.clearing.take().is_some() {
+            if job.removing.take().is_some() {
                 job.children = 0;
             }
         }

@@ -167,7 +167,7 @@ impl Model {
             || self.clearing.contains(&was.queue)
             || causes.asked(event.job, |command| matches!(command, Command::Delete));
         let parent = was.parent.and_then(|parent| self.jobs.get(&parent));
-        let cleared = was.clearing.is_some() || was.stopping || parent.is_some_and(|parent| parent.clearing.is_some());
+        let cleared = was.removing.is_some() || was.stopping || parent.is_some_and(|parent| parent.removing.is_some());
         match (deleted, cleared) {
             (false, true) if !was.stopping => {}
             (_, true) => *past = None,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{Clearing, Pace, Position, RoundEvent, RoundsState};
+use windlass_core::flow::{AfterRemoval, Pace, Position, RoundEvent, RoundsState};
 use windlass_core::{AfterStop, Event, JobId, QueueName, Record, Settings, State};
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -99,7 +99,7 @@ impl Model {
     /// What becomes of a job whose ancestor is rebuilt.
     pub fn is_cleared(&self, job: &ModelJob) -> bool {
         let parent = job.parent.and_then(|parent| self.jobs.get(&parent));
-        job.clearing.is_some() || parent.is_some_and(|parent| parent.clearing.is_some())
+        job.removing.is_some() || parent.is_some_and(|parent| parent.removing.is_some())
     }
 
     /// The subtree of a rebuilt job is gone, but for those that had lost their parent before.
@@ -113,7 +113,10 @@ impl Model {
         for job in stored.jobs.values() {
             let known = &self.jobs[&job.id];
             assert!(known.unseen || known.round == job.round, "{job:?} should be {known:?}");
-            assert!(job.clearing().is_none() || job.state == State::Blocked, "it is not being cleared: {job:?}");
+            assert!(
+                job.removing().is_none() || job.state == State::Blocked,
+                "nothing below it is being removed: {job:?}"
+            );
             assert!(job.state != State::Pending || known.in_turn, "{job:?} is in line, and its round could not run");
         }
         for queue in stored.queues.values().filter(|queue| queue.settings.rounds) {
@@ -137,10 +140,11 @@ impl Model {
             if let Some(round) = job.waits_for_round() {
                 assert!(!self.admits(&job.queue, round, false), "its round may run: {job:?}");
             }
-            if job.clearing().is_some() {
+            if job.removing().is_some() {
                 let stops = |child: &windlass_core::Job| {
                     let stop = child.run.as_ref().and_then(|run| run.stop.as_ref());
-                    child.clearing() == Some(Clearing::Remove) || stop.is_some_and(|stop| stop.then == AfterStop::Clear)
+                    child.removing() == Some(AfterRemoval::Remove)
+                        || stop.is_some_and(|stop| stop.then == AfterStop::Remove)
                 };
                 let waits = stored.jobs.values().any(|child| child.parent == Some(job.id) && stops(child));
                 assert!(waits, "nothing is left below {job:?}");

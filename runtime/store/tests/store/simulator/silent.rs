@@ -90,7 +90,7 @@ impl Model {
             }
             assert!(stored.children >= job.children, "children are never forgotten: {stored:?}");
             job.children = stored.children;
-            job.clearing = stored.clearing();
+            job.removing = stored.removing();
         }
         for id in again {
             self.place_again(id);

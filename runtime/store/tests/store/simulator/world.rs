@@ -406,7 +406,7 @@ fn acts_on(job: &windlass_core::Job) -> bool {
     let tied = job.links.as_ref().is_some_and(|links| links.waits_for > 0 || links.waits_for_children.is_some());
     match job.state {
         State::Active | State::Held | State::Scheduled | State::Retrying => true,
-        State::Blocked => tied && job.clearing().is_none(),
+        State::Blocked => tied && job.removing().is_none(),
         State::Pending | State::Completed | State::Dead | State::Cancelled => false,
     }
 }
