@@ -12,7 +12,7 @@ use crate::{Checkpoint, Job, Refusal, Token, bounds};
 /// What a runner says with the end of an attempt, besides the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Closing {
-    /// Whether the chain that the job is a step of goes on.
+    /// Whether the chain that the job is a step of continues.
     pub step: Option<StepStatus>,
     pub agent: Option<AgentStatus>,
     pub hold_reason: Option<String>,

@@ -50,7 +50,7 @@ impl FromStr for BulkId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Retry,
-    /// From the start, with all that is below it made anew.
+    /// From the start, after everything below it has been removed.
     Rebuild,
     Requeue,
     Cancel {

@@ -70,7 +70,7 @@ pub enum EventKind {
     Moved {
         from: QueueName,
     },
-    /// One above it is rebuilt: it goes when all below it has gone.
+    /// An ancestor is rebuilt: the job is removed when everything below it has been.
     Removing,
     Deleted,
     /// Something happened to a plugin.

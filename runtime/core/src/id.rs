@@ -101,7 +101,7 @@ impl FromStr for JobId {
 /// Proof that its holder runs the job's current attempt: the attempt's fence and a random part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// Which claim of the job this is. Only rises, so that a late word is known as late.
+    /// Which claim of the job this is. Only rises, so that a late report is recognised.
     pub fence: u32,
     pub secret: u64,
 }

@@ -80,15 +80,15 @@ pub struct Job {
     /// The schedule that made it.
     pub schedule: Option<String>,
     pub created_by: Option<String>,
-    /// For handlers that work in rounds: how many there may be, and how many there were.
+    /// For agents: how many iterations there may be, and how many there were.
     pub agent: Option<Box<Agent>>,
 
     pub state: State,
     /// When it came into this state.
     pub since: Time,
-    /// Its place in line while pending: a fresh one each time, so nothing lands behind a cursor.
+    /// Its place in its lane while pending: a new one each time, so that no cursor has passed it already.
     pub ready_seq: u64,
-    /// How often it was claimed. Never falls: it fences late words.
+    /// How often it was claimed. Never falls, so that late reports are recognised.
     pub fence: u32,
     /// How often it was claimed since it was last retried by hand. What people see as the attempt.
     pub attempt: u32,
@@ -117,7 +117,7 @@ pub struct Job {
     /// When retention may remove it, where that is its own (ttl, or a unique lock that outlives it).
     pub keep_until: Option<Time>,
     pub hold_reason: Option<String>,
-    /// Why its handler said that it ended, and whether a chain goes on after it.
+    /// Why it ended, as its handler reported, and whether its chain continues.
     pub exit_reason: Option<String>,
     pub step_status: Option<StepStatus>,
     /// What its attempts paid for.
@@ -329,7 +329,7 @@ pub struct Run {
     pub swap_by: Option<Time>,
     /// It runs on a version that is on trial: its failure is not the job's.
     pub canary: bool,
-    /// When the clock looks at it next. A heartbeat does not move this: the clock looks, and sets it anew.
+    /// When the clock looks at it next. A heartbeat does not change this: the clock looks, and sets the next time.
     pub watch_at: Option<Time>,
 }
 
@@ -355,7 +355,7 @@ pub struct Stop {
     pub then: AfterStop,
 }
 
-/// What becomes of the job once its attempt has stopped. In order of weight: a heavier wish replaces a lighter one.
+/// What happens to the job once its attempt has stopped. In order of weight: a later one replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AfterStop {
     /// Back in line, for the version that has taken over.
@@ -440,7 +440,7 @@ pub struct EndedAttempt {
 impl Timeline {
     fn push(&mut self, step: Step) {
         if self.steps.len() >= bounds::TIMELINE {
-            // Keep how it began: the oldest step that goes is the second.
+            // Keep how it began: the second step is dropped.
             self.steps.remove(1);
             self.dropped += 1;
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Refusal, bounds};
 
-/// Strict: a more urgent job goes first, whatever the age of the others.
+/// Strict: a more urgent job starts first, whatever the age of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Priority {
     Critical,

@@ -26,7 +26,7 @@ pub enum UniqueScope {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Until {
-    /// The lock goes with the job's end; the period is its upper bound.
+    /// The lock is released when the job ends; the period is its upper bound.
     #[default]
     End,
     /// The lock stays for the period, ended or not: a duplicate gets the finished job and its result.

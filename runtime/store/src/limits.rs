@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Commands that may wait for the engine; one more is refused as overloaded.
 pub const COMMANDS: usize = 8_192;
-/// What a refused caller is told to wait.
+/// How long a refused caller should wait.
 pub const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Commands in one group commit.
 pub const GROUP: usize = 1_024;

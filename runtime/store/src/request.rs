@@ -9,7 +9,7 @@ use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Toke
 
 use crate::limits;
 
-/// A wish for work.
+/// A request for jobs to run.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub by: By,
@@ -208,7 +208,7 @@ pub enum SecretChange {
 
 #[derive(Clone, Debug)]
 pub enum WebhookChange {
-    /// A new one. It is told what happens from now on.
+    /// A new one. It gets the events from now on.
     Add(Box<Webhook>),
     Remove {
         id: String,

@@ -28,7 +28,7 @@ struct Clear {
     id: u32,
     /// What is left to look through, and from where.
     spaces: VecDeque<(Space, Vec<u8>, Vec<u8>)>,
-    /// Jobs that came after the wish are not touched.
+    /// Jobs that were created after the request are not touched.
     before: Time,
     removed: u64,
     and_remove: bool,
@@ -111,7 +111,7 @@ impl<D: Disk> Engine<D> {
             next = key.to_vec();
             next.push(0);
             let now = self.now;
-            // What keeps a time of its own goes by its own timer.
+            // A job with a time of its own is removed by its timer.
             let kept =
                 self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
             if !kept {
@@ -237,7 +237,7 @@ impl<D: Disk> Engine<D> {
         } else if clear.and_remove
             && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)
         {
-            // Jobs have come meanwhile: it stays, and goes on as it was.
+            // Jobs have come meanwhile: the queue stays, with the settings it had.
             queue.row.settings.paused = clear.was_paused;
             queue.dirty = true;
             self.queues.wake(&clear.queue);

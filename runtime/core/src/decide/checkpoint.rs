@@ -1,5 +1,5 @@
-//! A checkpoint comes: the job keeps it, makes room for another version that waits for it, and has made progress if it differs
-//! from the one before.
+//! A checkpoint is saved: the job keeps it, is handed over to another version that waits for it, and has made progress if the
+//! checkpoint differs from the one before.
 
 use crate::decide::{Draft, ExistingJob};
 use crate::{AfterStop, Body, BodyKind, BodyRef, Change, Checkpoint, EventKind, Job, Plugin, Run, Runner, Time};
@@ -46,7 +46,7 @@ pub(super) fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now:
     false
 }
 
-/// The new version cannot go on from its checkpoint: the attempt goes on where it is, and the record says so.
+/// The new version cannot read the checkpoint: the attempt continues on its own version, and the timeline says so.
 pub(super) fn stay(job: &mut Job, now: Time) {
     job.pinned.clone_from(&job.checkpoint_by);
     let schema = job.checkpoint_schema;

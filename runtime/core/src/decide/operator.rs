@@ -28,7 +28,7 @@ pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: Strin
     }
 }
 
-/// Asks the running attempt to stop; a heavier wish than the one that stands replaces it.
+/// Asks the running attempt to stop. A request that outweighs an earlier one replaces it.
 pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     let mut draft = Draft::new();
     let Some(run) = job.run.as_mut() else {
@@ -37,7 +37,7 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     if run.stop.as_ref().is_some_and(|stop| stop.then >= then) {
         return Draft::unchanged(Reply::Stopping);
     }
-    // A swap is nobody's wish about the job, and is told when it is done.
+    // Nobody asked for a swap of this job: it is reported when it is done.
     let quiet = |then: &AfterStop| *then == AfterStop::Swap;
     let first = run.stop.as_ref().is_none_or(|stop| quiet(&stop.then)) && !quiet(&then);
     if run.swap_by.take().is_some() {
@@ -55,7 +55,7 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     draft.done(job, Reply::Stopping)
 }
 
-/// Another version has taken over. An attempt whose checkpoint that version cannot read goes on where it is.
+/// Another version is active. An attempt whose checkpoint that version cannot read continues on its own.
 pub(super) fn swap(context: Context, known: ExistingJob<'_>, by: Option<Time>) -> Decision {
     let mut job = known.job.clone();
     let Some(run) = job.run.as_mut().filter(|run| run.runner.is_local() && run.stop.is_none()) else {
@@ -74,7 +74,7 @@ pub(super) fn swap(context: Context, known: ExistingJob<'_>, by: Option<Time>) -
     Draft::new().done(job, Reply::Stopping)
 }
 
-/// From the start: attempts are counted anew.
+/// From the start: attempts are counted from zero.
 pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
         return Err(wrong_state(JobAction::Retry, &known.job, "dead, cancelled and completed"));
@@ -112,7 +112,7 @@ pub(super) fn requeue(context: Context, mut known: ExistingJob<'_>) -> Result<De
     Ok(draft.now(known.job))
 }
 
-/// An ended job forgets how it ended. Whether it has a round goes by what its queue is now.
+/// Clears how the job ended. Whether it has a round depends on what its queue is now.
 pub(super) fn reset(job: &mut Job, rounds: Option<RoundFacts>) {
     job.round = rounds.map(|_| job.round.unwrap_or(0));
     job.expire_at = None;
@@ -259,7 +259,7 @@ pub(super) fn reject(context: Context, mut known: ExistingJob<'_>, reason: Strin
     Ok(draft.now(known.job))
 }
 
-/// Any state; a running attempt is stopped first and the job goes when it has.
+/// In any state; a running attempt is stopped first, and the job is removed when it has ended.
 pub(super) fn delete(context: Context, known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     match known.job.state {
         State::Active => Ok(ask_stop(known.job, AfterStop::Delete, context.now)),

@@ -19,7 +19,7 @@ pub struct Batch {
     pub sealed_at: Option<Time>,
     /// When all members had ended for the first time.
     pub finished_at: Option<Time>,
-    /// Where the callback goes. Its payload lies apart.
+    /// The queue and policy of the callback. Its payload is stored separately.
     pub callback_queue: Option<QueueName>,
     pub callback_job: Option<JobId>,
     /// Its members; the callback keeps the batch stored too.
@@ -88,7 +88,7 @@ impl NewBatch {
 }
 
 impl Batch {
-    /// A batch's id: like a job's, with a word of its own in front.
+    /// A batch's id: like a job's, with another prefix.
     pub fn id(from: JobId) -> String {
         from.to_string().replacen("job_", PREFIX, 1)
     }

@@ -14,7 +14,7 @@ pub struct Chain {
     pub steps: Vec<ChainStep>,
     pub on_failure: Option<ChainStep>,
     pub on_exit: Option<ChainStep>,
-    /// Jobs of the chain whose records are still there. With the last of them the chain goes.
+    /// Jobs of the chain that are still stored. The chain is deleted with the last of them.
     pub kept_by: u64,
 }
 

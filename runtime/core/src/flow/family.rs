@@ -23,7 +23,7 @@ pub struct Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Wait,
-    /// All have ended: the parent goes on.
+    /// All have ended: the parent runs again.
     Join,
     /// One has failed, and the parent with it.
     Fail,

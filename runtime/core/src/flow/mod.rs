@@ -1,7 +1,7 @@
 //! Work that is more than one job: what ties jobs together, and what the end of one means for the others.
 //!
 //! Everything here is a rule about counters and states. The store keeps the rows (batches, links, work that waits) and
-//! calls these when a job comes, moves or goes; nothing here knows where a row lies.
+//! calls these when a job is stored, changes its state or is removed; nothing here knows where a row is stored.
 
 mod batch;
 mod chain;
@@ -39,11 +39,11 @@ pub struct Links {
     pub dependants: u32,
     /// How many children others have put under it.
     pub adopted: u32,
-    /// Its attempt has ended and it goes on when its children have; what becomes of it when one of them fails.
+    /// Its attempt has ended and it runs again when its children have ended; what happens to it when one of them fails.
     pub waits_for_children: Option<OnFailure>,
     /// It was run again after its children had ended.
     pub joined: bool,
-    /// The token that began the waiting, so that the same word said again is answered as the first was.
+    /// The token that began the waiting, so that a repeated request gets the answer of the first.
     pub waited_by: Option<Token>,
     pub chain: Option<ChainPlace>,
     /// The batch whose callback it is.

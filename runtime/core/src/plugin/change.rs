@@ -49,7 +49,7 @@ pub enum PluginCommand {
     Remove {
         force: bool,
     },
-    /// The operator's side. Can be said before the plugin is there, and goes with it.
+    /// What the operator allows. Can be set before the plugin exists, and is deleted with it.
     Grant(Grant),
 }
 
@@ -88,7 +88,7 @@ pub struct PluginFacts<'a> {
 pub struct PluginChange {
     /// As it is now; none when it is gone, or was never there.
     pub plugin: Option<Plugin>,
-    /// The operator's new word; `Some(None)` takes the old one away.
+    /// The operator's new grant; `Some(None)` deletes the old one.
     pub grant: Option<Option<Grant>>,
     pub events: Vec<Event>,
     /// Which running attempts make room.

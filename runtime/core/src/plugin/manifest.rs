@@ -31,7 +31,7 @@ pub struct Manifest {
     pub build: Build,
 }
 
-/// What `windlass plugin build` goes by.
+/// What `windlass plugin build` uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Build {
@@ -69,7 +69,7 @@ pub struct Retry {
     pub max_delay: Option<Span>,
 }
 
-/// The kinds of backoff, by the words of the API.
+/// The kinds of backoff, by their names in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backoff {
@@ -80,7 +80,7 @@ pub enum Backoff {
     Exponential,
 }
 
-/// What one attempt may use. Absent is the server's default. The same words serve the operator as ceilings.
+/// What one attempt may use. Absent is the server's default. Operators set ceilings with the same fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

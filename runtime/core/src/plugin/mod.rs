@@ -81,7 +81,7 @@ pub struct PluginHistoryEntry {
     pub detail: String,
 }
 
-/// Something that happened to a plugin, as watchers are told.
+/// Something that happened to a plugin, as it is published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginEvent {
     pub plugin: String,

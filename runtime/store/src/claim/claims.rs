@@ -150,7 +150,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// A claim that nobody took: the job goes back at once, charged to nobody.
+    /// A claim that nobody took: the job is pending again at once, and nothing counts.
     pub(crate) fn give_back(&mut self, lost: Assignment) -> Result<(), DiskError> {
         // Whatever becomes of this commit: nobody runs it.
         self.local.remove(&(lost.job.id, lost.token));

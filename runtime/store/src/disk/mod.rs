@@ -7,8 +7,10 @@ pub(crate) mod counted;
 pub(crate) mod damage;
 pub(crate) mod fjall;
 pub(crate) mod folder;
+// Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod index;
+// Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod keys;
 pub(crate) mod ownership;
@@ -167,7 +169,7 @@ impl Space {
     }
 }
 
-/// Writes that become durable together or not at all. One key is written once: the last word counts.
+/// Writes that become durable together or not at all. One key is written once, with its last value.
 #[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
     pub writes: FxHashMap<(Space, Vec<u8>), Option<Vec<u8>>>,

@@ -58,7 +58,7 @@ impl<D: Disk> Engine<D> {
             self.count_in(&job, was.map(|(_, state)| state))?;
         }
         let stays_in_line = old.as_deref().is_some_and(|old| {
-            // Moved to where it is counts as coming anew: its place says since when it waits.
+            // A job that is moved to its own queue gets a new place too: the place says since when it waits.
             old.state == State::Pending
                 && old.queue == job.queue
                 && old.priority == job.priority
@@ -80,7 +80,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// `forgotten` is one that goes to be made anew.
+    /// `forgotten` is one that its parent creates again.
     fn remove_job(&mut self, id: JobId, forgotten: bool) -> Result<(), DiskError> {
         let Some(old) = self.load(id)?.cloned() else { return Ok(()) };
         self.note_before(id, Some(&old));
@@ -144,7 +144,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// An event goes into the stream. A failed attempt is counted by it: one that is followed by another at once is in no
+    /// Adds an event to the stream. A failed attempt is counted by it: one that is followed by another at once is in no
     /// state that would tell.
     fn tell(&mut self, event: Event) {
         if matches!(event.kind, EventKind::Failed { .. })

@@ -7,9 +7,9 @@ use crate::disk::DiskError;
 
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// Nothing was done, and the caller is told why.
+    /// Nothing was done; the caller gets the reason.
     Refused(Error),
-    /// The engine cannot go on: everybody who waits is told.
+    /// The engine must be rebuilt; everybody who waits gets the error.
     Disk(DiskError),
 }
 

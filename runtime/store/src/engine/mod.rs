@@ -17,6 +17,7 @@ mod job_cache;
 mod limiters;
 pub mod operation;
 pub mod operations;
+// Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod pause;
 mod plugins;
@@ -63,7 +64,7 @@ use unsaved::Unsaved;
 pub struct Meta {
     /// Rises by one with each commit: what the witness is compared with.
     pub commit: u64,
-    /// The latest time any commit was made at. Time never goes back behind it.
+    /// The time of the latest commit. The engine's time never falls below it.
     pub now: Time,
     pub next_ready: u64,
     pub next_queue: u32,

@@ -20,7 +20,7 @@ pub fn read(disk: &impl Disk) -> Result<Option<Time>, DiskError> {
 }
 
 impl<D: Disk> Engine<D> {
-    /// A pause that there is already goes on as it began.
+    /// An existing pause keeps its beginning.
     pub(crate) fn pause(&mut self) {
         if self.paused.is_none() {
             self.paused = Some(self.now);

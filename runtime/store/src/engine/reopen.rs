@@ -1,8 +1,8 @@
-//! After a failure: an engine is built anew from what is on disk, and the database reopened where it has to be.
+//! After a failure: the engine is rebuilt from what is on disk, and the database reopened if it has to be.
 //!
 //! A commit that failed is unknown, not undone, and fjall takes no more writes after one. So the folder is reopened; but only
 //! when it is the one that was opened, or holds as much, and when the disk has room: until then readers keep the database that
-//! is open, and callers are told that nothing can be written. Nothing is created on the way, not even a file.
+//! is open, and writes are refused. Nothing is created on the way, not even a file.
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -84,7 +84,7 @@ impl EngineThread {
 
     /// Refuses what is asked meanwhile.
     fn pause(&self, error: &DiskError, local: &mut Local) -> Result<(), Vec<oneshot::Sender<()>>> {
-        // A pause of the machine's, not a moment in a job's life: it goes by the steady clock.
+        // This pause concerns the machine and no job: it is measured with the steady clock.
         let began = Instant::now();
         while let Some(span) = limits::REOPEN_EVERY.checked_sub(began.elapsed()).filter(|span| !span.is_zero()) {
             match self.requests.recv_timeout(span) {

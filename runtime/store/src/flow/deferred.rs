@@ -63,7 +63,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// The job goes: so do the links to what it waited for. Those that wait for it hear of it first.
+    /// The job is removed: so are the links to what it waited for. The jobs that wait for it have been noted as work before.
     pub(crate) fn drop_links(&mut self, job: &Job) -> Result<(), DiskError> {
         if job.links.as_ref().is_none_or(|links| links.depends_on == 0) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Flows in the engine: what follows when a job that is tied to others comes, moves or goes.
+//! Flows in the engine: what follows when a job that is tied to others is stored, changes its state or is removed.
 //!
 //! Numbers (a batch's) follow in the commit of the move. What may touch many jobs (those that depend on one that has
-//! ended) is noted in that commit as work, and done in bounded steps by the groups that come, like the sweeps.
+//! ended) is noted in that commit as work, and done in bounded steps by later groups, like retention.
 
 mod batch;
 mod deferred;

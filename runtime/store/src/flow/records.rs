@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::{Error, limits};
 
 impl<D: Disk> Engine<D> {
-    /// Writes a record under the queue of its job. One that is there goes, whoever wrote it.
+    /// Writes a record under the queue of its job. It replaces one with the same key, whoever wrote it.
     pub(crate) fn put_record(&mut self, owner: JobId, new: NewRecord) -> Result<(), DiskError> {
         let Some(name) = self.load(owner)?.map(|job| job.queue.clone()) else { return Ok(()) };
         let Some(queue) = self.queues.get(&name).map(|queue| queue.row.id) else { return Ok(()) };
@@ -47,7 +47,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// The job goes, or begins from nothing: so do the records it wrote, unless others have written over them.
+    /// The job is removed or rebuilt: the records it wrote are deleted, unless others have replaced them.
     pub(crate) fn drop_records(&mut self, owner: JobId) -> Result<(), DiskError> {
         let mut owned = self.unsaved.take_records(owner);
         let prefix = keys::records_of(owner);

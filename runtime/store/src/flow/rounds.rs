@@ -133,7 +133,8 @@ impl Rounds {
 }
 
 impl<D: Disk> Engine<D> {
-    /// A job has moved, come or gone: the numbers of its round follow. `forgotten` is one that goes to be made anew.
+    /// A job has changed its state, was stored or removed: the counts of its round follow. `forgotten` is one that its parent creates
+    /// again.
     pub(crate) fn follow_round(&mut self, was: Option<&Job>, is: Option<&Job>, forgotten: bool) {
         let [from, to] = [was, is].map(|job| job.and_then(|job| self.place_of(job)));
         if from.is_none() && to.is_none() {
@@ -312,7 +313,7 @@ impl<D: Disk> Engine<D> {
         named_by_gates(name, self.rounds.behind(name))
     }
 
-    /// Settings have changed, or a queue has gone: who stands behind whom is read anew, and all of them are looked at.
+    /// Settings have changed, or a queue was removed: the gates are read again, and all queues with rounds are looked at.
     pub(crate) fn regate(&mut self) {
         self.rounds.read_gates(&self.queues);
         let with_rounds = self.queues.iter().filter(|queue| queue.row.settings.rounds);

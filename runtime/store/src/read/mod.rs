@@ -1,5 +1,6 @@
 //! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
 
+// Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod events;
 mod flows;

@@ -85,7 +85,7 @@ impl Store {
         self.inner.shared.now().ok().map(|disk| disk.disk_use())
     }
 
-    /// Returns claims nobody waits for any more. Unlike other wishes this one cannot be refused: the job would stay active.
+    /// Returns claims nobody waits for any more. Unlike other requests this one cannot be refused: the job would stay active.
     fn give_back(&self, assignments: Vec<Assignment>) {
         if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
             let requests = self.inner.requests.clone();
@@ -241,13 +241,13 @@ impl Store {
         self.inner.paused.subscribe()
     }
 
-    /// Every event from now on. A receiver that falls too far behind is told so by the channel.
+    /// Every event from now on. A receiver that falls too far behind gets an error from the channel.
     pub fn watch(&self) -> broadcast::Receiver<Arc<EventRecord>> {
         self.inner.events.subscribe()
     }
 
     /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
-    /// behind is told so by the channel, and finds what it missed in `logs`.
+    /// behind gets an error from the channel, and finds what it missed in `logs`.
     pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
         self.inner.logs.subscribe()
     }
@@ -262,7 +262,7 @@ impl Store {
         *self.watch_paused().borrow()
     }
 
-    /// Pauses everything, until `resume`. What runs goes on to its end.
+    /// Pauses everything, until `resume`. Attempts that run are not stopped.
     pub async fn pause(&self) -> Result<(), Error> {
         self.set_paused(true).await
     }

@@ -1,4 +1,4 @@
-//! What the operator grants a plugin, and what is left of its wishes: [`effective`].
+//! What the operator grants a plugin, and which of the capabilities that it asks for it gets: [`effective`].
 //!
 //! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted it does
 //! not get, however often it asks. Every refusal says what to grant and how, because it ends up in front of somebody who must
@@ -237,7 +237,7 @@ impl Grant {
     }
 }
 
-/// What is left of a plugin's wishes, and what is not, in the order in which it asked.
+/// The capabilities that a plugin gets, and those that it does not, in the order in which it asked.
 pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
     let mut denied = Vec::new();
     let requested = &asked.capabilities;
