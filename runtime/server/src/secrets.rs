@@ -44,7 +44,7 @@ pub enum KeyError {
     Make { file: String, why: io::Error },
     #[error("{file} is not a key for secrets: it should contain {} characters 0-9 a-f. {ADVICE}", KEY_BYTES * 2)]
     NoKey { file: String },
-    #[error("{count} secrets are stored, and their key, {file}, is missing. {ADVICE}")]
+    #[error("the key of the stored secrets ({count} of them), {file}, is missing. {ADVICE}")]
     Missing { file: String, count: usize },
     #[error("the key in {file} does not open {what}, which was encrypted with another key. {ADVICE}")]
     Wrong { file: String, what: String },

@@ -170,7 +170,7 @@ fn the_secret_of_a_webhook_is_sealed_and_signs_after_a_restart_too() {
     assert!(refused.said.contains("the secret of the webhook `hook_"), "{}", refused.said);
     std::fs::remove_file(&key).expect("it goes");
     let refused = Server::try_start(&data, PRIVATE).expect_err("there is no key");
-    assert!(refused.said.contains("secrets are stored (1 of them)"), "{}", refused.said);
+    assert!(refused.said.contains("the key of the stored secrets (1 of them)"), "{}", refused.said);
 }
 
 #[test]
