@@ -34,7 +34,7 @@ rust_plugin() { # rust_plugin NAME
     local built="$CARGO_TARGET_DIR/wasm32-wasip2/release/${1//-/_}.wasm"
     # As `windlass plugin build` does it; without a windlass, they are a little larger.
     if [ -x "$windlass" ]; then
-        "$windlass" plugin slim "$built" --out "$out/$1.wasm.part"
+        "$windlass" plugin strip "$built" --out "$out/$1.wasm.part"
     else
         cp "$built" "$out/$1.wasm.part"
     fi

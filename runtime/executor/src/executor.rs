@@ -18,7 +18,7 @@ use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationCon
 use windlass_core::{Retry, Usage};
 
 use crate::attempt::meter::CpuMeter;
-use crate::attempt::outcome::{Ended, Outcome};
+use crate::attempt::outcome::{AttemptEnd, Outcome};
 use crate::attempt::run;
 use crate::attempt::run::Pool;
 use crate::attempt::stop::ForcedStop;
@@ -43,15 +43,15 @@ pub struct Config {
     pub guest_threads: usize,
     /// Threads that compile, also at the lowest priority.
     pub compile_threads: usize,
-    /// How many instances the pool can hold. A component with several memories takes several places.
-    pub places: u32,
+    /// How many instances the pool can hold. A component with several memories counts as several.
+    pub instances: u32,
     /// The largest component that is accepted.
     pub max_component_bytes: usize,
     /// How long compiling one component may take: processor time in a child process, and time by the clock without one.
     pub compile_time: Duration,
     /// How much memory compiling one component may take, when it is compiled in a child process.
     pub compile_memory: u64,
-    /// A program, with its arguments, that only calls [`compile_apart`](crate::compile_apart). When set, every component is compiled in
+    /// A program, with its arguments, that only calls [`compile_in_child`](crate::compile_in_child). When set, every component is compiled in
     /// a child process, which is killed at its limits; otherwise components are compiled on threads of this process.
     pub compiler: Option<Vec<OsString>>,
     /// Where compiled code is cached. Without it every start compiles again.
@@ -74,7 +74,7 @@ impl Default for Config {
         Config {
             guest_threads: cores,
             compile_threads: (cores / 2).clamp(1, 4),
-            places: limits::SHARES,
+            instances: limits::SHARES,
             max_component_bytes: limits::COMPONENT_BYTES,
             compile_time: limits::COMPILE_TIME,
             compile_memory: limits::COMPILE_MEMORY,
@@ -120,7 +120,8 @@ impl Executor {
         let guests = Guests { short, long };
         let ticker = Ticker::start(engine.clone())?;
         let network = Network::new(&config.trusted).map_err(Error::Trust)?;
-        let (handle, admission, instances) = (ticker.handle(), Admission::new(config.places), IdleInstances::default());
+        let (handle, admission, instances) =
+            (ticker.handle(), Admission::new(config.instances), IdleInstances::default());
         let pool = Pool { engine, ticker: handle, admission, instances, network };
         Ok(Executor { inner: Arc::new(Inner { pool, compiler, guests: Some(guests), _ticker: ticker }) })
     }
@@ -138,7 +139,7 @@ impl Executor {
 
     /// Runs one attempt to its end, on the guests' own threads, in a new instance unless the attempt allows reuse. Dropping the future
     /// stops the attempt by force, without an outcome.
-    pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> Ended {
+    pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> AttemptEnd {
         let cpu = Arc::new(CpuMeter::default());
         let running = run::run(self.inner.pool.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
         let Some(guests) = &self.inner.guests else {
@@ -224,8 +225,8 @@ impl<T> Drop for StopOnDrop<T> {
 }
 
 /// A panic of the executor, not of the guest. The attempt is retried; the panic is in the server's log.
-fn crashed(reason: &str) -> Ended {
-    Ended {
+fn crashed(reason: &str) -> AttemptEnd {
+    AttemptEnd {
         outcome: Outcome::Failed {
             error: format!(
                 "the executor failed while it ran this attempt: {reason}. This is a bug in the server; its log has the details"
@@ -251,7 +252,7 @@ fn guests(threads: usize, name: &str, on_start: fn(), events: u32) -> std::io::R
 }
 
 pub fn engine(config: &Config) -> wasmtime::Result<Engine> {
-    let shares = config.places;
+    let shares = config.instances;
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(shares)
         .total_stacks(shares)

@@ -1,7 +1,7 @@
 //! Compiles plugins and runs attempts of jobs in them, sandboxed, metered and stoppable.
 //!
 //! This crate owns the one wasmtime engine, the threads that guests run on and the cache of compiled code. It knows nothing
-//! of stores, queues or the server's API: an [`Attempt`] goes in, an [`Ended`] comes out, and what the guest reports meanwhile is
+//! of stores, queues or the server's API: an [`Attempt`] goes in, an [`AttemptEnd`] comes out, and what the guest reports meanwhile is
 //! sent to a [`Host`]. Whatever a guest does is a value, never an error or a panic of this crate.
 //!
 //! ```
@@ -72,11 +72,11 @@ mod pool;
 mod shortage;
 mod sources;
 
-pub use attempt::outcome::{Ended, Outcome};
+pub use attempt::outcome::{AttemptEnd, Outcome};
 pub use attempt::{Attempt, Cancel, CancelReason, Reuse, SavedState, Secret};
 pub use compile::componentize::{NotComponentized, componentize};
-pub use compile::process::compile_apart;
-pub use compile::strip::{Broken, slim};
+pub use compile::process::compile_in_child;
+pub use compile::strip::{Broken, strip};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use folders::{BadRoot, FolderScope, GrantRoots, Unusable};

@@ -110,8 +110,8 @@ pub(crate) const IDLE_TICKS: u32 = 64;
 /// The largest component that is accepted. A Python component takes 18 MiB.
 pub(crate) const COMPONENT_BYTES: usize = 64 * MIB;
 
-/// How much written memory of an instance, and of each of its tables, stays resident for the next instance in its place. The pool
-/// keeps at most a hundred such places.
+/// How much written memory of an instance, and of each of its tables, stays resident for the next instance that is put there. The pool
+/// keeps at most a hundred such instances.
 pub(crate) const RESIDENT_MEMORY: usize = 512 * KIB;
 pub(crate) const RESIDENT_TABLE: usize = 64 * KIB;
 

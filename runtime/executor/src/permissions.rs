@@ -17,7 +17,7 @@ use windlass_core::plugin::manifest::Capabilities;
 use windlass_core::queue_pattern::QueuePattern;
 
 use crate::attempt::Secret;
-use crate::attempt::log::Logbook;
+use crate::attempt::log::AttemptLog;
 use crate::attempt::stdio::LogPipe;
 use crate::folders::{FolderScope, Unusable};
 use crate::host::Stream;
@@ -150,8 +150,8 @@ impl Permissions {
     }
 
     /// The WASI context of the guest.
-    pub(crate) fn wasi(&self, logbook: &Arc<Logbook>) -> Result<WasiCtx, NoFolder> {
-        let pipe = |stream| LogPipe { stream, logbook: Arc::clone(logbook) };
+    pub(crate) fn wasi(&self, log: &Arc<AttemptLog>) -> Result<WasiCtx, NoFolder> {
+        let pipe = |stream| LogPipe { stream, log: Arc::clone(log) };
         let mut wasi = WasiCtxBuilder::new();
         wasi.stdout(pipe(Stream::Stdout))
             .stderr(pipe(Stream::Stderr))

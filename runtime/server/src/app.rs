@@ -52,7 +52,7 @@ pub enum StartError {
     #[error(transparent)]
     Secrets(#[from] KeyError),
     #[error("this store already has a dispatcher; open it again to start another server")]
-    Orders,
+    SecondDispatcher,
     #[error("the address of the listening socket cannot be read: {0}")]
     Address(#[source] std::io::Error),
 }
@@ -120,7 +120,7 @@ impl App {
         let hosts = Hosts::new(&self.listen, address, &self.allowed_hosts);
         // First, so that no event is published before the hub can deliver it.
         let hub = Hub::start(self.store.clone(), shutdown.clone());
-        let orders = self.store.orders().ok_or(StartError::Orders)?;
+        let orders = self.store.orders().ok_or(StartError::SecondDispatcher)?;
         let dispatcher = Dispatcher::new(
             self.store.clone(),
             self.executor.clone(),
@@ -149,7 +149,7 @@ impl App {
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, http::door(parts, hosts), self.bounds, shutdown).await;
+        serve(listener, http::service(parts, hosts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher ended with an error: {error}");
         }

@@ -101,7 +101,7 @@ mod tests {
 
     const MAX_BODY: usize = 7_000_000;
 
-    fn equip(manifest: &Manifest, granted: &Grant) -> AttemptSetup {
+    fn attempt_setup(manifest: &Manifest, granted: &Grant) -> AttemptSetup {
         let scope = FolderScope::default();
         setup(manifest, granted, &[], scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
     }
@@ -120,7 +120,7 @@ mod tests {
             folders: [("/data".to_owned(), folder)].into(),
             ..Grant::default()
         };
-        let setup = equip(&manifest, &granted);
+        let setup = attempt_setup(&manifest, &granted);
         assert_eq!(setup.permissions.secrets.keys().collect::<Vec<_>>(), ["token"]);
         assert_eq!(setup.permissions.config["region"], "eu");
         assert_eq!((&*setup.permissions.folders[0].guest, setup.permissions.folders[0].write), ("/data", false));
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_plugin_with_an_empty_manifest_has_the_defaults_and_no_time_limit() {
-        let setup = equip(&Manifest::default(), &Grant::default());
+        let setup = attempt_setup(&Manifest::default(), &Grant::default());
         assert_eq!((setup.limits.attempt_timeout, setup.limits.checkpoint_bytes), (None, MAX_BODY));
         let nothing =
             Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };

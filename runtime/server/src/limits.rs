@@ -44,7 +44,7 @@ pub const REFUSALS: usize = 16;
 pub const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The pause before the next connection is accepted after the system refused one, and how often that is logged.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-pub const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+pub const ACCEPT_WARNING_EVERY: Duration = Duration::from_secs(10);
 /// The limit on open files is raised to the first of these, or to the second where the system does not accept the first.
 pub const OPEN_FILES_MOST: u64 = 1_048_576;
 pub const OPEN_FILES_MODEST: u64 = 10_240;
@@ -63,10 +63,10 @@ pub const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often a stop checks for an attempt that has not reached its slot yet.
 pub const STOP_RETRY: Duration = Duration::from_millis(10);
 /// How long a call of a guest waits for a store that cannot write before its job is handed back.
-pub const STORE_PATIENCE: Duration = Duration::from_secs(60);
+pub const STORE_WAIT: Duration = Duration::from_secs(60);
 /// How long until a version that cannot be run is tried again: the first interval, and the longest.
-pub const PROBLEM_LOOK: Duration = Duration::from_secs(5);
-pub const PROBLEM_LOOK_MOST: Duration = Duration::from_secs(300);
+pub const PROBLEM_RETRY: Duration = Duration::from_secs(5);
+pub const PROBLEM_RETRY_MOST: Duration = Duration::from_secs(300);
 /// The pause before a job that this machine could not run is handed back, because it would be claimed again immediately.
 pub const INTERRUPTED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -107,9 +107,9 @@ pub const JQ_DEPTH: usize = 1_000;
 pub const JQ_FILTERS: usize = 8;
 /// How many values a jq filter may yield for one payload; further ones are ignored.
 pub const JQ_OUTPUTS: usize = 10_000;
-/// A bulk operation on more jobs than this runs in the background; on fewer, the caller waits up to `BULK_PATIENCE`.
-pub const BULK_WAITS: usize = 10_000;
-pub const BULK_PATIENCE: Duration = Duration::from_secs(60);
+/// A bulk operation on more jobs than this runs in the background; on fewer, the caller waits up to `BULK_WAIT`.
+pub const BULK_SYNC: usize = 10_000;
+pub const BULK_WAIT: Duration = Duration::from_secs(60);
 /// Nodes in the picture of a flow, and neighbours of one node in it.
 pub const FLOW_NODES: usize = 300;
 pub const FLOW_CHILDREN: usize = 50;
@@ -163,7 +163,7 @@ pub const DELIVERY_RETRY_MOST: Duration = Duration::from_secs(300);
 /// Events of one webhook between two writes of its position.
 pub const DELIVERIES: usize = 100;
 /// How often a webhook checks for events without a notification, and whether it still exists.
-pub const DELIVERY_LOOK: Duration = Duration::from_secs(1);
+pub const DELIVERY_POLL: Duration = Duration::from_secs(1);
 
 /// Recent events in memory for watchers that connect late, and how far a watcher may fall behind.
 pub const RECENT_EVENTS: usize = 4_096;
@@ -172,7 +172,7 @@ pub const WATCHER_LAG: usize = 4_096;
 pub const JOB_LAG: usize = 512;
 pub const WATCHED_JOBS: usize = 1_024;
 /// Events published before watchers get to run, when there are many to catch up on.
-pub const TOLD_AT_ONCE: usize = 64;
+pub const EVENTS_PER_YIELD: usize = 64;
 /// Events read from the disk at once.
 pub const EVENT_PAGE: usize = 1_000;
 /// Past events of one job that a new watcher gets.
@@ -184,7 +184,7 @@ pub const SSE_COMMENT: Duration = Duration::from_secs(15);
 /// How often a followed log is read from disk, for lines that were written before it was followed or that came too fast.
 /// A line is on disk within half a second.
 pub const LOG_POLL: Duration = Duration::from_millis(250);
-pub const LOG_LOOKS: u32 = 4;
+pub const LOG_POLLS: u32 = 4;
 /// How long `wait` waits for the end of a job.
 pub const WAIT: Duration = Duration::from_secs(30);
 pub const WAIT_MOST: Duration = Duration::from_secs(600);

@@ -31,7 +31,7 @@ pub struct Secrets {
 struct Inner {
     store: Store,
     cipher: XChaCha20Poly1305,
-    open: RwLock<BTreeMap<String, Secret>>,
+    decrypted: RwLock<BTreeMap<String, Secret>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum KeyError {
     NoKey { file: String },
     #[error("the key of the stored secrets ({count} of them), {file}, is missing. {ADVICE}")]
     Missing { file: String, count: usize },
-    #[error("the key in {file} does not open {what}, which was encrypted with another key. {ADVICE}")]
+    #[error("the key in {file} does not decrypt {what}, which was encrypted with another key. {ADVICE}")]
     Wrong { file: String, what: String },
     #[error("cannot read the secrets: {0}")]
     Store(#[from] windlass_store::Error),
@@ -62,7 +62,7 @@ const MARK: &[u8] = b"\0windlass checkpoint\x01";
 /// A checkpoint that was encrypted with a key that this server does not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it contains a secret and was encrypted with another key than that of --secret-key-file; restore that key")]
-pub struct NotOurs;
+pub struct WrongKey;
 
 impl Secrets {
     /// Decrypts every secret with the key, which is created if there are no secrets yet.
@@ -82,14 +82,14 @@ impl Secrets {
         };
         warn_if_readable(key_file);
         let cipher = XChaCha20Poly1305::new(&key.into());
-        let mut open = BTreeMap::new();
+        let mut decrypted = BTreeMap::new();
         for row in rows {
             match decrypt_text(&cipher, &row.name, &row.sealed) {
-                Some(value) => drop(open.insert(row.name, Secret::new(value))),
+                Some(value) => drop(decrypted.insert(row.name, Secret::new(value))),
                 None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
         }
-        let secrets = Secrets { inner: Arc::new(Inner { store, cipher, open: RwLock::new(open) }) };
+        let secrets = Secrets { inner: Arc::new(Inner { store, cipher, decrypted: RwLock::new(decrypted) }) };
         match hooks.iter().find(|hook| secrets.of_webhook(hook).is_none()) {
             Some(hook) => Err(KeyError::Wrong { file, what: format!("the secret of the webhook `{}`", hook.id) }),
             None => Ok(secrets),
@@ -97,7 +97,7 @@ impl Secrets {
     }
 
     /// Encrypts the signing secret of a webhook; it can be decrypted for that webhook only.
-    pub fn seal_for_webhook(&self, id: &str, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
+    pub fn encrypt_for_webhook(&self, id: &str, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
         if !(1..=limits::WEBHOOK_SECRET).contains(&value.len()) {
             return Err(Refusal::invalid("secret", format!("1 to {} bytes", limits::WEBHOOK_SECRET)).into());
         }
@@ -111,7 +111,7 @@ impl Secrets {
 
     /// The value of a secret, for an attempt that may have it.
     pub fn get(&self, name: &str) -> Option<Secret> {
-        self.inner.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.inner.decrypted.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Names and times; never values.
@@ -127,20 +127,20 @@ impl Secrets {
         }
         let sealed = encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
         self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
-        self.write(|open| drop(open.insert(name.to_string(), Secret::new(value))));
+        self.write(|decrypted| drop(decrypted.insert(name.to_string(), Secret::new(value))));
         Ok(())
     }
 
     pub async fn remove(&self, name: Name) -> Result<(), windlass_store::Error> {
         self.inner.store.change_secret(SecretChange::Remove { name: name.clone() }).await?;
-        self.write(|open| drop(open.remove(&*name)));
+        self.write(|decrypted| drop(decrypted.remove(&*name)));
         Ok(())
     }
 
     /// A checkpoint as it is stored: encrypted if it contains a secret. `None` only if the system has no randomness.
-    pub fn close(&self, state: Bytes, holds_secret: bool) -> Option<Bytes> {
-        // One that looks encrypted is encrypted as well, or `open` would not return it unchanged.
-        if !holds_secret && sealed_len(&state).is_none() {
+    pub fn encrypt_checkpoint(&self, state: Bytes, holds_secret: bool) -> Option<Bytes> {
+        // One that looks encrypted is encrypted as well, or `decrypt_checkpoint` would not return it unchanged.
+        if !holds_secret && plaintext_len(&state).is_none() {
             return Some(state);
         }
         let encrypted = encrypt(&self.inner.cipher, MARK, &state)?;
@@ -148,15 +148,15 @@ impl Secrets {
     }
 
     /// A stored checkpoint as its guest saved it.
-    pub fn open(&self, stored: Bytes) -> Result<Bytes, NotOurs> {
-        if sealed_len(&stored).is_none() {
+    pub fn decrypt_checkpoint(&self, stored: Bytes) -> Result<Bytes, WrongKey> {
+        if plaintext_len(&stored).is_none() {
             return Ok(stored);
         }
-        decrypt(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(NotOurs)
+        decrypt(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(WrongKey)
     }
 
     fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
-        change(&mut self.inner.open.write().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.inner.decrypted.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -188,7 +188,7 @@ fn decrypt_text(cipher: &XChaCha20Poly1305, name: &str, encrypted: &[u8]) -> Opt
 }
 
 /// The length of the plaintext, if this is an encrypted checkpoint.
-pub fn sealed_len(stored: &[u8]) -> Option<usize> {
+pub fn plaintext_len(stored: &[u8]) -> Option<usize> {
     stored.strip_prefix(MARK)?.len().checked_sub(NONCE_BYTES + TAG_BYTES)
 }
 
@@ -261,14 +261,17 @@ mod tests {
         let store = Store::open(options, clock).expect("a fresh folder");
         let secrets = Secrets::load(store.clone(), &dir.path().join("key")).await.expect("a new key");
         let state = Bytes::from_static(b"{\"token\":\"s3cret\"}");
-        assert_eq!(secrets.close(state.clone(), false), Some(state.clone()));
-        let encrypted = secrets.close(state.clone(), true).expect("randomness");
+        assert_eq!(secrets.encrypt_checkpoint(state.clone(), false), Some(state.clone()));
+        let encrypted = secrets.encrypt_checkpoint(state.clone(), true).expect("randomness");
         assert!(!encrypted.windows(6).any(|part| part == b"s3cret"));
-        assert_eq!((sealed_len(&encrypted), secrets.open(encrypted.clone())), (Some(state.len()), Ok(state)));
+        assert_eq!(
+            (plaintext_len(&encrypted), secrets.decrypt_checkpoint(encrypted.clone())),
+            (Some(state.len()), Ok(state))
+        );
         // A guest whose own checkpoint looks encrypted gets it back unchanged.
-        let forged = secrets.close(encrypted.clone(), false).expect("randomness");
-        assert_eq!(secrets.open(forged), Ok(encrypted.clone()));
+        let forged = secrets.encrypt_checkpoint(encrypted.clone(), false).expect("randomness");
+        assert_eq!(secrets.decrypt_checkpoint(forged), Ok(encrypted.clone()));
         let others = Secrets::load(store, &dir.path().join("other key")).await.expect("a new key");
-        assert_eq!(others.open(encrypted), Err(NotOurs));
+        assert_eq!(others.decrypt_checkpoint(encrypted), Err(WrongKey));
     }
 }

@@ -19,7 +19,7 @@ const ASLEEP: usize = 1_000;
 const SLEEPER: &[u8] = include_bytes!("sleeper.wasm");
 
 pub async fn measure() -> anyhow::Result<Option<Figure>> {
-    let executor = Executor::new(Config { places: 1_200, ..Config::default() })?;
+    let executor = Executor::new(Config { instances: 1_200, ..Config::default() })?;
     let plugin = executor.compile(Bytes::from_static(SLEEPER)).await?;
     let (stop, cancel) = watch::channel(None);
     let mut running = JoinSet::new();

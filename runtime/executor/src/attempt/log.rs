@@ -8,13 +8,13 @@ use crate::attempt::meter::Liveness;
 use crate::host::{Host, Level, LogLine, Stream};
 use crate::limits::{LAST_OUTPUT_BYTES, LOG_LINE_BYTES};
 
-pub(crate) struct Logbook {
+pub(crate) struct AttemptLog {
     state: Mutex<LogState>,
 }
 
 struct LogState {
     host: Arc<dyn Host>,
-    life: Arc<Liveness>,
+    liveness: Arc<Liveness>,
     limit: usize,
     written: usize,
     full: bool,
@@ -31,20 +31,20 @@ struct Line {
     too_long: bool,
 }
 
-impl Logbook {
-    pub(crate) fn new(host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) -> Self {
-        Logbook { state: Mutex::new(LogState::new(host, life, limit)) }
+impl AttemptLog {
+    pub(crate) fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) -> Self {
+        AttemptLog { state: Mutex::new(LogState::new(host, liveness, limit)) }
     }
 
     /// Starts the log of the next attempt on the same instance, whose streams still write here.
-    pub(crate) fn renew(&self, host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) {
-        *self.state() = LogState::new(host, life, limit);
+    pub(crate) fn renew(&self, host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) {
+        *self.state() = LogState::new(host, liveness, limit);
     }
 
     /// Writes one message of the `log` import. It may have several lines and stays one entry.
     pub(crate) fn write(&self, stream: Stream, level: Level, message: String) {
         let mut state = self.state();
-        state.life.sign();
+        state.liveness.sign();
         let cut = message.len() > LOG_LINE_BYTES;
         let message = if cut { message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned() } else { message };
         state.put(LogLine { stream, level, message, cut });
@@ -53,7 +53,7 @@ impl Logbook {
     /// Writes bytes from standard output or error.
     pub(crate) fn stream(&self, stream: Stream, bytes: &[u8]) {
         let mut state = self.state();
-        state.life.sign();
+        state.liveness.sign();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ended) = match part.split_last() {
                 Some((b'\n', text)) => (text, true),
@@ -92,9 +92,9 @@ impl Logbook {
 }
 
 impl LogState {
-    fn new(host: Arc<dyn Host>, life: Arc<Liveness>, limit: usize) -> Self {
+    fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) -> Self {
         let (stdout, stderr) = (Line::default(), Line::default());
-        LogState { host, life, limit, written: 0, full: false, stdout, stderr, last_output: String::new() }
+        LogState { host, liveness, limit, written: 0, full: false, stdout, stderr, last_output: String::new() }
     }
 
     fn end_line(&mut self, stream: Stream) {
@@ -179,12 +179,12 @@ mod tests {
         }
     }
 
-    fn written(limit: usize, write: impl FnOnce(&Logbook)) -> Vec<LogLine> {
+    fn written(limit: usize, write: impl FnOnce(&AttemptLog)) -> Vec<LogLine> {
         let lines = Arc::new(Lines::default());
-        let logbook =
-            Logbook::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Liveness::begin(Instant::now())), limit);
-        write(&logbook);
-        logbook.finish();
+        let log =
+            AttemptLog::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Liveness::begin(Instant::now())), limit);
+        write(&log);
+        log.finish();
         lines.0.lock().expect("no panic").clone()
     }
 
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_last_output_survives_a_full_log() {
-        let log = Logbook::new(Arc::new(Lines::default()), Arc::new(Liveness::begin(Instant::now())), 0);
+        let log = AttemptLog::new(Arc::new(Lines::default()), Arc::new(Liveness::begin(Instant::now())), 0);
         log.write(Stream::Log, Level::Error, "é".repeat(LAST_OUTPUT_BYTES));
         log.write(Stream::Log, Level::Info, "nothing of note".to_owned());
         log.stream(Stream::Stderr, b"panicked at lib.rs\n");

@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn a_guest_that_waits_for_the_host_does_not_stall() {
         let long_ago = Instant::now() - Duration::from_secs(60);
-        let life = Liveness::begin(long_ago);
-        assert_eq!(life.last(), long_ago);
-        life.pause();
-        assert!(life.last() > long_ago + Duration::from_secs(59));
-        life.sign();
-        assert!(life.last() > long_ago + Duration::from_secs(59), "the host's answer counts as progress");
+        let liveness = Liveness::begin(long_ago);
+        assert_eq!(liveness.last(), long_ago);
+        liveness.pause();
+        assert!(liveness.last() > long_ago + Duration::from_secs(59));
+        liveness.sign();
+        assert!(liveness.last() > long_ago + Duration::from_secs(59), "the host's answer counts as progress");
     }
 
     #[test]

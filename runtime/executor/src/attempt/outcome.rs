@@ -8,7 +8,7 @@ use crate::host::{Uncommitted, Wait};
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct AttemptEnd {
     pub outcome: Outcome,
     /// The children spawned and the records written since the last checkpoint, to be committed with the result or the wait.
     /// Empty after any other outcome: then they are dropped.

@@ -13,7 +13,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use windlass_core::{Retry, Usage};
 
 use crate::attempt::meter::{CpuMeter, Liveness};
-use crate::attempt::outcome::{Ended, Outcome};
+use crate::attempt::outcome::{AttemptEnd, Outcome};
 use crate::attempt::state::{CpuTimeUsedUp, Parts, State};
 use crate::attempt::stop::{ForcedStop, Stop};
 use crate::attempt::trap;
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     attempt: Attempt,
     host: Arc<dyn Host>,
     cpu: Arc<CpuMeter>,
-) -> Ended {
+) -> AttemptEnd {
     let memory = attempt.limits.memory_bytes;
     let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
     let times = attempt.reuse.as_ref().map_or(0, |reuse| reuse.times);
@@ -83,7 +83,7 @@ struct Running {
     job: types::Job,
     instance: Instance,
     stop: Stop,
-    life: Arc<Liveness>,
+    liveness: Arc<Liveness>,
     cpu: Arc<CpuMeter>,
     stall_timeout: Option<Duration>,
 }
@@ -100,14 +100,14 @@ impl Running {
         let began = Instant::now();
         let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
         let stop = Stop::new(attempt.cancel.clone(), time_up).extended_by(Arc::clone(&host));
-        let life = Arc::new(Liveness::begin(began));
+        let liveness = Arc::new(Liveness::begin(began));
         let job = job(&attempt);
         let stall_timeout = attempt.limits.stall_timeout;
         let parts = Parts {
             host,
             limits: attempt.limits,
             stop: stop.clone(),
-            life: Arc::clone(&life),
+            liveness: Arc::clone(&liveness),
             cpu: Arc::clone(&cpu),
             permissions: attempt.permissions,
             children_committed: attempt.children_committed,
@@ -116,7 +116,7 @@ impl Running {
             network: pool.network.clone(),
         };
         let instance = instance(&pool.engine, entered, parts)?;
-        Ok(Running { plugin, job, instance, stop, life, cpu, stall_timeout })
+        Ok(Running { plugin, job, instance, stop, liveness, cpu, stall_timeout })
     }
 
     /// Polls the guest until it returns, or until it is stopped: then its future is dropped, wherever it is.
@@ -129,14 +129,14 @@ impl Running {
         tokio::select! {
             biased;
             returned = guest => Ok(returned),
-            forced = self.stop.clone().watch(&self.life, self.stall_timeout) => Err(forced),
+            forced = self.stop.clone().watch(&self.liveness, self.stall_timeout) => Err(forced),
         }
     }
 
     /// How the attempt ended, and whether its instance may serve another one: only after an orderly return that met no limit.
-    fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (Ended, bool) {
+    fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (AttemptEnd, bool) {
         let state = self.instance.store.data_mut();
-        state.logbook.finish();
+        state.log.finish();
         let orderly = matches!(returned, Ok(Ok(_)));
         let outcome = match returned {
             Ok(returned) => returned_outcome(returned, &self.stop, state),
@@ -152,7 +152,7 @@ impl Running {
         };
         let usage = state.used(self.cpu.used());
         let reusable = orderly && !state.memory.refused() && self.stop.request(Instant::now()).is_none();
-        (Ended { outcome, uncommitted, usage }, reusable)
+        (AttemptEnd { outcome, uncommitted, usage }, reusable)
     }
 }
 
@@ -303,21 +303,21 @@ fn forced_outcome(forced: ForcedStop, limits: &Limits) -> Outcome {
 }
 
 /// A granted folder cannot be opened.
-fn impossible(missing: &NoFolder) -> Ended {
+fn impossible(missing: &NoFolder) -> AttemptEnd {
     let outcome = match missing.is_shortage() {
         true => Outcome::Interrupted { reason: missing.to_string() },
         false => Outcome::Failed { error: missing.to_string(), backtrace: None, retry: Retry::Backoff },
     };
-    Ended { outcome, uncommitted: Uncommitted::default(), usage: Usage::default() }
+    AttemptEnd { outcome, uncommitted: Uncommitted::default(), usage: Usage::default() }
 }
 
 /// The attempt was stopped while it waited for admission; no guest has run.
-pub(crate) fn never_started(forced: ForcedStop) -> Ended {
+pub(crate) fn never_started(forced: ForcedStop) -> AttemptEnd {
     let reason = match forced {
         ForcedStop::Cancelled(reason) => reason,
         ForcedStop::Stalled(_) => CancelReason::Timeout,
     };
-    Ended {
+    AttemptEnd {
         outcome: Outcome::Stopped { reason, error: format!("not started, because {reason}"), cooperative: true },
         uncommitted: Uncommitted::default(),
         usage: Usage::default(),

@@ -10,7 +10,7 @@ use windlass_core::flow::Tally;
 use windlass_core::{Notes, Usage};
 
 use crate::attempt::checkpoint_rate::CheckpointRate;
-use crate::attempt::log::Logbook;
+use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
 use crate::attempt::stop::Stop;
 use crate::bindings::windlass::job::types;
@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     pub(crate) permissions: Permissions,
     pub(crate) stop: Stop,
-    pub(crate) logbook: Arc<Logbook>,
+    pub(crate) log: Arc<AttemptLog>,
     pub(crate) children: Children,
     pub(crate) joined: Option<Tally>,
     pub(crate) notes: Notes,
@@ -33,8 +33,8 @@ pub(crate) struct State {
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
-    pub(crate) life: Arc<Liveness>,
-    pub(crate) pace: CheckpointRate,
+    pub(crate) liveness: Arc<Liveness>,
+    pub(crate) checkpoint_rate: CheckpointRate,
     /// Sources attached to the component.
     pub(crate) sources: Option<Arc<str>>,
     network: Network,
@@ -49,7 +49,7 @@ pub(crate) struct Parts {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) limits: Limits,
     pub(crate) stop: Stop,
-    pub(crate) life: Arc<Liveness>,
+    pub(crate) liveness: Arc<Liveness>,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
@@ -60,12 +60,13 @@ pub(crate) struct Parts {
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, sources, network } = parts;
-        let logbook = Arc::new(Logbook::new(Arc::clone(&host), Arc::clone(&life), limits.log_bytes));
+        let Parts { host, limits, stop, liveness, cpu, permissions, children_committed, joined, sources, network } =
+            parts;
+        let log = Arc::new(AttemptLog::new(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
         Ok(State {
-            wasi: permissions.wasi(&logbook)?,
+            wasi: permissions.wasi(&log)?,
             memory: MemoryMeter::new(limits.memory_bytes),
             children: Children::starting_at(children_committed),
             joined,
@@ -76,10 +77,10 @@ impl State {
             limits,
             permissions,
             stop,
-            logbook,
+            log,
             cpu,
-            life,
-            pace: CheckpointRate::begin(Instant::now()),
+            liveness,
+            checkpoint_rate: CheckpointRate::begin(Instant::now()),
             sources,
             network,
             outbound: None,
@@ -89,8 +90,9 @@ impl State {
 
     /// Resets the state of a used instance for the next attempt. Its memory, files and handles stay as they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, life, cpu, permissions, children_committed, joined, sources, network } = parts;
-        self.logbook.renew(Arc::clone(&host), Arc::clone(&life), limits.log_bytes);
+        let Parts { host, limits, stop, liveness, cpu, permissions, children_committed, joined, sources, network } =
+            parts;
+        self.log.renew(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
         self.joined = joined;
@@ -101,8 +103,8 @@ impl State {
         self.limits = limits;
         self.permissions = permissions;
         self.stop = stop;
-        self.life = life;
-        self.pace = CheckpointRate::begin(Instant::now());
+        self.liveness = liveness;
+        self.checkpoint_rate = CheckpointRate::begin(Instant::now());
         self.cpu = cpu;
         self.sources = sources;
         self.network = network;
@@ -123,10 +125,10 @@ impl State {
     pub(crate) fn used(&self, cpu: Duration) -> Usage {
         Usage {
             cpu_ms: millis(cpu),
-            wall_ms: millis(self.life.elapsed()),
+            wall_ms: millis(self.liveness.elapsed()),
             peak_memory: self.memory.peak() as u64,
             host_calls: self.host_calls,
-            log_bytes: self.logbook.written(),
+            log_bytes: self.log.written(),
         }
     }
 
@@ -136,7 +138,7 @@ impl State {
 
     /// Resets the stall timeout: the guest made progress.
     pub(crate) fn alive(&self) {
-        self.life.sign();
+        self.liveness.sign();
     }
 }
 
@@ -156,9 +158,9 @@ impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         self.host_called();
         let outbound = self.outbound.get_or_insert_with(|| {
-            let (logbook, cpu) = (Arc::clone(&self.logbook), Arc::clone(&self.cpu));
+            let (log, cpu) = (Arc::clone(&self.log), Arc::clone(&self.cpu));
             let hosts = self.permissions.hosts();
-            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), logbook, cpu))
+            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), log, cpu))
         });
         outbound.view(&mut self.resources)
     }

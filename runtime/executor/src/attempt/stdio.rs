@@ -10,7 +10,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError};
 
-use crate::attempt::log::Logbook;
+use crate::attempt::log::AttemptLog;
 use crate::host::Stream;
 
 /// How much a guest may write in one call. WASI allocates this much for a guest that writes zeroes.
@@ -19,7 +19,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 #[derive(Clone)]
 pub(crate) struct LogPipe {
     pub(crate) stream: Stream,
-    pub(crate) logbook: Arc<Logbook>,
+    pub(crate) log: Arc<AttemptLog>,
 }
 
 impl IsTerminal for LogPipe {
@@ -41,7 +41,7 @@ impl StdoutStream for LogPipe {
 #[async_trait::async_trait]
 impl OutputStream for LogPipe {
     fn write(&mut self, bytes: Bytes) -> Result<(), StreamError> {
-        self.logbook.stream(self.stream, &bytes);
+        self.log.stream(self.stream, &bytes);
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl Pollable for LogPipe {
 
 impl AsyncWrite for LogPipe {
     fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.logbook.stream(self.stream, bytes);
+        self.log.stream(self.stream, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -78,7 +78,7 @@ impl Stop {
     }
 
     /// Returns when the attempt must be stopped by force.
-    pub(crate) async fn watch(mut self, life: &Liveness, stall_timeout: Option<Duration>) -> ForcedStop {
+    pub(crate) async fn watch(mut self, liveness: &Liveness, stall_timeout: Option<Duration>) -> ForcedStop {
         let mut may_change = true;
         loop {
             let now = Instant::now();
@@ -88,7 +88,7 @@ impl Stop {
             {
                 return ForcedStop::Cancelled(request.reason);
             }
-            let stalled_at = stall_timeout.map(|stall| life.last() + stall);
+            let stalled_at = stall_timeout.map(|stall| liveness.last() + stall);
             if let (Some(stalled_at), Some(stall)) = (stalled_at, stall_timeout)
                 && now >= stalled_at
             {
@@ -180,8 +180,8 @@ mod tests {
     async fn a_stall_is_noticed_even_when_the_attempt_can_no_longer_be_cancelled() {
         let (sender, cancel) = watch::channel(None);
         drop(sender);
-        let life = Liveness::begin(Instant::now() - 2 * SECOND);
+        let liveness = Liveness::begin(Instant::now() - 2 * SECOND);
         let stop = Stop::new(cancel, None);
-        assert_eq!(stop.watch(&life, Some(SECOND)).await, ForcedStop::Stalled(SECOND));
+        assert_eq!(stop.watch(&liveness, Some(SECOND)).await, ForcedStop::Stalled(SECOND));
     }
 }

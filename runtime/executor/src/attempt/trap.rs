@@ -50,7 +50,7 @@ fn sentence(error: &Error, state: &State) -> String {
         );
     }
     match trap {
-        Some(Trap::UnreachableCodeReached) => match panic_message(&state.logbook.last_output()) {
+        Some(Trap::UnreachableCodeReached) => match panic_message(&state.log.last_output()) {
             Some(message) => format!("the handler panicked: {message}"),
             None => format!("the handler trapped: it reached code that must not be reached{}", last_output(state)),
         },
@@ -79,7 +79,7 @@ fn panic_message(output: &str) -> Option<String> {
 }
 
 fn last_output(state: &State) -> String {
-    let output = state.logbook.last_output();
+    let output = state.log.last_output();
     if output.is_empty() { String::new() } else { format!("; its last output was: {output}") }
 }
 

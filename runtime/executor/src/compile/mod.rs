@@ -47,7 +47,7 @@ pub(crate) struct Compiler {
     /// Bounds all running compilations, including those whose caller has gone.
     permit: Arc<Semaphore>,
     /// How long a caller waits. A child process is stopped at its time limit and its result follows soon after.
-    patience: Duration,
+    caller_timeout: Duration,
 }
 
 /// What the compiling threads share.
@@ -63,7 +63,7 @@ struct Pipeline {
 impl Compiler {
     pub(crate) fn new(engine: &Engine, cache: Option<Cache>, config: &Config) -> Result<Self, Error> {
         let linker = linker(engine).map_err(|error| Error::Engine(format!("{error:#}")))?;
-        let (max_bytes, shares) = (config.max_component_bytes, config.places);
+        let (max_bytes, shares) = (config.max_component_bytes, config.instances);
         let process = config.compiler.as_ref().map(|command| CompilerProcess {
             command: command.clone(),
             threads: config.compile_threads,
@@ -71,13 +71,13 @@ impl Compiler {
             memory: config.compile_memory,
             folder: config.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.folder.clone()),
         });
-        let patience = match process {
+        let caller_timeout = match process {
             Some(_) => config.compile_time.saturating_mul(COMPILE_STARVATION).saturating_add(COMPILE_TURN),
             None => config.compile_time,
         };
         Ok(Compiler {
             pipeline: Arc::new(Pipeline { engine: engine.clone(), linker, cache, process, max_bytes, shares }),
-            patience,
+            caller_timeout,
             threads: config.compile_threads,
             time: config.compile_time,
             turn: Arc::new(Semaphore::new(1)),
@@ -98,11 +98,11 @@ impl Compiler {
         let Ok((Ok(turn), Ok(permit))) = entered else { return Err(Rejected::Busy) };
 
         let mut answered = self.start(bytes, permit)?;
-        let quick = timeout(COMPILE_TURN.min(self.patience), &mut answered).await;
+        let quick = timeout(COMPILE_TURN.min(self.caller_timeout), &mut answered).await;
         drop(turn);
         let answer = match quick {
             Ok(answer) => answer,
-            Err(_) => match timeout(self.patience.saturating_sub(COMPILE_TURN), answered).await {
+            Err(_) => match timeout(self.caller_timeout.saturating_sub(COMPILE_TURN), answered).await {
                 Ok(answer) => answer,
                 Err(_) => return Err(Rejected::TooSlow { limit: self.time }),
             },

@@ -166,7 +166,7 @@ fn aborted(_status: ExitStatus) -> bool {
 }
 
 /// The child's side, called by the program in `Config::compiler`: reads a component from standard input and writes its code.
-pub fn compile_apart() -> Result<(), String> {
+pub fn compile_in_child() -> Result<(), String> {
     lower_priority();
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))

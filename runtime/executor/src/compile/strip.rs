@@ -1,7 +1,7 @@
 //! Makes a component smaller without changing what it does: of its custom sections only the function names remain, for backtraces,
 //! and they are demangled.
 //!
-//! Mangled names can be twice as long as the code of a small function. Called by `windlass plugin build`.
+//! Mangled names can be twice as long as the code of a stripped function. Called by `windlass plugin build`.
 
 use rustc_demangle::try_demangle;
 
@@ -20,7 +20,7 @@ const FUNCTIONS: u8 = 1;
 const NAME_BYTES: usize = 48;
 
 /// The same component, smaller.
-pub fn slim(component: &[u8]) -> Result<Vec<u8>, Broken> {
+pub fn strip(component: &[u8]) -> Result<Vec<u8>, Broken> {
     rewrite(component, |kind, content, out| {
         match kind {
             CUSTOM => {}
@@ -152,15 +152,15 @@ mod tests {
     #[test]
     fn names_are_demangled_and_other_custom_sections_removed() {
         let whole = wat::parse_str(TEXT).expect("a component");
-        let small = slim(&whole).expect("a component");
-        assert!(small.len() < whole.len());
-        let has = |text: &str| small.windows(text.len()).any(|part| part == text.as_bytes());
+        let stripped = strip(&whole).expect("a component");
+        assert!(stripped.len() < whole.len());
+        let has = |text: &str| stripped.windows(text.len()).any(|part| part == text.as_bytes());
         assert!(has("digest::tally::Tally::hash") && has("plain"));
         for gone in ["_ZN6digest", "17h8bedc8fb89d4c30e", "producers", "nobody reads this", "component-name", "first"] {
             assert!(!has(gone), "{gone}");
         }
-        wasmtime::Engine::default().precompile_component(&small).expect("still a component");
-        assert_eq!(slim(&small).expect("a component"), small, "nothing is left to remove");
+        wasmtime::Engine::default().precompile_component(&stripped).expect("still a component");
+        assert_eq!(strip(&stripped).expect("a component"), stripped, "nothing is left to remove");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_truncated_component_is_refused() {
         let whole = wat::parse_str(TEXT).expect("a component");
-        let cut: Vec<usize> = (0..whole.len()).filter(|end| slim(&whole[..*end]).is_ok()).collect();
+        let cut: Vec<usize> = (0..whole.len()).filter(|end| strip(&whole[..*end]).is_ok()).collect();
         assert!(cut.len() < 8, "only where a section ends: {cut:?}");
     }
 }

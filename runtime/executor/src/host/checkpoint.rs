@@ -46,8 +46,8 @@ impl wit::Host for State {
         }
         let saved = SavedState { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
-        self.life.pause();
-        let wait = self.pace.take(saved.bytes.len() + self.notes.weight(), Instant::now());
+        self.liveness.pause();
+        let wait = self.checkpoint_rate.take(saved.bytes.len() + self.notes.weight(), Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

@@ -62,7 +62,7 @@ impl wit::Host for State {
         self.alive();
         let children = usize::try_from(limit).unwrap_or(CHILDREN_PAGE).clamp(1, CHILDREN_PAGE);
         let limits = PageLimits { children, bytes: CHILDREN_PAGE_BYTES };
-        self.life.pause();
+        self.liveness.pause();
         let page = self.host.children(start, limits).await;
         self.alive();
         answered(page.map(|page| wit::Page {
@@ -74,7 +74,7 @@ impl wit::Host for State {
     async fn result(&mut self, ordinal: u32) -> wasmtime::Result<Result<Option<Vec<u8>>, wit::Refusal>> {
         self.host_called();
         self.alive();
-        self.life.pause();
+        self.liveness.pause();
         let result = self.host.child_result(ordinal).await;
         self.alive();
         answered(result.map(|bytes| bytes.map(|bytes| bytes.to_vec())))

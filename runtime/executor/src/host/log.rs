@@ -57,7 +57,7 @@ impl From<types::Level> for Level {
 impl wit::Host for State {
     fn write(&mut self, level: types::Level, message: String) -> wasmtime::Result<()> {
         self.host_called();
-        self.logbook.write(Stream::Log, level.into(), message);
+        self.log.write(Stream::Log, level.into(), message);
         Ok(())
     }
 }

@@ -104,7 +104,7 @@ impl wit::Host for State {
         if let Err(refusal) = check_key(&key) {
             return Ok(Err(refusal));
         }
-        self.life.pause();
+        self.liveness.pause();
         let found = match self.may_see(&queue).await {
             Ok(()) => self.host.record(&queue, &key).await.map_err(Denial::Host),
             Err(denial) => Err(denial),
@@ -124,7 +124,7 @@ impl wit::Host for State {
     ) -> wasmtime::Result<Result<(), wit::Refusal>> {
         self.host_called();
         self.alive();
-        self.life.pause();
+        self.liveness.pause();
         let allowed = self.may_see(&queue).await;
         self.alive();
         match allowed {

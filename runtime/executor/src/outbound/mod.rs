@@ -20,7 +20,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView};
 
 use self::client::Client;
-use crate::attempt::log::Logbook;
+use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::CpuMeter;
 use crate::host::{Level, Stream};
 use crate::limits::{HTTP_FIELDS_BYTES, HTTP_LOOKUPS, HTTP_REFUSALS, HttpLimits};
@@ -55,12 +55,12 @@ impl Outbound {
         network: Network,
         hosts: Hosts,
         limits: HttpLimits,
-        logbook: Arc<Logbook>,
+        log: Arc<AttemptLog>,
         cpu: Arc<CpuMeter>,
     ) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(HTTP_FIELDS_BYTES);
-        let journal = Arc::new(Journal { logbook, refused: Mutex::default(), host_failure: OnceLock::new() });
+        let journal = Arc::new(Journal { log, refused: Mutex::default(), host_failure: OnceLock::new() });
         let client = Client::new(network, hosts, limits, Arc::clone(&journal), cpu);
         Outbound { context, client, journal }
     }
@@ -80,7 +80,7 @@ impl Outbound {
 
 /// Explains failed requests in the attempt's log and error. `wasi:http` has only bare codes for them.
 pub(crate) struct Journal {
-    logbook: Arc<Logbook>,
+    log: Arc<AttemptLog>,
     refused: Mutex<Vec<String>>,
     /// The first request that failed because of this machine.
     host_failure: OnceLock<String>,
@@ -110,6 +110,6 @@ impl Journal {
 
     /// Logs why a request failed, for the plugin's author.
     fn log(&self, why: String) {
-        self.logbook.write(Stream::Log, Level::Warn, why);
+        self.log.write(Stream::Log, Level::Warn, why);
     }
 }

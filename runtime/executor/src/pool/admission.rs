@@ -47,18 +47,19 @@ pub(crate) struct PoolPermit {
 }
 
 impl Admission {
-    pub(crate) fn new(places: u32) -> Self {
-        let places = AdmissionState { free: places, reserve: places / RESERVED_PART, loads: HashMap::new(), turn: 0 };
-        Admission(Arc::new(Mutex::new(places)))
+    pub(crate) fn new(instances: u32) -> Self {
+        let state =
+            AdmissionState { free: instances, reserve: instances / RESERVED_PART, loads: HashMap::new(), turn: 0 };
+        Admission(Arc::new(Mutex::new(state)))
     }
 
     /// Returns a permit immediately, or `None`. Attempts that already wait are not overtaken.
     pub(crate) fn try_enter(&self, plugin: &Arc<str>, weight: u32) -> Option<PoolPermit> {
-        let mut places = self.lock();
-        if places.anyone_waits() || !places.fits(plugin, weight) {
+        let mut state = self.lock();
+        if state.anyone_waits() || !state.fits(plugin, weight) {
             return None;
         }
-        Some(places.take(self, plugin, weight))
+        Some(state.take(self, plugin, weight))
     }
 
     /// Waits for a permit until it is this plugin's turn. Dropping the future leaves the queue.
@@ -141,12 +142,12 @@ impl AdmissionState {
 impl Drop for PoolPermit {
     fn drop(&mut self) {
         {
-            let mut places = self.admission.lock();
-            places.free += self.weight;
-            if let Some(load) = places.loads.get_mut(&self.plugin) {
+            let mut state = self.admission.lock();
+            state.free += self.weight;
+            if let Some(load) = state.loads.get_mut(&self.plugin) {
                 load.held = load.held.saturating_sub(self.weight);
                 if load.held == 0 && load.waiting.is_empty() {
-                    places.loads.remove(&self.plugin);
+                    state.loads.remove(&self.plugin);
                 }
             }
         }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_executor::Ended;
+use windlass_executor::AttemptEnd;
 
 use crate::support::{assert_contains, compiled, error, hostile, neighbour_still_runs, start};
 
 const GIB: usize = 1 << 30;
 
 /// Runs a hostile guest next to a well-behaved one, with this much memory and little time.
-async fn ends(guest: &str, memory_bytes: usize) -> Ended {
+async fn ends(guest: &str, memory_bytes: usize) -> AttemptEnd {
     let guest = compiled(hostile(guest)).await;
     let running = start(&guest, "{}", |attempt| {
         attempt.limits.memory_bytes = memory_bytes;

@@ -14,7 +14,7 @@ fn executor(folder: &Path) -> Executor {
 
 fn executor_with_key(folder: &Path, key: &str) -> Executor {
     let cache = CacheConfig { folder: folder.join("cache"), key_file: folder.join(key) };
-    Executor::new(Config { places: 4, cache: Some(cache), ..Config::default() }).expect("an executor")
+    Executor::new(Config { instances: 4, cache: Some(cache), ..Config::default() }).expect("an executor")
 }
 
 fn only_file(folder: &Path) -> PathBuf {
@@ -98,6 +98,6 @@ async fn code_of_another_component_is_not_loaded_under_this_name() {
 async fn a_key_inside_the_folder_it_protects_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = CacheConfig { folder: folder.path().to_owned(), key_file: folder.path().join("key") };
-    let error = Executor::new(Config { places: 4, cache: Some(cache), ..Config::default() }).err().expect("refused");
+    let error = Executor::new(Config { instances: 4, cache: Some(cache), ..Config::default() }).err().expect("refused");
     assert_contains(&error.to_string(), "keep it outside");
 }

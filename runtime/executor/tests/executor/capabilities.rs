@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_executor::{Ended, Folder, FolderScope, GrantRoots, Outcome, Permissions, Secret};
+use windlass_executor::{AttemptEnd, Folder, FolderScope, GrantRoots, Outcome, Permissions, Secret};
 
 use crate::support::{assert_contains, error, neighbour_still_runs, start, trespasser};
 
-async fn tried(order: Value, permissions: &Permissions) -> Ended {
+async fn tried(order: Value, permissions: &Permissions) -> AttemptEnd {
     let guest = trespasser().await;
     let running = start(&guest, &order.to_string(), |attempt| attempt.permissions = permissions.clone());
     neighbour_still_runs().await;

@@ -52,7 +52,8 @@ fn slow_to_compile(functions: usize) -> Bytes {
 #[tokio::test]
 async fn a_component_that_takes_too_long_to_compile_is_abandoned_and_delays_no_other() {
     let limit = Duration::from_secs(2);
-    let executor = Executor::new(Config { places: 4, compile_time: limit, ..Config::default() }).expect("an executor");
+    let executor =
+        Executor::new(Config { instances: 4, compile_time: limit, ..Config::default() }).expect("an executor");
     let slow = tokio::spawn({
         let executor = executor.clone();
         async move { executor.compile(slow_to_compile(600)).await }
@@ -69,7 +70,7 @@ async fn a_component_that_takes_too_long_to_compile_is_abandoned_and_delays_no_o
 #[ignore = "started by the other tests"]
 fn child() {
     if std::env::var_os("WINDLASS_COMPILE_OUTPUT").is_some() {
-        windlass_executor::compile_apart().expect("the child did its work");
+        windlass_executor::compile_in_child().expect("the child did its work");
     }
 }
 
@@ -78,7 +79,7 @@ pub fn compiling_in_processes(change: impl FnOnce(&mut Config)) -> Executor {
     let program = std::env::current_exe().expect("this program");
     let arguments = ["compiling::child", "--exact", "--ignored"].map(Into::into);
     let compiler = std::iter::once(program.into_os_string()).chain(arguments).collect();
-    let mut config = Config { places: 4, compiler: Some(compiler), ..Config::default() };
+    let mut config = Config { instances: 4, compiler: Some(compiler), ..Config::default() };
     change(&mut config);
     Executor::new(config).expect("an executor")
 }

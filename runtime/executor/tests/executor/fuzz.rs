@@ -61,7 +61,7 @@ fn damaged(good: &[u8], random: &mut Random) -> Vec<u8> {
 
 #[tokio::test]
 async fn damaged_components_are_refused_or_run_within_limits() {
-    let executor = Executor::new(Config { places: 4, ..Config::default() }).expect("an executor");
+    let executor = Executor::new(Config { instances: 4, ..Config::default() }).expect("an executor");
     fuzz(&executor, CASES).await;
 }
 

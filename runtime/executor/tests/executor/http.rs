@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use windlass_executor::{Attempt, CancelReason, Config, Ended, Executor, HostRule, Outcome, Permissions, Plugin};
+use windlass_executor::{Attempt, AttemptEnd, CancelReason, Config, Executor, HostRule, Outcome, Permissions, Plugin};
 
 use crate::origin::Origin;
 use crate::support::{Running, assert_contains, built, compiled, error, neighbour_still_runs, start, start_on};
@@ -33,14 +33,14 @@ async fn begun(order: Value, change: impl FnOnce(&mut Attempt)) -> Running {
     start(&guest().await, &order.to_string(), change)
 }
 
-async fn tried(order: Value, permissions: &Permissions) -> Ended {
+async fn tried(order: Value, permissions: &Permissions) -> AttemptEnd {
     let running = begun(order, |attempt| attempt.permissions = permissions.clone()).await;
     neighbour_still_runs().await;
     running.ended().await
 }
 
 #[track_caller]
-fn result(ended: Ended) -> String {
+fn result(ended: AttemptEnd) -> String {
     match ended.outcome {
         Outcome::Completed { result } => serde_json::from_slice(&result).expect("a text"),
         other => panic!("it did not complete: {other:?}"),
@@ -136,7 +136,7 @@ async fn https_is_checked_against_the_authorities_that_are_trusted() {
     let stranger = tried(get(format!("https://localhost:{port}/hello")), &permissions).await;
     assert_contains(error(&stranger), "TlsCertificateError");
 
-    let config = Config { places: 4, trusted: vec![authority], ..Config::default() };
+    let config = Config { instances: 4, trusted: vec![authority], ..Config::default() };
     let executor = Executor::new(config).expect("an executor");
     let plugin = executor.compile(built("hostile-http")).await.expect("a good component");
     let on = |url: String| {

@@ -40,7 +40,7 @@ async fn a_component_that_is_truncated() {
 #[tokio::test]
 async fn a_component_that_is_too_large() {
     let small =
-        Executor::new(Config { max_component_bytes: 100, places: 4, ..Config::default() }).expect("an executor");
+        Executor::new(Config { max_component_bytes: 100, instances: 4, ..Config::default() }).expect("an executor");
     check(small.compile(hostile("noop")).await, "COMPONENT_TOO_LARGE", &["the limit is 100"]);
 }
 

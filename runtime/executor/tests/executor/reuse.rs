@@ -5,9 +5,9 @@ use windlass_executor::{Attempt, Config, Executor, Limits, Outcome, Permissions,
 
 use crate::support::{built, start_on};
 
-/// A separate executor: on the shared one, idle instances are dropped when other tests need their places.
+/// A separate executor: on the shared one, idle instances are dropped when other tests need room in the pool.
 async fn setup() -> (Executor, Plugin) {
-    let executor = Executor::new(Config { places: 4, ..Config::default() }).expect("an executor");
+    let executor = Executor::new(Config { instances: 4, ..Config::default() }).expect("an executor");
     let plugin = executor.compile(built("hostile")).await.expect("a good component");
     (executor, plugin)
 }
@@ -89,5 +89,5 @@ async fn idle_instances_are_dropped_when_others_need_their_places() {
     for key in ["a", "b", "c", "d"] {
         assert_eq!(served(&setup, reuse(9, key)).await, "1");
     }
-    assert_eq!(served(&setup, |_| {}).await, "1", "all four places were held by idle instances");
+    assert_eq!(served(&setup, |_| {}).await, "1", "the pool was full of idle instances");
 }

@@ -20,7 +20,7 @@ fn the_benchmarks_sleeper_is_the_one_in_plugins_hostile() {
 
 #[tokio::test]
 async fn a_plugin_whose_attempts_all_sleep_leaves_places_for_others() {
-    let executor = Executor::new(Config { places: 16, ..Config::default() }).expect("an executor");
+    let executor = Executor::new(Config { instances: 16, ..Config::default() }).expect("an executor");
     let sleeper = executor.compile(hostile("sleep-forever")).await.expect("a good component");
     let noop = executor.compile(hostile("noop")).await.expect("a good component");
     let asleep: Vec<_> = (0..40).map(|_| start_on(&executor, &sleeper, "{}", Default::default(), |_| {})).collect();

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_core::{Progress, Record, Usage};
 use windlass_executor::{
-    Attempt, Cancel, CancelReason, ChildPage, ChildRead, Config, Ended, Executor, Host, HostError, LogLine, Outcome,
-    PageLimits, Permissions, Plugin, SavedState, Uncommitted, async_trait,
+    Attempt, AttemptEnd, Cancel, CancelReason, ChildPage, ChildRead, Config, Executor, Host, HostError, LogLine,
+    Outcome, PageLimits, Permissions, Plugin, SavedState, Uncommitted, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Shared by all tests, so that each runs next to the others' hostile guests.
 pub static EXECUTOR: LazyLock<Executor> =
-    LazyLock::new(|| Executor::new(Config { places: 64, ..Config::default() }).expect("an executor"));
+    LazyLock::new(|| Executor::new(Config { instances: 64, ..Config::default() }).expect("an executor"));
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -168,7 +168,7 @@ impl Host for Recorder {
 pub struct Running {
     pub host: Arc<Recorder>,
     pub cancel: watch::Sender<Option<Cancel>>,
-    task: tokio::task::JoinHandle<Ended>,
+    task: tokio::task::JoinHandle<AttemptEnd>,
 }
 
 impl Running {
@@ -176,7 +176,7 @@ impl Running {
         self.cancel.send_replace(Some(Cancel::within(reason, grace)));
     }
 
-    pub async fn ended(self) -> Ended {
+    pub async fn ended(self) -> AttemptEnd {
         timeout(DEADLINE, self.task).await.expect("the attempt never ended").expect("no panic")
     }
 }
@@ -228,7 +228,7 @@ pub async fn neighbour_still_runs() {
 
 /// The error of an attempt that failed.
 #[track_caller]
-pub fn error(ended: &Ended) -> &str {
+pub fn error(ended: &AttemptEnd) -> &str {
     match &ended.outcome {
         Outcome::Failed { error, .. } | Outcome::Stopped { error, .. } => error,
         outcome @ (Outcome::Completed { .. }

@@ -87,7 +87,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Completion(completion) => done(completion.run()),
             Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
-            Command::Compile => done(windlass_executor::compile_apart().map_err(anyhow::Error::msg)),
+            Command::Compile => done(windlass_executor::compile_in_child().map_err(anyhow::Error::msg)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One attempt, from the claim to the last word that says how it ended.
+//! One attempt, from the claim to the report of its outcome.
 
 use std::sync::Arc;
 
@@ -11,48 +11,49 @@ use windlass_core::{
     Retry, Runner, Usage,
 };
 use windlass_executor::{
-    self as executor, Attempt, CancelReason, Ended, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted, Wait,
+    self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted,
+    Wait,
 };
 use windlass_store::{Assignment, Clock, Error};
 
 use crate::attempt_setup::{AttemptSetup, shortest};
-use crate::dispatcher::Floor;
-use crate::dispatcher::patience::insist;
+use crate::dispatcher::SlotContext;
 use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::reporter::Reporter;
-use crate::dispatcher::running::Entry;
+use crate::dispatcher::running::RunningEntry;
+use crate::dispatcher::store_wait::retry_until_answered;
 use crate::limits;
 
-/// What an attempt has come to. It is over when this has been said.
+/// The outcome of an attempt, which is over once this has been sent.
 pub(super) struct AttemptReport {
     job: JobId,
     holder: Holder,
     command: Option<Command>,
     children: Vec<NewJob>,
-    /// Until then a stop still finds it.
-    _entry: Entry,
+    /// Until then, a request to stop still finds the attempt.
+    _entry: RunningEntry,
 }
 
 /// Runs the handler of a claimed job.
-pub(super) async fn run(floor: &Floor, assignment: Assignment) -> AttemptReport {
+pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> AttemptReport {
     let Assignment { job, token, served } = assignment;
-    // In the list before anything is waited for: a cancel may be on its way.
-    let (entry, cancel) = floor.running.enter(job.id, token);
-    let (clock, secrets) = (Arc::clone(&floor.clock), floor.registry.secrets().clone());
-    let reporter = Arc::new(Reporter::new(floor.store.clone(), clock, secrets, &job, token));
+    // Entered before the first await, because a cancellation may already be on its way.
+    let (entry, cancel) = context.running.enter(job.id, token);
+    let (clock, secrets) = (Arc::clone(&context.clock), context.registry.secrets().clone());
+    let reporter = Arc::new(Reporter::new(context.store.clone(), clock, secrets, &job, token));
     let holder = Holder::Token(token);
-    let (command, children) = match prepare(floor, &reporter, &job, &served).await {
+    let (command, children) = match prepare(context, &reporter, &job, &served).await {
         Ok(prepared) => {
             let attempt = Attempt { cancel, ..prepared.attempt };
-            reporter.keep_out(Redactor::of(&attempt.permissions));
+            reporter.redact_with(Redactor::of(&attempt.permissions));
             let host = Arc::clone(&reporter) as Arc<dyn executor::Host>;
             let running = async {
-                let ended = floor.executor.run(&prepared.code, attempt, host).await;
+                let ended = context.executor.run(&prepared.code, attempt, host).await;
                 reporter.finish();
                 ended
             };
             let (ended, ()) = tokio::join!(running, reporter.forward());
-            outcome(floor, &reporter, holder, ended).await
+            outcome(context, &reporter, holder, ended).await
         }
         Err(NotStarted::Failed(error)) => (fail(holder, error, None, Retry::Backoff, Usage::default()), Vec::new()),
         Err(NotStarted::Interrupted(reason)) => {
@@ -67,58 +68,65 @@ pub(super) async fn run(floor: &Floor, assignment: Assignment) -> AttemptReport 
 
 struct Prepared {
     code: executor::Plugin,
-    /// Complete but for the channel that stops it.
+    /// Complete except for the channel that cancels it.
     attempt: Attempt,
 }
 
-/// Why a handler was not even called.
+/// Why a handler was not called.
 enum NotStarted {
-    /// The job cannot be run: for its record.
+    /// The job cannot be run; the attempt fails with this error.
     Failed(String),
-    /// It could not be run now, through no fault of its own.
+    /// It cannot be run now, for a reason outside the job.
     Interrupted(String),
-    /// Its plugin cannot be run, and no more of its jobs are claimed.
+    /// Its plugin cannot be run, and no more of the plugin's jobs are claimed.
     NotReady(String),
 }
 
 impl NotStarted {
     /// Something that the attempt needs cannot be read.
     fn unread(what: &str, error: HostError) -> NotStarted {
-        let words = format!("{what} cannot be read: {error}");
+        let message = format!("{what} cannot be read: {error}");
         match error {
-            HostError::Interrupted(_) => NotStarted::Interrupted(words),
-            HostError::Invalid(_) | HostError::Unavailable(_) | HostError::Ended => NotStarted::Failed(words),
+            HostError::Interrupted(_) => NotStarted::Interrupted(message),
+            HostError::Invalid(_) | HostError::Unavailable(_) | HostError::Ended => NotStarted::Failed(message),
         }
     }
 }
 
 /// Fetches what the attempt needs.
-async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueName]) -> Result<Prepared, NotStarted> {
+async fn prepare(
+    context: &SlotContext,
+    reporter: &Reporter,
+    job: &Job,
+    served: &[QueueName],
+) -> Result<Prepared, NotStarted> {
     let Some(Runner::Local { plugin, version }) = job.run.as_ref().map(|run| &run.runner) else {
         return Err(NotStarted::Failed("the job was assigned to no plugin".to_owned()));
     };
-    let equipped = floor.registry.equip(plugin, version, served).await;
-    let on_trial = job.run.as_ref().is_some_and(|run| run.canary);
-    let (code, AttemptSetup { permissions, limits, reuse }) =
-        equipped.map_err(|missing| match missing.to_string() {
-            // The trial fails, and not the job.
-            why if on_trial => NotStarted::Failed(why),
-            why if floor.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
-            why => NotStarted::NotReady(why),
-        })?;
+    let setup = context.registry.attempt_setup(plugin, version, served).await;
+    let is_canary = job.run.as_ref().is_some_and(|run| run.canary);
+    let (code, AttemptSetup { permissions, limits, reuse }) = setup.map_err(|missing| match missing.to_string() {
+        // The failure counts against the canary.
+        why if is_canary => NotStarted::Failed(why),
+        why if context.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
+        why => NotStarted::NotReady(why),
+    })?;
     let body = async |kind| {
-        let read = reporter.patiently(|| floor.store.body(job, kind)).await;
+        let read = reporter.retrying(|| context.store.body(job, kind)).await;
         read.map_err(|error| NotStarted::unread("the job's data", error))
     };
     let payload = body(BodyKind::Payload).await?.unwrap_or_default();
     let checkpoint = match body(BodyKind::Checkpoint).await? {
         Some(stored) => {
-            let opened = floor.registry.secrets().open(stored);
-            Some(opened.map_err(|why| NotStarted::Failed(format!("the job's checkpoint cannot be opened: {why}")))?)
+            let decrypted = context.registry.secrets().decrypt_checkpoint(stored);
+            Some(
+                decrypted
+                    .map_err(|why| NotStarted::Failed(format!("the job's checkpoint cannot be decrypted: {why}")))?,
+            )
         }
         None => None,
     };
-    let now = floor.clock.now();
+    let now = context.clock.now();
     let attempt = Attempt {
         job_id: job.id.to_string(),
         queue: job.queue.to_string(),
@@ -131,7 +139,7 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
         created_at_ms: job.created_at.millis(),
         started_at_ms: now.millis(),
         children_committed: job.children,
-        joined: joined(floor, reporter, job).await?,
+        joined: joined(context, reporter, job).await?,
         round: job.round,
         limits: Limits {
             attempt_timeout: shortest([job.time_limit(now), limits.attempt_timeout]),
@@ -146,35 +154,40 @@ async fn prepare(floor: &Floor, reporter: &Reporter, job: &Job, served: &[QueueN
 }
 
 /// How the children ended, when the attempt follows a wait for them.
-async fn joined(floor: &Floor, reporter: &Reporter, job: &Job) -> Result<Option<Tally>, NotStarted> {
+async fn joined(context: &SlotContext, reporter: &Reporter, job: &Job) -> Result<Option<Tally>, NotStarted> {
     if !job.links.as_ref().is_some_and(|links| links.joined) {
         return Ok(None);
     }
-    let family = reporter.patiently(|| floor.store.family(job.id)).await;
+    let family = reporter.retrying(|| context.store.family(job.id)).await;
     let family = family.map_err(|error| NotStarted::unread("the numbers of the job's children", error))?;
     Ok(Some(family.unwrap_or_default().tally))
 }
 
-/// The command that tells the store how the attempt ended, and the children that go with it.
-async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ended) -> (Option<Command>, Vec<NewJob>) {
+/// The command that reports to the store how the attempt ended, and the children that are committed with it.
+async fn outcome(
+    context: &SlotContext,
+    reporter: &Reporter,
+    holder: Holder,
+    ended: AttemptEnd,
+) -> (Option<Command>, Vec<NewJob>) {
     let usage = ended.usage;
     let command = match ended.outcome {
         Outcome::Completed { result } => {
             let stored = async {
-                let (children, notes) = reporter.last(ended.uncommitted).await?;
-                Ok::<_, Error>((keep(floor, reporter.clean_result(result)).await?, children, notes))
+                let (children, notes) = reporter.last_commit(ended.uncommitted).await?;
+                Ok::<_, Error>((store_result(context, reporter.clean_result(result)).await?, children, notes))
             };
             return match stored.await {
                 Ok((result, children, notes)) => {
                     (Some(Command::Complete(Complete { holder, result, usage, closing: None, notes })), children)
                 }
-                Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+                Err(error) => (fail(holder, not_stored(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(floor, reporter, holder, wait, ended.uncommitted, usage).await {
+            return match waiting(context, reporter, holder, wait, ended.uncommitted, usage).await {
                 Ok((command, children)) => (Some(command), children),
-                Err(error) => (fail(holder, not_taken(&error), None, Retry::Backoff, usage), Vec::new()),
+                Err(error) => (fail(holder, not_stored(&error), None, Retry::Backoff, usage), Vec::new()),
             };
         }
         Outcome::Failed { error, backtrace, retry } => {
@@ -188,7 +201,7 @@ async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ende
             }
             match reason {
                 CancelReason::Timeout => fail(holder, error, None, Retry::Backoff, usage),
-                // The job's record says who wanted the stop, and the rules what comes of it.
+                // The stored job says why it was stopped, and the rules decide what follows.
                 CancelReason::User | CancelReason::Shutdown | CancelReason::Swap => {
                     Some(Command::HandBack(HandBack { holder, reason: reason.to_string(), usage }))
                 }
@@ -202,20 +215,20 @@ async fn outcome(floor: &Floor, reporter: &Reporter, holder: Holder, ended: Ende
     (command, Vec::new())
 }
 
-/// The command by which the job waits for its children, and those that it has spawned last.
+/// The command with which the job waits for its children, and the children spawned since the last commit.
 async fn waiting(
-    floor: &Floor,
+    context: &SlotContext,
     reporter: &Reporter,
     holder: Holder,
     wait: Wait,
     uncommitted: Uncommitted,
     usage: Usage,
 ) -> Result<(Command, Vec<NewJob>), Error> {
-    let (children, notes) = reporter.last(uncommitted).await?;
+    let (children, notes) = reporter.last_commit(uncommitted).await?;
     let checkpoint = match wait.state {
         Some(SavedState { schema, bytes }) => {
-            let state = insist(async || reporter.close(bytes.clone())).await?;
-            let body = insist(|| floor.store.keep(state.clone())).await?;
+            let state = retry_until_answered(async || reporter.encrypt_checkpoint(bytes.clone())).await?;
+            let body = retry_until_answered(|| context.store.keep(state.clone())).await?;
             Some(Checkpoint { body, schema, usage })
         }
         None => None,
@@ -224,30 +237,30 @@ async fn waiting(
     Ok((Command::Wait(windlass_core::Wait { holder, on_child_failure, checkpoint, usage, notes }), children))
 }
 
-/// An empty result is no result.
-async fn keep(floor: &Floor, result: Bytes) -> Result<Option<windlass_core::Body>, Error> {
+/// Stores a result. An empty one counts as none.
+async fn store_result(context: &SlotContext, result: Bytes) -> Result<Option<windlass_core::Body>, Error> {
     if result.is_empty() {
         return Ok(None);
     }
-    insist(|| floor.store.keep(result.clone())).await.map(Some)
+    retry_until_answered(|| context.store.keep(result.clone())).await.map(Some)
 }
 
 impl AttemptReport {
-    /// Tells the store. A result that the rules refuse (a child with an impossible queue, say) is a failed attempt.
-    pub(super) async fn say(self, floor: &Floor) {
+    /// Sends the report to the store. If the rules refuse it (because of a child's invalid queue, for example), the attempt fails.
+    pub(super) async fn send(self, context: &SlotContext) {
         let AttemptReport { job, holder, command, children, _entry } = self;
         let Some(command) = command else { return };
-        let answer = insist(|| floor.store.ask(job, command.clone(), children.clone())).await;
+        let answer = retry_until_answered(|| context.store.ask(job, command.clone(), children.clone())).await;
         let Err(refused) = answer else { return };
         match &refused {
             Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. }) => {
-                debug!(%job, "a late word was not taken: {refused}");
+                debug!(%job, "a late report was refused: {refused}");
             }
             Error::Refused(_) => {
-                let Some(failed) = fail(holder, not_taken(&refused), None, Retry::Backoff, Usage::default()) else {
+                let Some(failed) = fail(holder, not_stored(&refused), None, Retry::Backoff, Usage::default()) else {
                     return;
                 };
-                if let Err(error) = insist(|| floor.store.ask(job, failed.clone(), Vec::new())).await {
+                if let Err(error) = retry_until_answered(|| context.store.ask(job, failed.clone(), Vec::new())).await {
                     error!(%job, "the end of an attempt was not stored: {error}");
                 }
             }
@@ -263,15 +276,15 @@ impl AttemptReport {
     }
 }
 
-/// Gives the job back, charged to nobody. Not at once: it would be claimed again, and meet the same.
+/// Hands the job back without counting a failure. After a pause, because it would be claimed again immediately and fail the same way.
 async fn interrupted(job: JobId, holder: Holder, reason: String, usage: Usage) -> Option<Command> {
-    warn!(%job, "an attempt is given back and will be run again: {reason}");
+    warn!(%job, "an attempt is handed back and will be run again: {reason}");
     sleep(limits::INTERRUPTED_PAUSE).await;
     Some(Command::HandBack(HandBack { holder, reason, usage }))
 }
 
-fn not_taken(error: &Error) -> String {
-    format!("the handler succeeded, but what it handed in was not taken: {error}")
+fn not_stored(error: &Error) -> String {
+    format!("the handler succeeded, but its result could not be stored: {error}")
 }
 
 fn fail(holder: Holder, error: String, backtrace: Option<String>, retry: Retry, usage: Usage) -> Option<Command> {

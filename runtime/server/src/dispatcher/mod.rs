@@ -1,13 +1,13 @@
-//! Brings jobs to their handlers: one claim of the store per free slot, one attempt per claim.
+//! Runs jobs: each free slot claims one job from the store and runs one attempt of it.
 //!
-//! Owns the slots and the attempts in them. Decides nothing about a job: what an attempt came to goes to the store as a
-//! command, and what the store wants stopped comes back as an order.
+//! Owns the slots and the attempts in them. Decides nothing about a job: it sends each attempt's outcome to the store as a
+//! command, and receives the attempts to stop as effects.
 
 mod attempt;
-mod patience;
 mod redact;
 mod reporter;
 mod running;
+mod store_wait;
 
 pub(crate) use redact::Redactor;
 
@@ -25,21 +25,21 @@ use crate::clock::SystemClock;
 use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
 use attempt::AttemptReport;
-use patience::{insist, pause_after};
-use running::Running;
+use running::RunningAttempts;
+use store_wait::{pause_after, retry_until_answered};
 
 pub struct Dispatcher {
-    floor: Arc<Floor>,
+    context: Arc<SlotContext>,
     slots: usize,
 }
 
-/// What every slot works with.
-pub(crate) struct Floor {
+/// What all slots share.
+pub(crate) struct SlotContext {
     store: Store,
     executor: Executor,
     registry: Registry,
     clock: Arc<SystemClock>,
-    running: Running,
+    running: RunningAttempts,
 }
 
 impl Dispatcher {
@@ -50,13 +50,13 @@ impl Dispatcher {
         clock: Arc<SystemClock>,
         slots: usize,
     ) -> Dispatcher {
-        let floor = Floor { store, executor, registry, clock, running: Running::default() };
-        Dispatcher { floor: Arc::new(floor), slots }
+        let context = SlotContext { store, executor, registry, clock, running: RunningAttempts::default() };
+        Dispatcher { context: Arc::new(context), slots }
     }
 
-    /// Works until `shutdown`, then gives the running handlers a grace and hands their jobs back.
+    /// Runs until `shutdown`, then gives the running handlers a grace period and hands their jobs back.
     pub async fn run(self, orders: mpsc::UnboundedReceiver<Effect>, shutdown: Shutdown) {
-        let listening = tokio::spawn(listen(Arc::clone(&self.floor), orders));
+        let listening = tokio::spawn(listen(Arc::clone(&self.context), orders));
         let mut slots = JoinSet::new();
         for _ in 0..self.slots {
             self.open(&mut slots, &shutdown);
@@ -66,54 +66,54 @@ impl Dispatcher {
                 () = shutdown.requested() => break,
                 Some(ended) = slots.join_next() => {
                     if let Err(why) = ended {
-                        error!("a slot failed and is replaced; its job goes on after the next start: {why}");
+                        error!("a slot failed and is replaced; its job resumes after the server's next start: {why}");
                     }
                     self.open(&mut slots, &shutdown);
                 }
             }
         }
-        self.floor.running.stop_all(Cancel::within(CancelReason::Shutdown, limits::SHUTDOWN_GRACE));
+        self.context.running.stop_all(Cancel::within(CancelReason::Shutdown, limits::SHUTDOWN_GRACE));
         let drained = timeout(limits::SHUTDOWN_GRACE * 2, async { while slots.join_next().await.is_some() {} });
         if drained.await.is_err() {
-            warn!("{} attempts could not be handed back; they count as cut off", slots.len());
+            warn!("{} attempts could not be handed back in time; they count as crashes", slots.len());
         }
         listening.abort();
     }
 
-    /// Slots live on the guests' threads: from the claim to its guest and on to its last word a short attempt changes none.
+    /// Slots run on the guests' threads, so that a short attempt needs no thread switch between its claim and its report.
     fn open(&self, slots: &mut JoinSet<()>, shutdown: &Shutdown) {
-        let slot = slot(Arc::clone(&self.floor), shutdown.clone());
-        match self.floor.executor.threads() {
+        let slot = slot(Arc::clone(&self.context), shutdown.clone());
+        match self.context.executor.threads() {
             Some(threads) => slots.spawn_on(slot, threads),
             None => slots.spawn(slot),
         };
     }
 }
 
-/// One place for one attempt at a time. The last word of an attempt and the claim of the next go to the store together: one commit
-/// takes both.
-async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
+/// Runs one attempt at a time. The report of an attempt and the claim of the next job are sent to the store together, so that one
+/// commit covers both.
+async fn slot(context: Arc<SlotContext>, shutdown: Shutdown) {
     let mut last: Option<AttemptReport> = None;
-    let mut claimable = floor.registry.claimable();
+    let mut claimable = context.registry.claimable();
     while !shutdown.is_requested() {
         let from = claimable.borrow_and_update().clone();
-        let said = say(&floor, last.take());
-        // Dropping a claim gives back what it would have got.
+        let sent = send(&context, last.take());
+        // Dropping a claim releases the job it would have received.
         let claimed = async {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => None,
-                claimed = claim(&floor, from) => Some(claimed),
-                // A plugin is ready again, or no longer: something else is claimed.
+                claimed = claim(&context, from) => Some(claimed),
+                // A plugin became ready or stopped being ready, so a different set of queues is claimed.
                 Ok(()) = claimable.changed() => Some(Ok(Vec::new())),
             }
         };
-        match tokio::join!(biased; said, claimed) {
+        match tokio::join!(biased; sent, claimed) {
             ((), None) => return,
             ((), Some(Ok(assignments))) => {
                 for assignment in assignments {
-                    say(&floor, last.take()).await;
-                    last = Some(attempt::run(&floor, assignment).await);
+                    send(&context, last.take()).await;
+                    last = Some(attempt::run(&context, assignment).await);
                 }
             }
             ((), Some(Err(error))) => tokio::select! {
@@ -122,34 +122,34 @@ async fn slot(floor: Arc<Floor>, shutdown: Shutdown) {
             },
         }
     }
-    say(&floor, last).await;
+    send(&context, last).await;
 }
 
-/// Takes a job of a plugin that is ready.
-async fn claim(floor: &Floor, from: Claimable) -> Result<Vec<Assignment>, Error> {
+/// Claims a job of a plugin that is ready.
+async fn claim(context: &SlotContext, from: Claimable) -> Result<Vec<Assignment>, Error> {
     let queues = match from {
         Claimable::Everything => Vec::new(),
-        // To name no queue would be to name them all.
+        // An empty list would mean every queue.
         Claimable::Only(queues) if queues.is_empty() => return std::future::pending().await,
         Claimable::Only(queues) => queues,
     };
-    floor.store.claim(Claim { by: By::Local, queues, count: 1, wait: limits::CLAIM_WAIT }).await
+    context.store.claim(Claim { by: By::Local, queues, count: 1, wait: limits::CLAIM_WAIT }).await
 }
 
-async fn say(floor: &Floor, last: Option<AttemptReport>) {
-    if let Some(word) = last {
-        word.say(floor).await;
+async fn send(context: &SlotContext, last: Option<AttemptReport>) {
+    if let Some(report) = last {
+        report.send(context).await;
     }
 }
 
-/// Carries the store's orders to the attempts they are about.
-async fn listen(floor: Arc<Floor>, mut orders: mpsc::UnboundedReceiver<Effect>) {
+/// Passes the store's requests to stop on to the attempts concerned.
+async fn listen(context: Arc<SlotContext>, mut orders: mpsc::UnboundedReceiver<Effect>) {
     let mut stops = JoinSet::new();
     loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Effect::Stop { job, token, why }) => {
-                    stops.spawn(stop(Arc::clone(&floor), job, token, why));
+                    stops.spawn(stop(Arc::clone(&context), job, token, why));
                 }
                 None => return,
             },
@@ -158,17 +158,17 @@ async fn listen(floor: Arc<Floor>, mut orders: mpsc::UnboundedReceiver<Effect>) 
     }
 }
 
-async fn stop(floor: Arc<Floor>, job: JobId, token: Token, why: AfterStop) {
+async fn stop(context: Arc<SlotContext>, job: JobId, token: Token, why: AfterStop) {
     let reason = match why {
         AfterStop::Swap => CancelReason::Swap,
         AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete | AfterStop::Remove => CancelReason::User,
         AfterStop::Expire => CancelReason::Timeout,
     };
     let cancel = Cancel::within(reason, limits::CANCEL_GRACE);
-    // The order can be quicker than the claim's answer: then the attempt is alive in the store and not yet here.
-    while !floor.running.stop(job, token, cancel) {
-        let alive = insist(|| floor.store.job(job)).await.ok().flatten();
-        if alive.and_then(|found| found.run).is_none_or(|run| run.token != token) {
+    // The request can overtake the response to the claim: then the attempt exists in the store and not yet here.
+    while !context.running.stop(job, token, cancel) {
+        let stored = retry_until_answered(|| context.store.job(job)).await.ok().flatten();
+        if stored.and_then(|found| found.run).is_none_or(|run| run.token != token) {
             return;
         }
         sleep(limits::STOP_RETRY).await;

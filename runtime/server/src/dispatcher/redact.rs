@@ -1,6 +1,6 @@
-//! Secrets do not show: what an attempt was given as a secret is blotted out of all that is stored of its words and its result.
+//! Removes the secrets that an attempt was given from everything that is stored of its output and its result.
 //!
-//! It finds a value as it is, line by line, and as JSON writes it. It cannot find one that a guest has taken apart or encoded.
+//! It finds a value unchanged, line by line, and as a JSON string. It cannot find one that a guest has split or encoded.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -8,17 +8,17 @@ use windlass_executor::{Permissions, Secret};
 
 use crate::limits;
 
-/// The texts to blot out. Cheap when there are none.
+/// The texts to redact. Cheap when there are none.
 #[derive(Default)]
 pub(crate) struct Redactor {
-    /// Longest first, so that no part of a longer one is left.
+    /// Longest first, so that no part of a longer one remains.
     texts: Vec<String>,
 }
 
 const MARK: &str = "[secret]";
-/// A shorter text would blot out half of every line, and no secret is shorter.
+/// Redacting a shorter text would remove half of every line, and no secret is shorter.
 const LEAST: usize = limits::SECRET_LEAST;
-/// A line of a secret that has several, such as a private key.
+/// The shortest line that is redacted from a secret with several lines, such as a private key.
 const LEAST_LINE: usize = 8;
 
 impl Redactor {
@@ -45,7 +45,7 @@ impl Redactor {
         text
     }
 
-    /// A text that was cut: the beginning of a secret at its end goes, too.
+    /// For a truncated text: also redacts the beginning of a secret at its end.
     pub(crate) fn clean_cut(&self, text: String) -> String {
         let mut text = self.clean(text);
         for secret in &self.texts {
@@ -79,8 +79,8 @@ impl Redactor {
         bytes
     }
 
-    /// Whether there is a secret in it.
-    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
+    /// Whether the bytes contain a secret.
+    pub(super) fn contains_secret(&self, bytes: &[u8]) -> bool {
         self.texts.iter().any(|secret| memmem::find(bytes, secret.as_bytes()).is_some())
     }
 
@@ -89,7 +89,7 @@ impl Redactor {
     }
 }
 
-/// As it stands inside a string of JSON.
+/// As it appears inside a JSON string.
 fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_blotted_out_wherever_they_stand() {
+    fn secrets_are_redacted_wherever_they_appear() {
         let redactor = redactor(&["hunter22", "hunter22-long", "a\"quoted\"one"]);
         let check = |text: &str, expected: &str| assert_eq!(redactor.clean(text.to_owned()), expected);
         check("nothing here", "nothing here");
@@ -118,11 +118,11 @@ mod tests {
     fn a_key_of_several_lines_is_found_line_by_line() {
         let redactor = redactor(&["-----BEGIN KEY-----\nMIIEvQIBADAN\nabc\n-----END KEY-----\n"]);
         assert_eq!(redactor.clean("line MIIEvQIBADAN".to_owned()), "line [secret]");
-        assert_eq!(redactor.clean("abc".to_owned()), "abc", "too short to be told from other words");
+        assert_eq!(redactor.clean("abc".to_owned()), "abc", "too short to be distinguished from other text");
     }
 
     #[test]
-    fn where_a_text_was_cut_the_beginning_of_a_secret_goes() {
+    fn the_beginning_of_a_secret_is_redacted_where_a_text_was_cut() {
         let redactor = redactor(&["correct horse battery"]);
         assert_eq!(redactor.clean_cut("it is correct hor".to_owned()), "it is [secret]");
         assert_eq!(redactor.clean_cut("it is correct horse battery".to_owned()), "it is [secret]");
@@ -130,11 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_cleaned_and_looked_into_like_text() {
+    fn bytes_are_redacted_and_searched_like_text() {
         let redactor = redactor(&["hunter22"]);
         let check = |bytes: &'static [u8], expected: &'static [u8]| {
             assert_eq!(redactor.clean_bytes(Bytes::from_static(bytes)), expected);
-            assert_eq!(redactor.is_in(bytes), bytes != expected);
+            assert_eq!(redactor.contains_secret(bytes), bytes != expected);
         };
         check(b"\xff\x00", b"\xff\x00");
         check(b"\xffhunter22\x00hunter22", b"\xff[secret]\x00[secret]");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_too_short_to_blot_out_leaves_the_words_alone() {
+    fn a_secret_too_short_to_redact_leaves_the_text_unchanged() {
         assert_eq!(redactor(&["abc"]).clean("abcabc".to_owned()), "abcabc");
     }
 }

@@ -71,7 +71,7 @@ impl Deref for Api {
 }
 
 /// The whole API, behind its access control.
-pub fn door(parts: Parts, hosts: Hosts) -> AccessControl {
+pub fn service(parts: Parts, hosts: Hosts) -> AccessControl {
     let key = parts.key.clone();
     let (router, _) = routes().split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);

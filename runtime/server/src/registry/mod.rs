@@ -149,7 +149,7 @@ impl Registry {
     /// until the server stops.
     pub async fn follow(self, shutdown: Shutdown) {
         let mut events = self.inner.store.watch();
-        let mut look = tokio::time::interval(limits::PROBLEM_LOOK);
+        let mut look = tokio::time::interval(limits::PROBLEM_RETRY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let received = tokio::select! {
@@ -229,7 +229,7 @@ impl Registry {
 
     /// The code that an attempt of this version runs, and its permissions and limits. `served` are the queues that the plugin
     /// served when the job was claimed.
-    pub async fn equip(
+    pub async fn attempt_setup(
         &self,
         plugin: &str,
         version: &str,

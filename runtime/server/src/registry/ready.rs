@@ -81,7 +81,7 @@ impl Registry {
         let why = missing.to_string();
         let tries = self.write(|loaded| {
             let tries = loaded.problems.get(&version.component.sha256).map_or(0, |problem| problem.tries) + 1;
-            let wait = limits::PROBLEM_LOOK.saturating_mul(1 << tries.min(16)).min(limits::PROBLEM_LOOK_MOST);
+            let wait = limits::PROBLEM_RETRY.saturating_mul(1 << tries.min(16)).min(limits::PROBLEM_RETRY_MOST);
             let problem = Problem { why: why.clone(), retry_at: Instant::now() + wait, tries };
             loaded.problems.insert(version.component.sha256, problem);
             tries

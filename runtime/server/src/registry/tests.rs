@@ -36,7 +36,7 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let store = Store::open(options, clock).expect("a fresh folder");
     let component = store.keep_blob(Bytes::from_static(b"no component")).await.expect("it is stored");
     serve(&store, component, &["orders"]).await;
-    let executor = Executor::new(Config { places: 1, ..Config::default() }).expect("an executor");
+    let executor = Executor::new(Config { instances: 1, ..Config::default() }).expect("an executor");
     let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
     let loading = Registry::load(store.clone(), executor, secrets, FolderScope::default(), limits::BODY);
     let registry = loading.await.expect("it is loaded");

@@ -106,7 +106,7 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
         };
         let Some(last) = page.last().map(|record| record.seq) else {
             // A live event may reach the disk a little later: look again soon, and whenever there is an event.
-            match timeout(limits::DELIVERY_LOOK, news.recv()).await {
+            match timeout(limits::DELIVERY_POLL, news.recv()).await {
                 Ok(Err(RecvError::Closed)) => return,
                 Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => continue,
             }

@@ -41,7 +41,7 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
         (api, format!("takes `count` (at most {})", limits::WORKER_BATCH)),
         (api, format!("returns up to {} whole records", count(limits::BULK_GET))),
         (api, format!("`limit` is {}, at most {}", limits::PAGE, count(limits::PAGE_MOST))),
-        (api, format!("Up to {} jobs the answer waits for the end", count(limits::BULK_WAITS))),
+        (api, format!("Up to {} jobs the answer waits for the end", count(limits::BULK_SYNC))),
         (api, format!("At most `--max-fetches` ({}) fetches wait on one queue", count(limits::FETCHES))),
         (api, format!("unless it is larger than {}", size(windlass_store::limits::INLINE_BODY))),
         (api, format!("a result of more than {}", size(limits::EVENT_RESULT as usize))),

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use clap::Args;
 use windlass_core::plugin::manifest::Lang;
-use windlass_executor::{componentize, slim};
+use windlass_executor::{componentize, strip};
 
 use crate::cli::author::check;
 use crate::cli::author::project::Project;
@@ -40,23 +40,23 @@ const OLDEST_GO: (u32, u32) = (1, 24);
 
 /// Make a component smaller: only the names of its functions stay of what is not code
 #[derive(Debug, Args)]
-pub struct Slim {
+pub struct Strip {
     component: PathBuf,
     /// Where to put the smaller one
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
-impl Slim {
+impl Strip {
     pub fn run(self) -> anyhow::Result<()> {
-        write_slim(&self.component, &self.out)
+        write_stripped(&self.component, &self.out)
     }
 }
 
-fn write_slim(component: &Path, out: &Path) -> anyhow::Result<()> {
+fn write_stripped(component: &Path, out: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
-    let small = slim(&bytes).with_context(|| component.display().to_string())?;
-    fs::write(out, small).with_context(|| format!("cannot write {}", out.display()))
+    let stripped = strip(&bytes).with_context(|| component.display().to_string())?;
+    fs::write(out, stripped).with_context(|| format!("cannot write {}", out.display()))
 }
 
 impl Build {
@@ -122,7 +122,7 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     }
     let built = last_component(&output.stdout, &project.folder)
         .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
-    write_slim(Path::new(&built), out)
+    write_stripped(Path::new(&built), out)
 }
 
 /// The component that cargo says it has built for this folder's package.

@@ -39,7 +39,7 @@ fn compile(bytes: Bytes) -> anyhow::Result<Plugin> {
     let cache = tools::cache()?;
     // Kept, so that building what has not changed compiles nothing.
     let cache = CacheConfig { folder: cache.join("compiled"), key_file: cache.join("compiled.key") };
-    let executor = Executor::new(Config { places: 16, cache: Some(cache), ..Config::default() })?;
+    let executor = Executor::new(Config { instances: 16, cache: Some(cache), ..Config::default() })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(executor.compile(bytes))?)
 }

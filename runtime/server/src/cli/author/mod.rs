@@ -13,7 +13,7 @@ mod push;
 mod templates;
 pub(super) mod tools;
 
-pub use build::{Build, Slim};
+pub use build::{Build, Strip};
 pub use dev::Dev;
 pub use new::New;
 pub use push::push_folder;

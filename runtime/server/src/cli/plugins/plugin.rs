@@ -28,7 +28,7 @@ enum Action {
     New(author::New),
     Build(author::Build),
     #[command(hide = true)]
-    Slim(author::Slim),
+    Strip(author::Strip),
     Push(Push),
     /// List all plugins
     List,
@@ -195,7 +195,7 @@ impl Plugin {
         match self.action {
             Action::New(new) => new.run(remote.json()),
             Action::Build(build) => build.run(remote.json()),
-            Action::Slim(slim) => slim.run(),
+            Action::Strip(strip) => strip.run(),
             Action::Push(push) => push.run(remote),
             Action::List => list(remote),
             Action::Show(Which { name }) => {

@@ -21,7 +21,8 @@ use tokio::task::JoinHandle;
 use windlass_core::quantity::Span;
 use windlass_core::{JobId, QueueName, Usage};
 use windlass_executor::{
-    Attempt, CacheConfig, Cancel, CancelReason, Child, Config, Ended, Executor, FolderScope, Host, Outcome, Uncommitted,
+    Attempt, AttemptEnd, CacheConfig, Cancel, CancelReason, Child, Config, Executor, FolderScope, Host, Outcome,
+    Uncommitted,
 };
 use windlass_store::Clock;
 
@@ -146,8 +147,8 @@ impl Run {
     }
 
     /// What came of it, and the status to end with.
-    fn report(&self, terminal: &Terminal, ended: Ended) -> anyhow::Result<ExitCode> {
-        let Ended { outcome, uncommitted: Uncommitted { children, notes }, usage } = ended;
+    fn report(&self, terminal: &Terminal, ended: AttemptEnd) -> anyhow::Result<ExitCode> {
+        let AttemptEnd { outcome, uncommitted: Uncommitted { children, notes }, usage } = ended;
         let fresh = children.len();
         let children: Vec<Child> = terminal.children().into_iter().chain(children).collect();
         terminal.note(notes);
@@ -269,7 +270,7 @@ fn executor() -> anyhow::Result<Executor> {
         std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).map(|cache| cache.join("windlass"));
     let cache =
         folder.map(|folder| CacheConfig { folder: folder.join("compiled"), key_file: folder.join("compiled.key") });
-    let with = |cache| Executor::new(Config { places: 64, compiler: Some(compiler()), cache, ..Config::default() });
+    let with = |cache| Executor::new(Config { instances: 64, compiler: Some(compiler()), cache, ..Config::default() });
     match with(cache) {
         Ok(executor) => Ok(executor),
         // A folder that cannot be written costs time, nothing else.

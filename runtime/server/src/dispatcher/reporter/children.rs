@@ -1,4 +1,4 @@
-//! Children: those an attempt spawns, on their way into the store, and those it reads.
+//! Children: storing those that an attempt spawns, and reading those it has.
 
 use bytes::Bytes;
 use windlass_core::{BodyKind, Job, JobId, Name, NewJob, Refusal, Unique, UniqueScope, Until};
@@ -9,7 +9,7 @@ use crate::dispatcher::reporter::Reporter;
 use crate::limits;
 
 impl Reporter {
-    /// Children as the store takes them. Their ids follow from the parent and the ordinal, so that a repeated attempt creates
+    /// Children as the store accepts them. Their ids are derived from the parent and the ordinal, so that a repeated attempt creates
     /// none twice.
     pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
         let mut jobs = Vec::with_capacity(children.len());
@@ -21,13 +21,13 @@ impl Reporter {
         Ok(jobs)
     }
 
-    /// A child runs with the payload it was given, so nothing can be redacted there: a secret is refused.
+    /// A child runs with the payload it was given, so a secret cannot be redacted there and is refused.
     fn refuse_secrets(&self, child: &Child) -> Result<(), Refusal> {
         let Some(redactor) = self.redactor.get() else { return Ok(()) };
         let texts = child.tags.iter().flat_map(|(name, value)| [name, value]);
         let mut texts = texts.chain(&child.scope).chain(&child.unique_key);
-        if redactor.is_in(&child.payload) || texts.any(|text| redactor.is_in(text.as_bytes())) {
-            let why = "a child's payload, tags, scope and unique key are shown, and this one has a secret in it; let the \
+        if redactor.contains_secret(&child.payload) || texts.any(|text| redactor.contains_secret(text.as_bytes())) {
+            let why = "a child's payload, tags, scope and unique key are not secret, and this one contains a secret; let the \
                        plugin that runs the child read the secret itself";
             return Err(Refusal::invalid("payload", why));
         }
@@ -36,8 +36,7 @@ impl Reporter {
 
     pub(super) async fn read_children(&self, start: u32, page: PageLimits) -> Result<ChildPage, HostError> {
         let parent = self.parent().await?;
-        let (found, mut next) =
-            self.patiently(|| self.store.children(&parent, u64::from(start), page.children)).await?;
+        let (found, mut next) = self.retrying(|| self.store.children(&parent, u64::from(start), page.children)).await?;
         let mut children = Vec::with_capacity(found.len());
         let mut bytes = 0;
         let room = page.bytes as u64;
@@ -57,7 +56,7 @@ impl Reporter {
 
     pub(super) async fn read_child_result(&self, ordinal: u32) -> Result<Option<Bytes>, HostError> {
         let parent = self.parent().await?;
-        let (found, _) = self.patiently(|| self.store.children(&parent, u64::from(ordinal), 1)).await?;
+        let (found, _) = self.retrying(|| self.store.children(&parent, u64::from(ordinal), 1)).await?;
         match found.first() {
             Some((number, child)) if *number == u64::from(ordinal) => self.result_of(child).await,
             Some(_) | None => Err(HostError::no_child(ordinal)),
@@ -65,7 +64,7 @@ impl Reporter {
     }
 
     async fn result_of(&self, child: &Job) -> Result<Option<Bytes>, HostError> {
-        self.patiently(|| self.store.body(child, BodyKind::Result)).await
+        self.retrying(|| self.store.body(child, BodyKind::Result)).await
     }
 }
 
@@ -82,7 +81,7 @@ fn child_read(number: u64, job: Job, result: Option<Bytes>) -> ChildRead {
     }
 }
 
-/// All of a child but its payload.
+/// Everything of a child except its payload.
 fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
     let mut job = NewJob {
         queue: Some(Name::parse("queue", &child.queue)?),

@@ -1,4 +1,4 @@
-//! What a guest asks of the store. A store in trouble is waited for; an attempt that has waited for too long is handed back.
+//! The guest's calls to the store. They wait for a store that cannot answer; an attempt that has waited too long is handed back.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use windlass_executor::{
 };
 use windlass_store::{Clock, Error, LogLine};
 
-use crate::dispatcher::patience::Patience;
 use crate::dispatcher::reporter::Reporter;
+use crate::dispatcher::store_wait::StoreWait;
 
 impl Reporter {
-    fn patience(&self) -> Patience<'_> {
-        self.waited.patience(self.job, self.patience)
+    fn store_wait(&self) -> StoreWait<'_> {
+        self.waited.begin(self.job, self.store_wait_most)
     }
 
-    /// Asks the store until it can answer, for as long as a call may wait.
-    pub(in crate::dispatcher) async fn patiently<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, HostError>
+    /// Repeats a request until the store can answer it, for as long as a call may wait.
+    pub(in crate::dispatcher) async fn retrying<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, HostError>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut patience = self.patience();
+        let mut wait = self.store_wait();
         loop {
             match ask().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => patience.wait(error).await?,
+                Err(error) => wait.retry(error).await?,
             }
         }
     }
 
-    /// The job as it stands: how many children it has changes with every checkpoint.
+    /// The job as it is stored now: its number of children changes with every checkpoint.
     pub(super) async fn parent(&self) -> Result<Job, HostError> {
-        self.patiently(|| self.store.job(self.job)).await?.ok_or(HostError::Ended)
+        self.retrying(|| self.store.job(self.job)).await?.ok_or(HostError::Ended)
     }
 
-    /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed in the middle may
-    /// have been stored all the same: then the children are there, and are not counted a second time.
+    /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed with an unknown
+    /// outcome may have been stored: then the children exist, and are not counted a second time.
     async fn commit(&self, beat: Command, mut children: Vec<NewJob>, first: u32) -> Result<(), HostError> {
-        let mut patience = self.patience();
+        let mut wait = self.store_wait();
         loop {
             match self.store.ask(self.job, beat.clone(), children.clone()).await {
-                // Another version has taken over, and the job is its own from here on.
+                // Another version has taken over the job.
                 Ok(Reply::HandedBack) => return Err(HostError::Ended),
                 Ok(_) => return Ok(()),
                 Err(Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. })) => {
@@ -50,7 +50,7 @@ impl Reporter {
                 }
                 Err(error) => {
                     let in_doubt = matches!(error, Error::Unknown { .. });
-                    patience.wait(error).await?;
+                    wait.retry(error).await?;
                     if in_doubt && !children.is_empty() && self.parent().await?.children > first {
                         children.clear();
                     }
@@ -95,10 +95,10 @@ impl Host for Reporter {
     }
 
     async fn checkpoint(&self, saved: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError> {
-        let state = self.patiently(async || self.close(saved.bytes.clone())).await?;
-        let body = self.patiently(|| self.store.keep(state.clone())).await?;
+        let state = self.retrying(async || self.encrypt_checkpoint(saved.bytes.clone())).await?;
+        let body = self.retrying(|| self.store.keep(state.clone())).await?;
         let first = uncommitted.children.first().map_or(0, |child| child.ordinal);
-        let children = self.patiently(|| self.new_jobs(uncommitted.children.clone())).await?;
+        let children = self.retrying(|| self.new_jobs(uncommitted.children.clone())).await?;
         let notes = self.notes(uncommitted.notes);
         // A progress report that is still waiting is stored in the same commit.
         let progress = self.lock().progress.take();

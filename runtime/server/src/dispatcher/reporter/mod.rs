@@ -1,7 +1,7 @@
-//! What a running guest says, carried to the store: progress and log a few times a second, checkpoints at once.
+//! Sends a running guest's reports to the store: progress and log a few times a second, checkpoints immediately.
 //!
 //! A guest that reports a million times a second costs twenty commands: only the latest report waits here, and it is sent
-//! before the attempt ends. Reading order: this file (progress and log), `host` (what a guest may ask, and checkpoints), `children`,
+//! before the attempt ends. Reading order: this file (progress and log), `host` (the guest's calls, and checkpoints), `children`,
 //! `records`.
 
 mod children;
@@ -22,8 +22,8 @@ use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 
 use crate::clock::SystemClock;
-use crate::dispatcher::patience::{Waited, insist, pause_after};
 use crate::dispatcher::redact::Redactor;
+use crate::dispatcher::store_wait::{Waited, pause_after, retry_until_answered};
 use crate::limits;
 use crate::secrets::Secrets;
 
@@ -34,19 +34,19 @@ pub(super) struct Reporter {
     store: Store,
     clock: Arc<SystemClock>,
     secrets: Secrets,
-    /// What must not show in anything the attempt says.
+    /// Removes secrets from everything the attempt reports.
     redactor: OnceLock<Redactor>,
-    waiting: Mutex<Waiting>,
-    /// Something waits, or the attempt is over.
+    unsent: Mutex<Unsent>,
+    /// Notified when there is something to send, or the attempt is over.
     wake: Notify,
     over: Notify,
-    /// What its calls have waited for a store in trouble, and how long each may.
+    /// How long its calls have waited for a store that could not answer, and the most that each may wait.
     waited: Waited,
-    patience: Duration,
+    store_wait_most: Duration,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Unsent {
     progress: Option<Progress>,
     lines: Vec<LogLine>,
     over: bool,
@@ -62,11 +62,11 @@ impl Reporter {
             clock,
             secrets,
             redactor: OnceLock::new(),
-            waiting: Mutex::default(),
+            unsent: Mutex::default(),
             wake: Notify::new(),
             over: Notify::new(),
             waited: Waited::default(),
-            patience: limits::STORE_PATIENCE,
+            store_wait_most: limits::STORE_WAIT,
         }
     }
 
@@ -74,9 +74,9 @@ impl Reporter {
         self.job
     }
 
-    /// Keeps secrets out of what the attempt says. Said before it begins.
-    pub(super) fn keep_out(&self, redactor: Redactor) {
-        // A second word would come too late for what was said already.
+    /// Sets what is redacted from the attempt's reports. Called before it starts.
+    pub(super) fn redact_with(&self, redactor: Redactor) {
+        // A second call would be too late for what has been reported, so it is ignored.
         let _ = self.redactor.set(redactor);
     }
 
@@ -96,25 +96,26 @@ impl Reporter {
         }
     }
 
-    /// A checkpoint as it is stored, sealed if it holds a secret: it goes back to the guest as it is, so nothing is blotted out.
-    pub(super) fn close(&self, state: Bytes) -> Result<Bytes, Error> {
-        let holds_secret = self.redactor.get().is_some_and(|redactor| redactor.is_in(&state));
-        let none = || Error::Unavailable { why: "the system has no randomness to seal the checkpoint with".to_owned() };
-        self.secrets.close(state, holds_secret).ok_or_else(none)
+    /// A checkpoint as it is stored. One that contains a secret is encrypted, not redacted, because the guest gets it back unchanged.
+    pub(super) fn encrypt_checkpoint(&self, state: Bytes) -> Result<Bytes, Error> {
+        let holds_secret = self.redactor.get().is_some_and(|redactor| redactor.contains_secret(&state));
+        let none =
+            || Error::Unavailable { why: "the system has no randomness to encrypt the checkpoint with".to_owned() };
+        self.secrets.encrypt_checkpoint(state, holds_secret).ok_or_else(none)
     }
 
-    /// Sends what is reported, with a pause after each time, until `finish`; the last word is sent before it returns.
+    /// Sends reports, with a pause after each, until `finish`; the last report is sent before it returns.
     pub(super) async fn forward(&self) {
         loop {
             self.wake.notified().await;
-            let waiting = self.take();
-            if !waiting.lines.is_empty() {
-                self.store.log(self.job, waiting.lines);
+            let unsent = self.take();
+            if !unsent.lines.is_empty() {
+                self.store.log(self.job, unsent.lines);
             }
-            if let Some(progress) = waiting.progress {
-                self.send(progress, waiting.over).await;
+            if let Some(progress) = unsent.progress {
+                self.send(progress, unsent.over).await;
             }
-            if waiting.over {
+            if unsent.over {
                 return;
             }
             tokio::select! {
@@ -148,30 +149,33 @@ impl Reporter {
             })
         };
         let mut asked = self.store.ask(self.job, beat(), Vec::new()).await;
-        // A report that found the store busy is out of date soon; only the last one is worth another try.
+        // A report that is refused by a busy store is soon out of date; only the last one is worth a retry.
         if last && let Err(error @ Error::Overloaded { .. }) = &asked {
             sleep(pause_after(error)).await;
             asked = self.store.ask(self.job, beat(), Vec::new()).await;
         }
         if let Err(error) = asked {
-            debug!(job = %self.job, "a progress report was not taken: {error}");
+            debug!(job = %self.job, "a progress report was not stored: {error}");
         }
     }
 
-    fn take(&self) -> Waiting {
-        let mut waiting = self.lock();
-        let over = waiting.over;
-        Waiting { over, ..std::mem::take(&mut *waiting) }
+    fn take(&self) -> Unsent {
+        let mut unsent = self.lock();
+        let over = unsent.over;
+        Unsent { over, ..std::mem::take(&mut *unsent) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Fields are set whole, so a poisoned lock holds nothing half done.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Unsent> {
+        // Each field is set in one step, so a poisoned lock holds nothing inconsistent.
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The children and notes that are committed with a result or a wait, as the store takes them.
-    pub(super) async fn last(&self, uncommitted: Uncommitted) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
-        let children = insist(|| self.new_jobs(uncommitted.children.clone())).await?;
+    /// The children and notes that are committed with a result or a wait, as the store accepts them.
+    pub(super) async fn last_commit(
+        &self,
+        uncommitted: Uncommitted,
+    ) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
+        let children = retry_until_answered(|| self.new_jobs(uncommitted.children.clone())).await?;
         Ok((children, self.notes(uncommitted.notes)))
     }
 }

@@ -89,7 +89,7 @@ async fn records_are_seen_once_a_checkpoint_has_committed_them_and_can_be_marked
 }
 
 #[tokio::test]
-async fn a_gate_ties_two_queues_whichever_of_them_is_behind() {
+async fn a_gate_connects_two_queues_whichever_of_them_is_behind() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter_behind(&dir, &[("q", "ahead"), ("behind", "q"), ("others", "ahead")]).await;
     let mut tied = reporter.tied_queues().await.expect("a read");
@@ -98,7 +98,7 @@ async fn a_gate_ties_two_queues_whichever_of_them_is_behind() {
 }
 
 #[tokio::test]
-async fn a_flood_of_reports_costs_few_commands_and_its_last_word_arrives() {
+async fn a_flood_of_reports_costs_few_commands_and_the_last_report_arrives() {
     const REPORTS: u64 = 100_000;
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
@@ -113,16 +113,16 @@ async fn a_flood_of_reports_costs_few_commands_and_its_last_word_arrives() {
         reporter.finish();
     };
     tokio::join!(flood, reporter.forward());
-    let mut told = 0;
+    let mut reports = 0;
     loop {
         let event = timeout(Duration::from_secs(10), events.recv()).await.expect("the last report").expect("an event");
         let EventKind::Progress(progress) = &event.event.kind else { continue };
-        told += 1;
+        reports += 1;
         if progress.current == Some(REPORTS) {
             break;
         }
     }
-    assert!(told < REPORTS / 100, "{told} commands");
+    assert!(reports < REPORTS / 100, "{reports} commands");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_
     let large = &page.children[2];
     assert_eq!((large.result.as_ref(), large.result_bytes), (None, LARGE as u64));
     let page = pages(3, 100, 1_000).await.expect("a page");
-    assert_eq!((ordinals(&page), page.next), (vec![3, 4], None), "the first of a page is given whatever it has");
+    assert_eq!((ordinals(&page), page.next), (vec![3, 4], None), "the first of a page is returned whatever its size");
     assert_eq!(page.children[1].state, State::Pending);
     assert_eq!(reporter.child_result(2).await.expect("a result").map(|bytes| bytes.len()), Some(LARGE));
     let missing = reporter.child_result(9).await.expect_err("there is no such child");
@@ -184,14 +184,14 @@ async fn a_page_of_children_is_bounded_by_number_and_by_bytes_and_large_results_
 }
 
 #[tokio::test]
-async fn a_child_that_cannot_be_stored_is_told_to_the_guest() {
+async fn a_child_that_cannot_be_stored_is_reported_to_the_guest() {
     let dir = tempfile::tempdir().expect("a folder");
     let reporter = reporter(&dir).await;
     let state = SavedState { schema: 0, bytes: Bytes::new() };
     let refused = save(&reporter, state, with(vec![child(0, "no such queue!")])).await;
     assert!(matches!(&refused, Err(HostError::Unavailable(why)) if why.contains("queue")), "{refused:?}");
     let parent = reporter.store.job(reporter.job).await.expect("a read").expect("the parent");
-    assert!(parent.checkpoint.is_none(), "the state waits for its children");
+    assert!(parent.checkpoint.is_none(), "the state is not stored without its children");
 }
 
 #[tokio::test]

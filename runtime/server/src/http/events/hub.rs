@@ -165,7 +165,7 @@ impl Hub {
                         last = record.seq;
                         self.tell(Arc::new(record));
                         // A page published all at once would leave watchers behind that share this thread.
-                        if count % limits::TOLD_AT_ONCE == 0 {
+                        if count % limits::EVENTS_PER_YIELD == 0 {
                             tokio::task::yield_now().await;
                         }
                     }

@@ -87,7 +87,7 @@ pub struct Watched {
 
 impl Watched {
     pub fn new(job: Job, log_from: Option<u64>, log_live: Receiver<Arc<LogRecord>>, end: Option<Bytes>) -> Watched {
-        Watched { job, log_from, log_live, log_at: Instant::now(), log_looks: limits::LOG_LOOKS, end }
+        Watched { job, log_from, log_live, log_at: Instant::now(), log_looks: limits::LOG_POLLS, end }
     }
 
     /// When the disk is to be looked at.
@@ -280,7 +280,7 @@ impl Watcher {
     /// The disk has what was missed, now or soon.
     fn look_for_lines(&mut self) {
         if let Some(watched) = self.job.as_mut() {
-            watched.log_looks = limits::LOG_LOOKS;
+            watched.log_looks = limits::LOG_POLLS;
         }
     }
 

@@ -85,7 +85,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(Error::internal)?;
     let id = format!("hook_{:016x}", u64::from_be_bytes(random));
-    let sealed_secret = wanted.secret.map(|secret| api.secrets.seal_for_webhook(&id, &secret)).transpose()?;
+    let sealed_secret = wanted.secret.map(|secret| api.secrets.encrypt_for_webhook(&id, &secret)).transpose()?;
     let hook = Webhook {
         id: id.clone(),
         url,

@@ -135,11 +135,11 @@ pub async fn answer(
     in_background: bool,
     began: Instant,
 ) -> Result<Response> {
-    if in_background || bulk.total > limits::BULK_WAITS as u64 {
+    if in_background || bulk.total > limits::BULK_SYNC as u64 {
         return Ok(taken(&bulk).into_response());
     }
     let id = bulk.id;
-    match timeout(limits::BULK_PATIENCE, ended(api, id, news)).await {
+    match timeout(limits::BULK_WAIT, ended(api, id, news)).await {
         Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
         // The operation continues in the background.
         Err(_) => Ok(taken(&bulk).into_response()),

@@ -92,7 +92,7 @@ impl Acceptor {
                 }
                 Err(error) if is_of_one_client(&error) => debug!("a connection was gone before it was taken: {error}"),
                 Err(error) => {
-                    let often = self.complained.is_some_and(|last| last.elapsed() < limits::COMPLAIN_EVERY);
+                    let often = self.complained.is_some_and(|last| last.elapsed() < limits::ACCEPT_WARNING_EVERY);
                     if !often {
                         warn!("connections cannot be taken: {error}");
                         self.complained = Some(Instant::now());

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::json::is_deeper;
 use crate::limits;
-use crate::secrets::sealed_len;
+use crate::secrets::plaintext_len;
 
 /// Bytes of a body, as an answer shows them.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Serialize for Shown {
             #[serde(rename = "$sealed")]
             Sealed(usize),
         }
-        match sealed_len(&self.0) {
+        match plaintext_len(&self.0) {
             Some(bytes) => Other::Sealed(bytes).serialize(serializer),
             None => Other::Base64(STANDARD.encode(&self.0)).serialize(serializer),
         }

@@ -2,6 +2,6 @@
 
 mod basics;
 mod dev;
+mod matches_api;
 mod run;
-mod same_words;
 mod watching;

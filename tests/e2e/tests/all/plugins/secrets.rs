@@ -104,7 +104,7 @@ fn without_the_right_key_the_server_does_not_start_and_the_error_says_why() {
     assert!(refused.said.contains("secrets.key") && refused.said.contains("--secret-key-file"), "{}", refused.said);
     std::fs::write(&key, "ab".repeat(32)).expect("another key");
     let refused = Server::try_start(&data, &[]).expect_err("it is another key");
-    assert!(refused.said.contains("does not open the secret `token`"), "{}", refused.said);
+    assert!(refused.said.contains("does not decrypt the secret `token`"), "{}", refused.said);
     std::fs::write(&key, "not a key").expect("no key");
     let refused = Server::try_start(&data, &[]).expect_err("it is no key");
     assert!(refused.said.contains("64 characters"), "{}", refused.said);

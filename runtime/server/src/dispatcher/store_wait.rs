@@ -1,7 +1,7 @@
-//! Waiting for a store that is in trouble: a full disk, no file descriptors, more to do than it can.
+//! Waiting for a store that cannot serve a request now: a full disk, no file descriptors, overload.
 //!
-//! None of that is the failure of a job. A call of a guest waits here for a while; when that does not help, the attempt is handed
-//! back and nobody is charged. What was waited is no part of the attempt's time.
+//! None of these is a failure of the job. A guest's call waits here for a while; if the store does not recover, the attempt is handed
+//! back and does not count as a failure. The time spent waiting does not count toward the attempt's timeout.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,42 +20,42 @@ pub(super) struct Waited(Mutex<Sum>);
 
 #[derive(Default)]
 struct Sum {
-    over: Duration,
-    /// Since when a call waits now.
+    finished: Duration,
+    /// When the call that waits now began to wait.
     since: Option<Instant>,
 }
 
-/// The patience of one call.
-pub(super) struct Patience<'a> {
+/// The waiting of one call.
+pub(super) struct StoreWait<'a> {
     waited: &'a Waited,
     job: JobId,
-    /// Since when it waits; absent while all is well.
+    /// When it began to wait; `None` if it has not had to.
     since: Option<Instant>,
     most: Duration,
 }
 
 impl Waited {
-    /// Up to this moment.
+    /// Up to now, including a call that still waits.
     pub(super) fn total(&self) -> Duration {
         let sum = self.lock();
-        sum.over + sum.since.map_or(Duration::ZERO, |since| since.elapsed())
+        sum.finished + sum.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// For one call of an attempt of this job.
-    pub(super) fn patience(&self, job: JobId, most: Duration) -> Patience<'_> {
-        Patience { waited: self, job, since: None, most }
+    pub(super) fn begin(&self, job: JobId, most: Duration) -> StoreWait<'_> {
+        StoreWait { waited: self, job, since: None, most }
     }
 
     fn lock(&self) -> MutexGuard<'_, Sum> {
-        // Both fields are set in one step each.
+        // Each field is set in one step, so a poisoned lock holds nothing inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Patience<'_> {
-    /// Waits a little before the store is asked again; or says what to tell the guest, when asking again would not help.
-    pub(super) async fn wait(&mut self, error: Error) -> Result<(), HostError> {
-        if !may_pass(&error) {
+impl StoreWait<'_> {
+    /// Pauses before the request is retried, or returns the error for the guest if a retry would not help.
+    pub(super) async fn retry(&mut self, error: Error) -> Result<(), HostError> {
+        if !is_transient(&error) {
             return Err(host_error(error));
         }
         let since = *self.since.get_or_insert_with(|| {
@@ -72,25 +72,25 @@ impl Patience<'_> {
     }
 }
 
-impl Drop for Patience<'_> {
+impl Drop for StoreWait<'_> {
     fn drop(&mut self) {
         let Some(since) = self.since else { return };
         let mut sum = self.waited.lock();
-        sum.over += since.elapsed();
+        sum.finished += since.elapsed();
         sum.since = None;
         info!(job = %self.job, "an attempt has waited {:.1?} for the store", since.elapsed());
     }
 }
 
-/// Whether the store may be able to do it a little later.
-pub(super) fn may_pass(error: &Error) -> bool {
+/// Whether the same request may succeed a little later.
+pub(super) fn is_transient(error: &Error) -> bool {
     match error {
         Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } => true,
         Error::Refused(_) | Error::NoSearch { .. } | Error::Damaged { .. } | Error::Closed => false,
     }
 }
 
-/// What a guest is told of an error; or that its attempt ends, because the trouble is not its own.
+/// The error that a guest gets, or `Interrupted`, which ends its attempt because the guest did not cause the error.
 pub(super) fn host_error(error: Error) -> HostError {
     match error {
         Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Unknown { .. } | Error::Closed => {
@@ -112,17 +112,17 @@ pub(super) fn pause_after(error: &Error) -> Duration {
     }
 }
 
-/// Asks until the store can answer: an attempt's outcome is too dear to lose to a full disk.
-pub(super) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+/// Repeats a request until the store can answer it: an attempt's outcome must not be lost to a full disk.
+pub(super) async fn retry_until_answered<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut told = false;
+    let mut warned = false;
     loop {
         match ask().await {
-            Err(error) if may_pass(&error) => {
-                if !std::mem::replace(&mut told, true) {
-                    warn!("the store is asked until it can answer: {error}");
+            Err(error) if is_transient(&error) => {
+                if !std::mem::replace(&mut warned, true) {
+                    warn!("the store cannot answer; the request is repeated until it can: {error}");
                 }
                 sleep(pause_after(&error)).await;
             }
@@ -142,26 +142,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_for_a_full_disk_and_then_its_attempt_ends_uncharged() {
+    async fn a_call_waits_for_a_full_disk_and_then_its_attempt_is_interrupted() {
         let waited = Waited::default();
-        let mut patience = waited.patience(JobId::new(Time(1), 1), Duration::ZERO);
-        let ended = patience.wait(full()).await;
+        let mut wait = waited.begin(JobId::new(Time(1), 1), Duration::ZERO);
+        let ended = wait.retry(full()).await;
         assert!(matches!(&ended, Err(HostError::Interrupted(why)) if why.contains("no space left")), "{ended:?}");
-        let mut patience = waited.patience(JobId::new(Time(1), 1), Duration::from_secs(3_600));
-        assert_eq!(patience.wait(Error::Overloaded { retry_after: Duration::from_millis(1) }).await, Ok(()));
-        drop(patience);
+        let mut wait = waited.begin(JobId::new(Time(1), 1), Duration::from_secs(3_600));
+        assert_eq!(wait.retry(Error::Overloaded { retry_after: Duration::from_millis(1) }).await, Ok(()));
+        drop(wait);
         assert!(waited.total() > Duration::ZERO && waited.lock().since.is_none());
     }
 
     #[tokio::test]
-    async fn what_waiting_cannot_change_is_said_at_once() {
+    async fn an_error_that_waiting_cannot_change_is_returned_immediately() {
         let waited = Waited::default();
-        let mut patience = waited.patience(JobId::new(Time(1), 1), Duration::from_secs(3_600));
-        let refused = patience.wait(Refusal::invalid("queue", "no").into()).await;
-        assert!(matches!(refused, Err(HostError::Unavailable(_))), "the guest's own: {refused:?}");
-        let damaged = patience.wait(Error::Damaged { what: "a file".to_owned() }).await;
+        let mut wait = waited.begin(JobId::new(Time(1), 1), Duration::from_secs(3_600));
+        let refused = wait.retry(Refusal::invalid("queue", "no").into()).await;
+        assert!(matches!(refused, Err(HostError::Unavailable(_))), "the guest's own error: {refused:?}");
+        let damaged = wait.retry(Error::Damaged { what: "a file".to_owned() }).await;
         assert!(matches!(damaged, Err(HostError::Unavailable(_))), "{damaged:?}");
-        let closed = patience.wait(Error::Closed).await;
+        let closed = wait.retry(Error::Closed).await;
         assert!(matches!(closed, Err(HostError::Interrupted(_))), "the server stops: {closed:?}");
         assert_eq!(waited.total(), Duration::ZERO);
     }
