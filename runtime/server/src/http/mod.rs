@@ -142,7 +142,7 @@ fn flow(routes: Routes) -> Routes {
         .with(routes!(flows::children::list))
         .with(routes!(flows::children::tree))
         .with(routes!(flows::show))
-        .with(routes!(flows::batches::make))
+        .with(routes!(flows::batches::create))
         .with(routes!(flows::batches::show))
         .with(routes!(flows::batches::seal))
 }
@@ -214,7 +214,7 @@ fn worker(routes: Routes) -> Routes {
         .with(routes!(worker::ack::ack_batch))
         .with(routes!(worker::ack::ack))
         .with(routes!(worker::ack::fail))
-        .with(routes!(worker::heartbeat::beat))
+        .with(routes!(worker::heartbeat::heartbeat))
 }
 
 fn event(routes: Routes) -> Routes {

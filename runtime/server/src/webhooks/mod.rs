@@ -1,4 +1,4 @@
-//! Events sent to addresses that asked for them: each once at least, in order, signed, and from where it stopped last time.
+//! Outgoing webhooks: events are sent to their addresses at least once, in order and signed.
 //!
 //! One task for each webhook reads stored events after its durable cursor, so that a slow address delays no other and delivery continues
 //! after a restart where it stopped. It never delivers to private or loopback addresses unless the server was started with `--webhooks-private`.
@@ -24,7 +24,7 @@ use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
 pub use post::{DeliveryError, Target};
 
-/// Whoever adds or removes a webhook says so here. Cheap to clone.
+/// Notified when a webhook is added or removed. Cheap to clone.
 #[derive(Clone)]
 pub struct Webhooks {
     changed: Arc<Notify>,
@@ -32,7 +32,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Begins to deliver, until the server stops.
+    /// Starts delivering, until the server stops.
     pub fn start(store: Store, secrets: Secrets, private: bool, shutdown: Shutdown) -> Webhooks {
         let webhooks = Webhooks { changed: Arc::new(Notify::new()), private };
         tokio::spawn(webhooks.clone().run(store, secrets, shutdown));
@@ -73,7 +73,7 @@ impl Webhooks {
             }
             tokio::select! {
                 () = self.changed.notified() => {}
-                // A task that ended with the store for a moment is started again.
+                // A task that ended because the store was closed for a moment is started again.
                 () = sleep(limits::SSE_COMMENT) => {}
                 () = shutdown.requested() => break,
             }
@@ -105,7 +105,7 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
             }
         };
         let Some(last) = page.last().map(|record| record.seq) else {
-            // A live event may reach the disk a little later: look again soon, and whenever there is an event.
+            // A live event may reach the disk a little later, so check again soon, and whenever there is an event.
             match timeout(limits::DELIVERY_POLL, news.recv()).await {
                 Ok(Err(RecvError::Closed)) => return,
                 Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => continue,
@@ -113,7 +113,7 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
         };
         let mut tally = (0, 0, hook.last_error.take());
         for record in page.iter().filter(|record| hook.wants(&record.event.kind)) {
-            match insist(&store, &hook, secret.as_deref(), record, private).await {
+            match deliver_with_retries(&store, &hook, secret.as_deref(), record, private).await {
                 Ok(()) => tally = (tally.0 + 1, tally.1, None),
                 Err(why) => {
                     info!(webhook = hook.id, "the delivery of event {} failed for good: {why}", record.seq);
@@ -143,7 +143,7 @@ async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: boo
 }
 
 /// Delivers one event, with as many retries as the webhook allows and growing pauses between them.
-async fn insist(
+async fn deliver_with_retries(
     store: &Store,
     hook: &Webhook,
     secret: Option<&str>,
@@ -164,8 +164,8 @@ async fn insist(
         ];
         let signature = secret.map(|secret| ("x-windlass-signature", sign(secret, body.as_bytes())));
         let headers = headers.into_iter().chain(signature);
-        let told = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
-        let why = match told {
+        let response = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
+        let why = match response {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(DeliveryError::Never(why))) => return Err(why),
             Ok(Err(DeliveryError::Perhaps(why))) => why,
@@ -189,7 +189,7 @@ async fn resumed(store: &Store) {
 /// `sha256=` and the HMAC of the body under the secret, in hexadecimal.
 fn sign(secret: &str, body: &[u8]) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
-        return String::new(); // HMAC takes a key of any length.
+        return String::new(); // HMAC accepts a key of any length.
     };
     mac.update(body);
     let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();

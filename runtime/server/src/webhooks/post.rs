@@ -1,5 +1,5 @@
-//! One POST to an address outside: the name is looked up once, every address it has is checked, and the connection goes to the
-//! checked one. Redirects are not followed: they would lead around the check.
+//! One POST to an external address: the name is resolved once, every address it has is checked, and the connection is made to a
+//! checked one. Redirects are not followed, because they would bypass the check.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ pub struct Target {
     https: bool,
     host: String,
     port: u16,
-    /// As the `Host` header names it.
+    /// The value of the `Host` header.
     authority: String,
     path: String,
 }
@@ -34,7 +34,7 @@ pub enum DeliveryError {
     Perhaps(String),
 }
 
-/// How much of an answer is read, so that the connection ends in order.
+/// How much of a response is read, so that the connection closes cleanly.
 const ANSWER: usize = 64 * 1024;
 
 impl Target {
@@ -73,7 +73,7 @@ impl Target {
         let found = lookup_host((self.host.as_str(), self.port)).await;
         let found: Vec<SocketAddr> = match found {
             Ok(found) => found.collect(),
-            Err(error) => return Err(DeliveryError::Perhaps(format!("{} is not found: {error}", self.host))),
+            Err(error) => return Err(DeliveryError::Perhaps(format!("{} cannot be resolved: {error}", self.host))),
         };
         for address in &found {
             allowed(address.ip(), private).map_err(DeliveryError::Never)?;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_addresses_are_refused_unless_they_are_allowed() {
+    fn private_addresses_are_refused_unless_they_are_allowed() {
         for inner in ["http://127.0.0.1/", "http://10.1.2.3/", "http://[::1]/", "http://169.254.169.254/latest"] {
             let target = Target::parse(inner).expect("an address");
             let why = target.check_literal(false).expect_err(inner);
@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_inside_is_refused_when_it_is_looked_up() {
-        let told = post("http://localhost:9/", false, std::iter::empty(), String::new()).await;
-        assert!(matches!(told, Err(DeliveryError::Never(_))), "{told:?}");
+    async fn a_name_of_a_private_address_is_refused_when_it_is_resolved() {
+        let refused = post("http://localhost:9/", false, std::iter::empty(), String::new()).await;
+        assert!(matches!(refused, Err(DeliveryError::Never(_))), "{refused:?}");
     }
 }

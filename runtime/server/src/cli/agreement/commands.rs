@@ -8,15 +8,15 @@ use clap::error::ErrorKind;
 use crate::cli::Cli;
 use crate::cli::agreement::{Problems, commands, documents, files, names, read};
 
-/// Flags in the documents that are another program's.
-const OF_OTHERS: [(&str, &str); 1] = [("--once", "examples/worker.py and its like: one job, and out")];
+/// Flags in the documents that belong to other programs.
+const OF_OTHERS: [(&str, &str); 1] = [("--once", "examples/worker.py and similar workers: run one job, then exit")];
 
-/// Where a command stands, and so how whole it has to be.
+/// Where a command appears, which decides how complete it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// In a block of code: it can be typed as it is.
+enum Context {
+    /// In a block of code: it must be complete.
     Block,
-    /// In a sentence: what it is about may be left out.
+    /// In a sentence: arguments may be left out.
     Sentence,
 }
 
@@ -40,7 +40,7 @@ fn shell(line: &str) -> Vec<Vec<String>> {
             (None, '#') if !begun => break,
             (None, '|' | ';' | '&' | '<' | '>') => {
                 end(&mut word, &mut begun, &mut commands);
-                // What comes after is another command, or the name of a file.
+                // What follows is another command, or the name of a file.
                 commands.push(Vec::new());
             }
             (None, ' ') => end(&mut word, &mut begun, &mut commands),
@@ -60,15 +60,15 @@ fn ours(line: &str) -> Vec<Vec<String>> {
     let own = |words: Vec<String>| {
         let mut words = words.into_iter().skip_while(assigns);
         let arguments = (words.next().as_deref() == Some("windlass")).then(|| words.collect::<Vec<String>>())?;
-        // A line of a manifest or an import in Go may begin with our name, and a message may leave open which command it is about.
+        // A line of a manifest or an import in Go may start with our name, and a message may name no particular command.
         let first = arguments.first().map(String::as_str);
         (!matches!(first, Some("=" | "x" | "windlass.dev/go"))).then_some(arguments)
     };
     shell(line).into_iter().filter_map(own).collect()
 }
 
-/// The lines of a document's code blocks, and what stands between backticks elsewhere.
-fn code(document: &str) -> Vec<(Place, String)> {
+/// The lines of a document's code blocks, and text between backticks elsewhere.
+fn code(document: &str) -> Vec<(Context, String)> {
     let mut inside = false;
     let mut found = Vec::new();
     let text = document.replace("\\\n", " ");
@@ -76,23 +76,23 @@ fn code(document: &str) -> Vec<(Place, String)> {
         if line.trim_start().starts_with("```") {
             inside = !inside;
         } else if inside {
-            found.push((Place::Block, line.trim_start().trim_start_matches("$ ").to_owned()));
+            found.push((Context::Block, line.trim_start().trim_start_matches("$ ").to_owned()));
         } else {
-            found.extend(line.split('`').skip(1).step_by(2).map(|span| (Place::Sentence, span.to_owned())));
+            found.extend(line.split('`').skip(1).step_by(2).map(|span| (Context::Sentence, span.to_owned())));
         }
     }
     found
 }
 
 /// The commands that the program itself names between backticks, in its messages and help texts.
-fn said(source: &str) -> Vec<(Place, String)> {
+fn in_source(source: &str) -> Vec<(Context, String)> {
     let text: Vec<&str> =
         source.lines().map(|line| line.trim().trim_start_matches("///").trim_start_matches("//!")).collect();
     let text = text.join("\n").replace("\\\n", "").replace("\\\"", "\"");
     let mut found = Vec::new();
     for part in text.split("`windlass ").skip(1) {
         let Some((words, _)) = part.split_once('`') else { continue };
-        // A place in a message that is filled in stands for some word.
+        // A placeholder in a message stands for some word.
         let mut filled = String::new();
         let mut depth = 0;
         for c in words.replace('\n', " ").replace("{{", "(").replace("}}", ")").chars() {
@@ -106,14 +106,14 @@ fn said(source: &str) -> Vec<(Place, String)> {
                 _ => {}
             }
         }
-        found.push((Place::Sentence, format!("windlass {filled}")));
+        found.push((Context::Sentence, format!("windlass {filled}")));
     }
     found
 }
 
-/// What is wrong with a command, if something is.
-fn check(place: Place, arguments: &[String]) -> Option<String> {
-    let mut open = place == Place::Sentence;
+/// What is wrong with a command, if anything.
+fn check(context: Context, arguments: &[String]) -> Option<String> {
+    let mut open = context == Context::Sentence;
     let words = arguments.iter().filter(|word| {
         let left_out = word.contains('…') || *word == "...";
         open |= left_out;
@@ -131,9 +131,9 @@ fn check(place: Place, arguments: &[String]) -> Option<String> {
     (!fine).then(|| error.render().to_string().trim().to_owned())
 }
 
-/// What is wrong with a command in a sentence, if something is.
+/// What is wrong with a command in a sentence, if anything.
 pub fn wrong(line: &str) -> Option<String> {
-    ours(line).iter().find_map(|arguments| check(Place::Sentence, arguments))
+    ours(line).iter().find_map(|arguments| check(Context::Sentence, arguments))
 }
 
 #[test]
@@ -142,11 +142,11 @@ fn every_command_that_is_named_exists() {
     let mut tried = 0;
     let sources = files(".rs").into_iter().filter(|file| file.starts_with("runtime/") && !file.contains("/agreement/"));
     let named = documents().into_iter().map(|file| (code(&read(&file)), file));
-    for (lines, file) in named.chain(sources.map(|file| (said(&read(&file)), file))) {
-        for (place, line) in lines {
+    for (lines, file) in named.chain(sources.map(|file| (in_source(&read(&file)), file))) {
+        for (context, line) in lines {
             for arguments in ours(&line) {
                 tried += 1;
-                if let Some(why) = check(place, &arguments) {
+                if let Some(why) = check(context, &arguments) {
                     problems.add(format!("{file}: `{line}` is not a command\n  {}", why.replace('\n', "\n  ")));
                 }
             }
@@ -164,9 +164,9 @@ fn every_flag_that_a_document_names_exists() {
     }
     let mut problems = Problems::default();
     for document in documents() {
-        for (place, span) in code(&read(&document)) {
+        for (context, span) in code(&read(&document)) {
             let flag = span.split([' ', '=']).next().unwrap_or_default();
-            if place == Place::Sentence && flag.starts_with("--") && !known.contains(flag) {
+            if context == Context::Sentence && flag.starts_with("--") && !known.contains(flag) {
                 problems.add(format!(
                     "{document}: no command has `{flag}`; if it is another program's, add it to OF_OTHERS"
                 ));
@@ -177,11 +177,11 @@ fn every_flag_that_a_document_names_exists() {
 }
 
 #[test]
-fn a_line_is_taken_apart_as_a_shell_does() {
+fn a_line_is_split_as_a_shell_does() {
     let line = r#"A=1 windlass enqueue q '{"a b": 1}' --tag "x=y z" | windlass bulk retry  # and more"#;
     assert_eq!(ours(line), [vec!["enqueue", "q", r#"{"a b": 1}"#, "--tag", "x=y z"], vec!["bulk", "retry"]]);
     assert_eq!(ours("curl localhost | cat"), Vec::<Vec<String>>::new());
-    let wrong = |line: &str| ours(line).iter().any(|words| check(Place::Block, words).is_some());
+    let wrong = |line: &str| ours(line).iter().any(|words| check(Context::Block, words).is_some());
     assert!(!wrong("windlass job get job_1") && !wrong("windlass --version"));
     assert!(wrong("windlass job") && wrong("windlass serve --no-such-flag") && wrong("windlass nothing"));
 }

@@ -1,4 +1,4 @@
-//! The requests of the API, held against the command line: what one can say, the other can, in the same words.
+//! The requests of the API compared with the command line: both can express the same, with the same names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::cli::agreement::{Problems, command, names};
 
-/// How a request is made from the command line.
+/// How a request is sent from the command line.
 enum Way {
-    /// By this command. What is no flag of the same name is listed, with how it is said instead or why it cannot be.
+    /// With this command. Fields without a flag of the same name are listed, with the alternative or the reason.
     By(&'static str, &'static [(&'static str, &'static str)]),
-    /// Not at all, for this reason.
+    /// Not possible, for this reason.
     Not(&'static str),
 }
 
 use Way::{By, Not};
 
-const WORKER: &str = "what workers send; a worker is a program";
-const PAGES: &str = "pages are put together by the command";
+const WORKER: &str = "sent by workers, which are programs";
+const PAGES: &str = "the command reads all pages";
 const OLDER: &str = "an older path of /webhook-endpoints, which the command uses";
 const MACHINE: &str = "for machines that watch the server";
 
@@ -29,14 +29,14 @@ const REQUESTS: &[(&str, Way)] = &[
         By(
             "enqueue",
             &[
-                ("name", "names a job for others in the same request, and the command sends one"),
-                ("jobs", "many jobs at once are a request for programs"),
-                ("batch", "goes with many jobs; `batch create` and --batch-id do the same for single jobs"),
+                ("name", "names a job for other jobs of the request, and the command sends one job"),
+                ("jobs", "many jobs at once are sent by programs"),
+                ("batch", "is for many jobs; `batch create` and --batch-id do the same for single jobs"),
             ],
         ),
     ),
-    ("post /enqueue/batch", Not("many jobs at once are a request for programs")),
-    ("post /webhooks/{name}", Not("for senders that can only post a body of their own; others have `enqueue`")),
+    ("post /enqueue/batch", Not("many jobs at once are sent by programs")),
+    ("post /webhooks/{name}", Not("for senders that cannot choose the form of their body; others use `enqueue`")),
     ("post /batch", By("batch create", &[])),
     ("get /batch/{id}", By("batch show", &[])),
     ("post /batch/{id}/seal", By("batch seal", &[])),
@@ -65,9 +65,9 @@ const REQUESTS: &[(&str, Way)] = &[
             "job watch",
             &[
                 ("logs", "always"),
-                ("logs_from", "the command goes on where it was"),
-                ("last_event_id", "the command goes on where it was"),
-                ("Last-Event-ID", "the command goes on where it was"),
+                ("logs_from", "the command continues where it was"),
+                ("last_event_id", "the command continues where it was"),
+                ("Last-Event-ID", "the command continues where it was"),
             ],
         ),
     ),
@@ -139,7 +139,7 @@ const REQUESTS: &[(&str, Way)] = &[
     ("put /secrets/{name}", By("secret set", &[])),
     ("delete /secrets/{name}", By("secret remove", &[])),
     ("get /webhook-endpoints", By("webhook list", &[])),
-    ("get /webhook-endpoints/{id}", Not("`webhook list` shows all there is of each")),
+    ("get /webhook-endpoints/{id}", Not("`webhook list` shows everything about each")),
     (
         "post /webhook-endpoints",
         By(
@@ -190,8 +190,8 @@ impl Api {
         all.collect()
     }
 
-    /// A schema itself, where one only refers to it.
-    fn itself<'a>(&'a self, schema: &'a Value) -> &'a Value {
+    /// Resolves a reference to a schema.
+    fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
             Some(name) => &self.0["components"]["schemas"][name],
             None => schema,
@@ -200,7 +200,7 @@ impl Api {
 
     /// The forms that a schema is made of.
     fn forms<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
-        let schema = self.itself(schema);
+        let schema = self.resolved(schema);
         let parts = ["allOf", "oneOf", "anyOf"].into_iter().filter_map(|kind| schema[kind].as_array()).flatten();
         std::iter::once(schema).chain(parts.flat_map(|part| self.forms(part))).collect()
     }
@@ -209,7 +209,7 @@ impl Api {
     fn fields<'a>(&'a self, operation: &'a Value) -> BTreeMap<&'a str, &'a Value> {
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice).iter();
         // Every command asks the server to be strict, unless it is given --lenient.
-        // What only older clients send has no flag.
+        // Aliases for older clients have no flag.
         let said = parameters.filter(|one| one["in"] != "path" && one["name"] != "strict" && one["deprecated"] != true);
         let mut fields: BTreeMap<&str, &Value> =
             said.map(|one| (one["name"].as_str().expect("a name"), &one["schema"])).collect();
@@ -222,8 +222,8 @@ impl Api {
         fields
     }
 
-    /// The words that a field takes, if only certain ones.
-    fn words(&self, schema: &Value) -> BTreeSet<String> {
+    /// The values that a field accepts, if they are limited.
+    fn values(&self, schema: &Value) -> BTreeSet<String> {
         let forms = self.forms(schema).into_iter();
         let items = forms.flat_map(|form| self.forms(&form["items"]).into_iter().chain([form]));
         let words = items.filter_map(|form| form["enum"].as_array()).flatten().filter_map(Value::as_str);
@@ -246,7 +246,7 @@ fn find(words: &str) -> Option<Command> {
 }
 
 #[test]
-fn every_request_of_the_api_can_be_made_from_the_command_line_or_says_why_not() {
+fn every_request_of_the_api_has_a_command_or_a_reason_why_not() {
     let api = Api(crate::http::description());
     let mut problems = Problems::default();
     let operations = api.operations();
@@ -276,14 +276,14 @@ fn every_request_of_the_api_can_be_made_from_the_command_line_or_says_why_not() 
         let fields = api.fields(operation);
         for (field, _) in otherwise.iter().filter(|(field, _)| !fields.contains_key(field)) {
             problems.add(format!(
-                "`{request}` has no `{field}` any more: remove it from REQUESTS in cli/agreement/fields.rs"
+                "`{request}` no longer has `{field}`: remove it from REQUESTS in cli/agreement/fields.rs"
             ));
         }
         for (field, schema) in fields {
             let excused = otherwise.iter().any(|(name, _)| *name == field);
             match argument(&command, field) {
                 Some(_) if excused => {}
-                Some(flag) => same_words(&mut problems, request, words, flag, &api.words(schema)),
+                Some(flag) => same_values(&mut problems, request, words, flag, &api.values(schema)),
                 None if excused => {}
                 None => problems.add(format!(
                     "`{request}` takes `{field}`, and `windlass {words}` has no --{}: add the flag, or say in REQUESTS in \
@@ -296,7 +296,7 @@ fn every_request_of_the_api_can_be_made_from_the_command_line_or_says_why_not() 
     problems.none();
 }
 
-/// A reason is given, and a command that it names exists.
+/// Checks that a reason is given, and that a command it names exists.
 fn explained(problems: &mut Problems, request: &str, reason: &str) {
     if reason.is_empty() {
         problems.add(format!("`{request}` in REQUESTS has no reason"));
@@ -308,8 +308,8 @@ fn explained(problems: &mut Problems, request: &str, reason: &str) {
     }
 }
 
-/// A choice has the same words in both.
-fn same_words(problems: &mut Problems, request: &str, command: &str, flag: &Arg, words: &BTreeSet<String>) {
+/// Checks that a choice has the same values in both.
+fn same_values(problems: &mut Problems, request: &str, command: &str, flag: &Arg, words: &BTreeSet<String>) {
     if words.is_empty() {
         return;
     }

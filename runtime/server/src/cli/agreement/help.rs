@@ -1,9 +1,9 @@
-//! Every command explains itself, and all that it takes.
+//! Every command, argument and flag has a help text.
 
 use crate::cli::agreement::{Problems, commands, is_builtin};
 
 #[test]
-fn no_argument_takes_the_place_of_one_that_all_commands_have() {
+fn no_argument_has_the_id_of_a_flag_that_all_commands_have() {
     fn walk(words: &str, command: &clap::Command, shared: &[String], problems: &mut Problems) {
         let own = |one: &&clap::Arg| !one.is_global_set() && shared.contains(&one.get_id().to_string());
         for argument in command.get_arguments().filter(own) {
@@ -17,7 +17,7 @@ fn no_argument_takes_the_place_of_one_that_all_commands_have() {
         }
     }
     let mut problems = Problems::default();
-    // Not built yet: clap would have taken the shared one for the own one.
+    // Before clap builds the command, which would merge the two.
     walk("", &<crate::cli::Cli as clap::CommandFactory>::command(), &[], &mut problems);
     problems.none();
 }
@@ -27,7 +27,7 @@ fn every_command_argument_and_flag_is_explained() {
     let mut problems = Problems::default();
     for (words, command) in commands() {
         if command.get_about().is_none() {
-            problems.add(format!("windlass {words}: the command does not say what it does"));
+            problems.add(format!("windlass {words}: the command has no help text; give it a /// comment"));
         }
         for argument in command.get_arguments().filter(|one| !is_builtin(one) && !one.is_hide_set()) {
             if argument.get_help().is_none_or(|help| help.to_string().trim().is_empty()) {

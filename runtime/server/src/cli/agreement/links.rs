@@ -13,7 +13,7 @@ fn prose(text: &str) -> String {
         inside ^= fence;
         !inside && !fence
     });
-    // What stands between two backticks is no link.
+    // Text between backticks is not a link.
     lines.map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("``")).collect::<Vec<_>>().join("\n")
 }
 
@@ -45,7 +45,7 @@ fn anchors(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut problems = Problems::default();
     let mut links = 0;
     for document in files(".md") {
@@ -64,13 +64,15 @@ fn every_link_leads_somewhere() {
             let folder = Path::new(&document).parent().unwrap_or(Path::new(""));
             let there = if path.is_empty() { root().join(&document) } else { root().join(folder).join(path) };
             if !there.exists() {
-                problems.add(format!("{document}: [..]({target}) leads to {path}, which is not there"));
+                problems.add(format!("{document}: [..]({target}) leads to {path}, which does not exist"));
                 continue;
             }
             let Some(anchor) = anchor else { continue };
             let found = anchors(&std::fs::read_to_string(&there).unwrap_or_default());
             if !found.iter().any(|known| known == anchor) {
-                problems.add(format!("{document}: [..]({target}) names a heading that is not there, only {found:?}"));
+                problems.add(format!(
+                    "{document}: [..]({target}) names a heading that does not exist; the headings are {found:?}"
+                ));
             }
         }
     }

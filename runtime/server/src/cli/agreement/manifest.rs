@@ -29,12 +29,12 @@ fn fields(value: &Value, above: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_manifests_in_the_documents_are_good_ones_and_have_every_field() {
+fn the_manifests_in_the_documents_are_valid_and_have_every_field() {
     let mut problems = Problems::default();
     let mut shown = BTreeSet::new();
     for document in DOCUMENTS {
         let examples = examples(document);
-        assert!(!examples.is_empty(), "{document} has no manifest any more");
+        assert!(!examples.is_empty(), "{document} no longer has a manifest");
         for text in examples {
             if let Err(why) = toml::from_str::<Manifest>(&text) {
                 problems.add(format!("{document}: the manifest is refused: {why}"));

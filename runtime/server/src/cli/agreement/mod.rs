@@ -1,9 +1,9 @@
-//! The command line, the API and the documents must say the same. These tests compare them, and tell what to add where.
+//! The command line, the API and the documents must agree. These tests compare them, and say what to add where.
 //!
 //! `settings`: every setting of `serve` is in the table of docs/operating.md, and every row of the table is a setting. `fields`: every request of the
-//! API can be made from the command line, with the same names and the same words for choices. `commands`: every `windlass …` in a
-//! document, a message or a help text is a command that exists. `links`: every link leads somewhere. `manifest`: the manifests in the
-//! documents are good ones and show every field. `numbers`: a limit that a
+//! API has a command, with the same names and the same values for choices. `commands`: every `windlass …` in a
+//! document, a message or a help text is a command that exists. `links`: every link has a target. `manifest`: the manifests in the
+//! documents are valid and show every field. `numbers`: a limit that a
 //! document names is the limit that the code has. `help`: every command, argument and flag is explained.
 
 mod commands;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory};
 
-/// What was found to disagree; all of it is told at once.
+/// The disagreements that were found, all reported together.
 #[derive(Default)]
 struct Problems(Vec<String>);
 
@@ -41,7 +41,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files below the root whose names end so, without what builds leave behind.
+/// The files below the root with this ending, except build products.
 fn files(ending: &str) -> Vec<String> {
     fn walk(folder: &Path, ending: &str, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -60,7 +60,7 @@ fn files(ending: &str) -> Vec<String> {
     found
 }
 
-/// The documents, as they are now. The changelog and the decisions tell of other times.
+/// The current documents. The changelog and the decisions are excluded, because they describe the past.
 fn documents() -> Vec<String> {
     let now = |name: &String| name != "CHANGELOG.md" && !name.starts_with("docs/decisions/");
     let found: Vec<String> = files(".md").into_iter().filter(now).collect();
@@ -75,7 +75,7 @@ fn program() -> Command {
     program
 }
 
-/// A command by its words, such as `plugin push`.
+/// A command by its name, such as `plugin push`.
 fn command(words: &str) -> Option<Command> {
     let mut found = program();
     for word in words.split_whitespace() {
@@ -84,7 +84,7 @@ fn command(words: &str) -> Option<Command> {
     Some(found)
 }
 
-/// All commands that people see, with their words.
+/// All visible commands, with their names.
 fn commands() -> Vec<(String, Command)> {
     fn walk(words: &str, command: &Command, found: &mut Vec<(String, Command)>) {
         found.push((words.to_owned(), command.clone()));
@@ -97,7 +97,7 @@ fn commands() -> Vec<(String, Command)> {
     found
 }
 
-/// All names of an argument: its flag and what else the flag may be called, or its place in the line.
+/// All names of an argument: its flag and the flag's aliases, or the name of its value.
 fn names(argument: &Arg) -> Vec<String> {
     let long = argument.get_long().map(str::to_owned);
     let others = argument.get_all_aliases().unwrap_or_default().into_iter().map(str::to_owned);
@@ -105,7 +105,7 @@ fn names(argument: &Arg) -> Vec<String> {
     long.into_iter().chain(others).chain(place).collect()
 }
 
-/// Whether clap adds it by itself.
+/// Whether clap adds it automatically.
 fn is_builtin(argument: &Arg) -> bool {
     matches!(argument.get_id().as_str(), "help" | "version")
 }

@@ -1,11 +1,11 @@
-//! Limits that documents name, held against those that the code has.
+//! Limits in the documents, compared with those of the code.
 
 use std::time::Duration;
 
 use crate::cli::agreement::{Problems, read};
 use crate::limits;
 
-/// A number as people write it: 10,000.
+/// A number as the documents write it: 10,000.
 fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -55,7 +55,8 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
     let mut problems = Problems::default();
     for (document, sentence) in sentences {
         if !flat(&read(document)).contains(&flat(&sentence)) {
-            problems.add(format!("{document} should say \"{sentence}\", or numbers.rs should look for other words"));
+            problems
+                .add(format!("{document} should say \"{sentence}\", or numbers.rs should look for another sentence"));
         }
     }
     problems.none();
@@ -99,7 +100,7 @@ fn what_an_attempt_may_use_is_the_same_in_every_document() {
     problems.none();
 }
 
-/// Text without its line breaks and capitals: where a line ends says nothing.
+/// Text without line breaks and capitals, because wrapping does not matter.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }

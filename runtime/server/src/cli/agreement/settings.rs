@@ -1,4 +1,4 @@
-//! The settings of `windlass serve`: flags, variables and keys of the file, held against the table in docs/operating.md.
+//! The settings of `windlass serve`: flags, variables and keys of the file, compared with the table in docs/operating.md.
 
 use std::collections::BTreeMap;
 
@@ -44,17 +44,17 @@ impl Setting {
         }
     }
 
-    /// The row, as it should stand in the document.
+    /// The row that the document should have.
     fn row(&self) -> String {
         let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{}`", text.replace('|', "\\|")) };
-        // A value as it would be typed, or words.
+        // A value as it would be typed, or a description.
         let words = self.default == "none" || self.default.contains(' ');
         let default = if words { self.default.clone() } else { code(&self.default) };
         format!("| {} | {} | {} | {default} | {} |", code(&self.flag), code(&self.variable), code(&self.key), self.help)
     }
 }
 
-/// The keys that the file may have, as the parser lists them when it meets another.
+/// The keys that the file may have, from the parser's error about an unknown one.
 fn keys() -> Vec<String> {
     let error = toml::from_str::<Layer>("no-such-key = 1").expect_err("there is no such key").to_string();
     let (_, list) = error.split_once("expected").unwrap_or_else(|| panic!("no list of keys: {error}"));
@@ -63,7 +63,7 @@ fn keys() -> Vec<String> {
     keys
 }
 
-/// The rows of the table, by flag: each without its last cell, and that.
+/// The rows of the table, by flag: each without its last cell, and the last cell.
 fn rows() -> BTreeMap<String, (String, String)> {
     let document = read("docs/operating.md");
     let table = document.split_once(HEAD).unwrap_or_else(|| panic!("docs/operating.md has no table {HEAD}")).1;
@@ -79,7 +79,7 @@ fn rows() -> BTreeMap<String, (String, String)> {
 }
 
 #[test]
-fn every_setting_of_the_server_is_in_the_readme_and_every_row_is_a_setting() {
+fn every_setting_of_the_server_is_in_the_table_and_every_row_is_a_setting() {
     let serve = command("serve").expect("the command");
     let keys = keys();
     let settings: Vec<Setting> =
@@ -105,7 +105,7 @@ fn every_setting_of_the_server_is_in_the_readme_and_every_row_is_a_setting() {
         problems.add(format!("docs/operating.md, \"Settings\": `windlass serve` has no {flag}; remove its row"));
     }
     for key in keys.iter().filter(|key| !settings.iter().any(|setting| setting.key == **key)) {
-        problems.add(format!("config.rs: the file takes the key `{key}`, and no flag of `serve` is called so"));
+        problems.add(format!("config.rs: the file accepts the key `{key}`, and no flag of `serve` has that name"));
     }
     problems.none();
 }

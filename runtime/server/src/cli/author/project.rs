@@ -1,4 +1,4 @@
-//! A plugin's folder: its manifest, its name, and where things lie.
+//! A plugin's folder: its manifest, its name, and the paths of its parts.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,7 +19,7 @@ impl Project {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-                "there is no {}: a plugin's folder has one; `windlass plugin new NAME --lang rust` makes such a folder",
+                "there is no {}, which every plugin's folder has; `windlass plugin new NAME --lang rust` creates such a folder",
                 path.display()
             ),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -32,7 +32,7 @@ impl Project {
                 path.display()
             );
         };
-        // Other programs run with another folder around them.
+        // Absolute, because other programs run in other folders.
         let folder = folder.canonicalize().with_context(|| format!("cannot open {}", folder.display()))?;
         let name = match &manifest.build.name {
             Some(name) => name.clone(),
@@ -46,7 +46,7 @@ impl Project {
         self.folder.join(self.manifest.build.sdk.as_deref().unwrap_or("sdk"))
     }
 
-    /// Where the component goes unless somebody says otherwise.
+    /// Where the component is written by default.
     pub fn component(&self) -> PathBuf {
         self.folder.join("build").join(format!("{}.wasm", self.name))
     }
@@ -60,19 +60,19 @@ impl Project {
     }
 }
 
-/// A name that is good for a folder, a crate, a package and a plugin alike.
+/// Checks that a name is valid for a folder, a crate, a package and a plugin.
 pub fn check_name(name: &str) -> anyhow::Result<()> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = name.len() <= 64 && name.bytes().all(plain) && name.starts_with(|c: char| c.is_ascii_lowercase());
     if !good || name.ends_with('-') {
         bail!(
-            "`{name}` is no name for a plugin: at most 64 small letters, digits and `-`, a letter first, such as `resize-images`"
+            "`{name}` is not a name for a plugin; use at most 64 lowercase letters, digits and `-`, starting with a letter, such as `resize-images`"
         );
     }
     Ok(())
 }
 
-/// A language, as one names it on the command line.
+/// A language, as it is named on the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct LangName(pub Lang);
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_must_fit_everywhere() {
+    fn a_name_must_be_valid_everywhere() {
         for good in ["a", "resize-images", "x2"] {
             assert!(check_name(good).is_ok(), "{good}");
         }

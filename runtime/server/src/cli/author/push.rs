@@ -10,8 +10,8 @@ use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
 use crate::cli::plugins::plugin;
 
-/// Builds and uploads a plugin's folder; gives what the server answers. `queues` are those it serves, where not what its manifest says;
-/// `query` says how it takes over.
+/// Builds and uploads a plugin's folder, and returns the server's response. `queues` replace those of the manifest;
+/// `query` has the options of the swap.
 pub fn push_folder(remote: &Remote, dir: &Path, queues: Option<&str>, query: &str) -> anyhow::Result<Value> {
     let project = Project::open(dir)?;
     let component = project.component();

@@ -8,13 +8,13 @@ use windlass_core::plugin::manifest::Lang;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Writes a template into a folder, with the plugin's name in its place.
+/// Writes a template into a folder, with the plugin's name filled in.
 pub fn write_template(lang: Lang, name: &str, folder: &Path) -> anyhow::Result<()> {
     let prefix = template(lang);
     let mut written = 0;
     for (path, bytes) in under(prefix) {
         let path = if path == "gitignore" { ".gitignore" } else { path };
-        let text = std::str::from_utf8(bytes).with_context(|| format!("the template's {path} is no text"))?;
+        let text = std::str::from_utf8(bytes).with_context(|| format!("the template's {path} is not text"))?;
         let text = text.replace("{{name}}", name).replace("{{ident}}", &name.replace('-', "_"));
         write(&folder.join(path), text.as_bytes())?;
         written += 1;
@@ -28,7 +28,7 @@ pub fn write_sdk(lang: Lang, folder: &Path) -> anyhow::Result<()> {
     let sdk = sdk(lang);
     for (path, bytes) in under(sdk).filter(|(path, _)| !path.starts_with("template")) {
         if lang == Lang::Rust && path.ends_with(".rs") {
-            // In the repository the interface lies beside the SDKs, here within.
+            // In the repository the interface is beside the SDKs; here it is inside.
             let text = String::from_utf8_lossy(bytes).replace("\"../wit\"", "\"wit\"");
             write(&folder.join(path), text.as_bytes())?;
         } else {
@@ -68,7 +68,7 @@ fn template(lang: Lang) -> &'static str {
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     }
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

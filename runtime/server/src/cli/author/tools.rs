@@ -1,4 +1,4 @@
-//! What a language needs: looked for first, and otherwise installed into our own folder of the cache, with a word about it.
+//! The tools of a language: searched for first, and otherwise installed into our own folder of the cache, with a message.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,22 +9,22 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
-/// Tells the author what happens.
+/// Tells the author what is happening.
 pub fn say(text: &str) {
     eprintln!("==> {text}");
 }
 
-/// Runs a command and insists that it succeeds. What it prints is shown.
+/// Runs a command that must succeed. Its output is shown.
 pub fn run(command: &mut Command, why: &str) -> anyhow::Result<()> {
     let name = program(command);
     run_tool(command, &name, why)
 }
 
-/// The same for a tool that its user knows by another name than that of the program.
+/// The same for a tool that users know by a different name than that of the program.
 pub fn run_tool(command: &mut Command, name: &str, why: &str) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", program(command)))?;
     if !status.success() {
-        bail!("{why}: {name} ended with {status}; what it said is above");
+        bail!("{why}: {name} exited with {status}; its output is above");
     }
     Ok(())
 }
@@ -43,20 +43,21 @@ fn program(command: &Command) -> String {
 pub fn cache() -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let folder =
-        base.context("neither XDG_CACHE_HOME nor HOME is set: there is no place to keep tools in")?.join("windlass");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let folder = base
+        .context("neither XDG_CACHE_HOME nor HOME is set: set one of them, so that tools can be installed")?
+        .join("windlass");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }
 
-/// Whether tools whose folder begins so have been installed.
-pub fn are_kept(name: &str) -> bool {
+/// Whether tools whose folder name starts with this have been installed.
+pub fn are_installed(name: &str) -> bool {
     let entries = cache().ok().and_then(|cache| fs::read_dir(cache).ok()).into_iter().flatten().flatten();
     let mut named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name));
     named.any(|entry| entry.path().join(".ready").exists())
 }
 
-/// A folder of tools that `make` fills once. A second call at the same time waits for the first; half a folder is made anew.
+/// A folder of tools that `make` fills once. A concurrent call waits for the first; an incomplete folder is recreated.
 pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
     let cache = cache()?;
     let folder = cache.join(name);
@@ -64,7 +65,7 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyho
     if ready.exists() {
         return Ok(folder);
     }
-    let lock = File::create(cache.join(format!("{name}.lock"))).context("cannot make a lock file in the cache")?;
+    let lock = File::create(cache.join(format!("{name}.lock"))).context("cannot create a lock file in the cache")?;
     lock.lock().context("cannot lock the cache")?;
     if ready.exists() {
         return Ok(folder);
@@ -72,14 +73,14 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyho
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     make(&folder)?;
     fs::write(&ready, "").with_context(|| format!("cannot write {}", ready.display()))?;
     Ok(folder)
 }
 
-/// A Python environment with these packages, and nothing else of the system touched. Gives its interpreter. `what` is what they are, for
-/// whoever has no Python.
+/// A Python environment with these packages, which changes nothing else of the system. Returns its interpreter. `what` describes them in
+/// the error for a system without Python.
 pub fn venv(name: &str, packages: &[&OsStr], what: &str) -> anyhow::Result<PathBuf> {
     let folder = once(name, |folder| {
         let python = python(what)?;
@@ -98,7 +99,7 @@ pub fn venv(name: &str, packages: &[&OsStr], what: &str) -> anyhow::Result<PathB
 pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
     let text = fs::read(package_json).with_context(|| format!("cannot read {}", package_json.display()))?;
     once(&format!("js-{}", short_digest(&text)), |folder| {
-        need("npm", "it brings the tools that turn JavaScript into a component", NODE)?;
+        need("npm", "it installs the tools that turn JavaScript into a component", NODE)?;
         say(&format!("installing the JavaScript tools into {} (npm)", folder.display()));
         fs::write(folder.join("package.json"), &text)?;
         let mut npm = Command::new("npm");
@@ -107,7 +108,7 @@ pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The name of a folder for what these bytes describe.
+/// A folder name derived from these bytes.
 pub fn short_digest(bytes: &[u8]) -> String {
     short_hex(&Sha256::digest(bytes))
 }
@@ -133,7 +134,7 @@ pub fn python(what: &str) -> anyhow::Result<PathBuf> {
 /// How to get Node.js.
 pub const NODE: &str = "sudo apt-get install nodejs npm (Debian, Ubuntu), or https://nodejs.org; version 20 or newer";
 
-/// Insists that a program is there: what, why, and how to get it.
+/// Requires a program: its name, why it is needed, and how to get it.
 pub fn need(name: &str, why: &str, how: &str) -> anyhow::Result<()> {
     if found(name).is_none() {
         bail!("{name} is missing: {why}. To get it: {how}");
@@ -141,7 +142,7 @@ pub fn need(name: &str, why: &str, how: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a program lies on the PATH.
+/// The path of a program on the PATH.
 pub fn found(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
@@ -159,6 +160,6 @@ mod tests {
     #[test]
     fn a_command_that_fails_is_an_error_that_names_it() {
         let error = run(&mut Command::new("false"), "the build failed").expect_err("it always fails").to_string();
-        assert!(error.starts_with("the build failed: false ended with"), "{error}");
+        assert!(error.starts_with("the build failed: false exited with"), "{error}");
     }
 }

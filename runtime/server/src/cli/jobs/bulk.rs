@@ -1,4 +1,4 @@
-//! `windlass bulk`: one action on many jobs, named by filters, by arguments, or by ids on the standard input.
+//! `windlass bulk`: one action on many jobs, named by filters, by arguments, or by ids on standard input.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, IsTerminal, Write, stdin};
@@ -40,7 +40,7 @@ pub struct Bulk {
     /// Delete without asking
     #[arg(long)]
     yes: bool,
-    /// Return at once; `windlass bulk show ID` shows its progress
+    /// Return immediately; `windlass bulk show ID` shows its progress
     #[arg(long = "async")]
     in_background: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ enum Action {
     /// Change the priority of waiting jobs
     #[value(name = "change-priority", alias = "change_priority")]
     ChangePriority,
-    /// Keep jobs from running until somebody approves them
+    /// Hold jobs until they are approved
     Hold,
     /// Let held jobs run
     Approve,
@@ -80,7 +80,7 @@ enum Action {
     Stop,
 }
 
-/// The exit status when the standard input was to name jobs, and named none: whatever wrote to the pipe found nothing, or failed.
+/// The exit status if standard input should have named jobs and named none: the command before the pipe found nothing, or failed.
 const NOTHING: u8 = 5;
 const OPERATION: [Column; 9] = [
     ("id", "id"),
@@ -102,7 +102,7 @@ const LIST: [Column; 7] = [
     ("ERRORS", "errors"),
     ("CREATED", "created_at"),
 ];
-/// How often a broken stream is opened again before we give up.
+/// How many times a broken stream is reopened before we give up.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -128,10 +128,10 @@ impl Bulk {
         if let Some(priority) = self.set_priority {
             request.insert("priority".to_owned(), json!(priority));
         }
-        let taken = remote.post("/jobs/bulk", &Value::Object(request))?;
-        let id = taken["bulk_operation_id"].as_str().context("the server did not say which operation it is")?;
+        let accepted = remote.post("/jobs/bulk", &Value::Object(request))?;
+        let id = accepted["bulk_operation_id"].as_str().context("the server did not say which operation it is")?;
         if self.in_background {
-            show_taken(remote, &taken, id)?;
+            show_accepted(remote, &accepted, id)?;
             return Ok(ExitCode::SUCCESS);
         }
         let ended = follow(remote, id)?;
@@ -179,7 +179,7 @@ impl Bulk {
         }
     }
 
-    /// Which jobs: exactly one of the three ways to say it. None if the standard input should say it, and is empty.
+    /// The jobs, named in exactly one of three ways. `None` if standard input should name them and is empty.
     fn jobs(&self) -> anyhow::Result<Option<Map<String, Value>>> {
         let filter = self.filters.to_json();
         if !self.job_ids.is_empty() && !filter.is_empty() {
@@ -193,7 +193,7 @@ impl Bulk {
         } else if stdin().is_terminal() {
             let word = self.action.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             bail!(
-                "say which jobs: ids, filters such as --state dead, or a pipe: windlass search … | windlass bulk {word}"
+                "name the jobs: by ids, by filters such as --state dead, or through a pipe: windlass search … | windlass bulk {word}"
             );
         } else {
             read_ids(&std::io::read_to_string(stdin().lock()).context("cannot read the ids on standard input")?)?
@@ -201,7 +201,7 @@ impl Bulk {
         Ok((!ids.is_empty()).then(|| Map::from_iter([("job_ids".to_owned(), json!(ids))])))
     }
 
-    /// What is deleted is gone: somebody should have meant it.
+    /// Asks before deleting, which cannot be undone.
     fn confirm(&self, request: &Map<String, Value>) -> anyhow::Result<()> {
         if self.action != Action::Delete || self.yes {
             return Ok(());
@@ -217,7 +217,7 @@ impl Bulk {
             }
             (None, ids) => ids.map_or(0, |ids| ids.len() as u64),
         };
-        // The standard input may be the list of ids.
+        // Standard input may be the list of ids.
         let Ok(mut terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
             bail!(
                 "this would delete {count} jobs, and there is no terminal to ask on; add --yes if that is what you want"
@@ -233,7 +233,7 @@ impl Bulk {
     }
 }
 
-/// The jobs that `windlass search` names: one id a line, or its whole answer in JSON.
+/// The output of `windlass search`: one id per line, or its whole response as JSON.
 fn read_ids(text: &str) -> anyhow::Result<Vec<String>> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(text.split_whitespace().map(str::to_owned).collect());
@@ -244,7 +244,7 @@ fn read_ids(text: &str) -> anyhow::Result<Vec<String>> {
     jobs.iter().map(|job| id(job).with_context(|| format!("{job} has no id"))).collect()
 }
 
-/// Says that no job was named, for people and for programs.
+/// Reports that no job was named, to people and to programs.
 fn nothing(remote: &Remote, action: &str) -> anyhow::Result<ExitCode> {
     if remote.json() {
         show::json(&json!({ "action": action, "total": 0, "affected": 0, "errors": 0 }))?;
@@ -262,15 +262,15 @@ fn list(remote: &Remote) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_taken(remote: &Remote, taken: &Value, id: &str) -> anyhow::Result<()> {
-    if remote.json() { show::json(taken) } else { show::print(id) }
+fn show_accepted(remote: &Remote, accepted: &Value, id: &str) -> anyhow::Result<()> {
+    if remote.json() { show::json(accepted) } else { show::print(id) }
 }
 
-/// Shows how far an operation is, until it is over. A server that restarts meanwhile is waited for.
+/// Shows the progress of an operation until it ends. Waits for a server that restarts meanwhile.
 pub fn follow(remote: &Remote, id: &str) -> anyhow::Result<Value> {
     let bar =
         if remote.json() || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(1) };
-    // The template is ours and fixed.
+    // The template is a constant, so this always succeeds.
     if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {pos} of {len}") {
         bar.set_style(style.progress_chars("=> "));
     }

@@ -1,4 +1,4 @@
-//! `windlass enqueue`: one job more.
+//! `windlass enqueue`: adds a job.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub struct Enqueue {
     /// Stay and show its progress and log until it ends. Exit status: 0 completed, 1 dead, 3 cancelled
     #[arg(long)]
     watch: bool,
-    /// Makes the request safe to repeat: for a day, the same key finds the same job
+    /// Make the request safe to repeat: for a day, the same key returns the same job
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// Further fields of `POST /enqueue`, as a JSON object or @FILE
@@ -45,7 +45,7 @@ impl Enqueue {
         let id = answer["job_id"].as_str().unwrap_or_default().to_owned();
         let existing = answer["unique_existing"] == true;
         if !existing && answer.get("served_by").is_some_and(Value::is_null) {
-            self.say_who_could_serve();
+            self.say_how_to_serve();
         }
         if self.watch {
             let (queue, status) = (&self.queue, answer["job"]["state"].as_str().unwrap_or_default());
@@ -58,7 +58,7 @@ impl Enqueue {
         if remote.json() {
             show::json(&answer)?;
         } else {
-            // Scripts take the id, whichever job has it.
+            // Scripts read the id, whether the job is new or not.
             show::print(&id)?;
             if existing {
                 show::note("no new job: this one already has the unique key");
@@ -67,8 +67,8 @@ impl Enqueue {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What would run the job, for somebody who waits for it. That nothing does is in the warnings of the answer.
-    fn say_who_could_serve(&self) {
+    /// How the queue could be served, for a person who waits for the job. That it is not served is in the response's warnings.
+    fn say_how_to_serve(&self) {
         let (queue, remote) = (&self.queue, &self.remote);
         show::note(&format!(
             "to serve it with a plugin:  {}\nor with a worker of your own that fetches from {queue}:  {}, \"workers\"",

@@ -1,4 +1,4 @@
-//! The filter of a search on the command line, under the names that the API has: `search`, `bulk` and `job list` share it.
+//! The filter of a search as flags, with the names of the API. `search`, `bulk` and `job list` share it.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -96,7 +96,7 @@ pub struct Filters {
     /// Jobs that have been started at most this many times
     #[arg(long, value_name = "N")]
     attempt_max: Option<u32>,
-    /// Jobs whose id begins with this
+    /// Jobs whose id starts with this
     #[arg(long, visible_alias = "id-prefix", value_name = "PREFIX")]
     job_id_prefix: Option<String>,
 }
@@ -107,7 +107,7 @@ fn states() -> PossibleValuesParser {
 }
 
 impl Filters {
-    /// As the server takes it: only what was given.
+    /// The filter for the server, with only the flags that were given.
     pub fn to_json(&self) -> Map<String, Value> {
         fn put(filter: &mut Map<String, Value>, name: &str, value: &Option<impl Serialize>) {
             if let Some(value) = value {

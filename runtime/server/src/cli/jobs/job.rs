@@ -1,4 +1,4 @@
-//! `windlass job`: looking at one job, and what people ask of it.
+//! `windlass job`: showing one job, and acting on it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::cli::terminal::show;
 use crate::http::wire::PriorityWord;
 use crate::limits;
 
-/// Look at jobs, watch them, cancel them, run them again
+/// Show, watch, cancel and retry jobs
 #[derive(Debug, Args)]
 pub struct Job {
     #[command(subcommand)]
@@ -62,9 +62,9 @@ enum Action {
         #[arg(long, value_name = "N", default_value_t = 0)]
         from: u64,
     },
-    /// Write the result as it is: the bytes that the handler returned
+    /// Write the result unchanged: the bytes that the handler returned
     Result(Bytes),
-    /// Write the payload as it is: the bytes that the handler is given
+    /// Write the payload unchanged: the bytes that the handler is given
     Payload(Bytes),
     /// Cancel a job; if it is running, ask it to stop
     Cancel {
@@ -74,11 +74,11 @@ enum Action {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Run an ended job again, with its attempts counted from zero
+    /// Run an ended job again with all its attempts
     Retry(Which),
-    /// Run an ended job again from scratch; its children and theirs are removed first
+    /// Run an ended job again from the start, after removing its descendants
     Rebuild(Which),
-    /// Give a dead job one more run
+    /// Give a dead job one more attempt
     Requeue(Which),
     /// Move a job to another queue
     Move {
@@ -86,18 +86,18 @@ enum Action {
         job: Which,
         /// The queue to move it to
         queue: String,
-        /// The priority it has there [default: as it was]
+        /// The priority it has there [default: unchanged]
         #[arg(long, value_enum)]
         priority: Option<PriorityWord>,
         /// Count its attempts from zero
         #[arg(long)]
         reset_attempts: bool,
     },
-    /// Keep a job from running until somebody approves it
+    /// Hold a job until it is approved or rejected
     Hold {
         #[command(flatten)]
         job: Which,
-        /// Why, for whoever is to approve it
+        /// Why, for the person who decides
         #[arg(long)]
         reason: Option<String>,
     },
@@ -107,7 +107,7 @@ enum Action {
     Reject {
         #[command(flatten)]
         job: Which,
-        /// Why, for the job's record
+        /// Why, shown with the job
         #[arg(long)]
         reason: Option<String>,
     },
@@ -191,7 +191,7 @@ fn act(remote: &Remote, id: &str, action: &str, body: &Value) -> anyhow::Result<
     print_answer(remote, &remote.post(&format!("/jobs/{}/{action}", part(id)), body)?)
 }
 
-/// The word that came of an action.
+/// Prints the status that an action returned.
 pub fn print_answer(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
     match answer["status"].as_str().filter(|_| !remote.json()) {
         Some(word) => show::print(word),

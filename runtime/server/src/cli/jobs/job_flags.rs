@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::jobs::enqueue::read_json;
 use crate::http::wire::{BackoffWord, OnFailureWord, PriorityWord, UntilWord, WithinWord};
 
-/// What a job is given. Whatever is left out is as its queue says.
+/// The fields of a job. The queue's defaults apply to those that are not given.
 #[derive(Debug, Args)]
 pub struct JobFlags {
     #[command(flatten)]
@@ -30,13 +30,13 @@ struct When {
     /// How urgent it is
     #[arg(long, value_enum)]
     priority: Option<PriorityWord>,
-    /// Start it no sooner than this from now, such as 5m
+    /// Start it after this delay at the earliest, such as 5m
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
-    /// Start it no sooner than this, such as 2030-01-31T12:00:00Z
+    /// Start it at this time at the earliest, such as 2030-01-31T12:00:00Z
     #[arg(long, visible_alias = "at", value_name = "TIME")]
     scheduled_at: Option<String>,
-    /// Hold it, for this reason, until somebody approves it
+    /// Hold it, for this reason, until it is approved
     #[arg(long, visible_alias = "hold", value_name = "REASON")]
     hold_reason: Option<String>,
     /// Let only this worker fetch it
@@ -79,7 +79,7 @@ pub struct TimeLimits {
     /// How long a worker may hold it without a heartbeat
     #[arg(long, value_name = "DURATION")]
     lease_duration: Option<String>,
-    /// How long it is kept after it has ended
+    /// How long it stays stored after it has ended
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
 }
@@ -87,10 +87,10 @@ pub struct TimeLimits {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Unique jobs")]
 struct UniqueFlags {
-    /// Do not store it if another job has this key; answer with that job instead
+    /// Do not store it if another job has this key; return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// How long the key is taken at most
+    /// How long the key stays reserved at most
     #[arg(long, value_name = "DURATION")]
     unique_period: Option<String>,
     /// Among which jobs the key is unique: those of the queue, or those with the same --scope
@@ -133,7 +133,7 @@ struct Relations {
     /// The steps that follow it: '{"steps": [{"queue": "a"}, {"queue": "b"}]}', or @FILE
     #[arg(long, value_name = "JSON")]
     chain: Option<String>,
-    /// How far an agent may go: '{"max_iterations": 10, "max_cost_usd": 2.5}', or @FILE
+    /// Limits for an agent: '{"max_iterations": 10, "max_cost_usd": 2.5}', or @FILE
     #[arg(long, value_name = "JSON")]
     agent: Option<String>,
     /// The checkpoint its first attempt starts from: JSON, or @FILE
@@ -141,7 +141,7 @@ struct Relations {
     checkpoint: Option<String>,
 }
 
-/// Takes the fields that were given.
+/// Collects the fields that were given.
 pub struct Body<'a>(pub &'a mut Map<String, Value>);
 
 impl Body<'_> {
@@ -167,7 +167,7 @@ impl Body<'_> {
 }
 
 impl JobFlags {
-    /// Writes into the body of a request what was given, and nothing else.
+    /// Writes the given fields into the body of a request, and nothing else.
     pub fn write(&self, body: &mut Map<String, Value>) -> anyhow::Result<()> {
         let JobFlags { when, retries, time_limits, unique, labels, relations } = self;
         let mut body = Body(body);

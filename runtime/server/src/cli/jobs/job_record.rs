@@ -1,4 +1,4 @@
-//! One job for people: its record, what its attempts cost, its errors with their backtraces, and its timeline.
+//! One job as text: its fields, the usage of its attempts, its errors with their backtraces, and its timeline.
 
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ pub fn show(job: &Value) -> anyhow::Result<()> {
     show::print(text(job).trim_end())
 }
 
-/// All of it, as text.
+/// The whole job, as text.
 fn text(job: &Value) -> String {
     let mut whole = job.clone();
     for (field, line) in [
@@ -168,7 +168,7 @@ fn runner(of: &Value) -> Option<String> {
     }
 }
 
-/// What an attempt in a plugin took.
+/// What an attempt in a plugin used.
 fn cost(usage: &Value) -> Option<String> {
     let number = |field: &str| usage[field].as_u64();
     let mut line = format!("cpu {}, wall {}", units::millis(number("cpu_ms")?), units::millis(number("wall_ms")?));
@@ -184,7 +184,7 @@ fn cost(usage: &Value) -> Option<String> {
     Some(line)
 }
 
-/// What was paid for, as handlers report it.
+/// Tokens and costs, as handlers report them.
 fn usage(usage: &Value) -> Option<String> {
     let number = |field: &str| usage[field].as_u64().filter(|count| *count > 0);
     let tokens = [
@@ -208,7 +208,7 @@ fn body(value: &Value) -> Option<String> {
     let text = value.to_string();
     Some(match text.char_indices().nth(BODY_CHARACTERS) {
         Some((end, _)) => {
-            format!("{}… ({} in all; --output json shows it)", &text[..end], units::bytes(text.len() as u64))
+            format!("{}… ({} in total; --output json shows it)", &text[..end], units::bytes(text.len() as u64))
         }
         None => text,
     })
@@ -231,9 +231,9 @@ fn timeline(job: &Value, text: &mut String) {
             let _ = write!(line, " ({})", took.join("; "));
         }
         let _ = writeln!(text, "{}", show::one_line(&line).trim_end());
-        // What is kept is the first step and the latest ones.
+        // The first step and the latest ones are stored.
         if let Some(dropped) = job["timeline_dropped"].as_u64().filter(|dropped| index == 0 && *dropped > 0) {
-            let _ = writeln!(text, "  … {dropped} steps are no longer kept");
+            let _ = writeln!(text, "  … {dropped} steps are no longer stored");
         }
     }
 }
@@ -278,7 +278,7 @@ mod tests {
             "  attempt 1  2030-01-01T00:00:01.000Z  plugin mailer 0123456789ab  cpu 3 ms, wall 9 ms, memory 1 KiB\n",
             "    no route\n    to host\n    at send\n    at run\n",
             "  2030-01-01T00:00:00.000Z  pending                enqueued\n",
-            "  … 3 steps are no longer kept\n",
+            "  … 3 steps are no longer stored\n",
             "  2030-01-01T00:00:01.000Z  dead       attempt 2   all runs used up\n",
         ] {
             assert!(text.contains(part), "{part:?} is missing:\n{text}");
@@ -291,7 +291,7 @@ mod tests {
         let job = json!({"state": "cancelled", "cancel_reason": "not needed", "result": "x".repeat(5_000)});
         let text = text(&job);
         assert!(text.contains("cancel          not needed\n"), "{text}");
-        assert!(text.contains("… (4.9 KiB in all; --output json shows it)") && text.len() < 3_000, "{text}");
+        assert!(text.contains("… (4.9 KiB in total; --output json shows it)") && text.len() < 3_000, "{text}");
         let asked = json!({"cancel_requested_at": "2030-01-01T00:00:00Z", "cancel_reason": "stop"});
         assert_eq!(cancel(&asked).as_deref(), Some("requested at 2030-01-01T00:00:00Z: stop"));
     }

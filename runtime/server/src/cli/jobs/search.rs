@@ -1,5 +1,5 @@
-//! `windlass search`: finds jobs. On a terminal a table, into a pipe the ids, so that `windlass search … | windlass bulk retry`
-//! does what it says.
+//! `windlass search`: finds jobs. It prints a table on a terminal and ids into a pipe, so that `windlass search … | windlass bulk retry`
+//! works.
 
 use std::io::IsTerminal;
 
@@ -21,7 +21,7 @@ pub struct Search {
     /// How many jobs at most [default: 50 in a table or as JSON, all of them as ids]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// A table, the API's answer, or one id on each line [default: text on a terminal, ids into a pipe]
+    /// A table, the API's response, or one id per line [default: text on a terminal, ids into a pipe]
     #[arg(long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -67,7 +67,7 @@ impl Search {
     }
 }
 
-/// All jobs up to the limit, in one answer.
+/// All jobs up to the limit, in one response.
 pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Option<usize>) -> anyhow::Result<Value> {
     let mut jobs = Vec::new();
     let mut answer = find(remote, filters, sorting, limit.unwrap_or(limits::PAGE), |page| {
@@ -78,7 +78,7 @@ pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Optio
     Ok(answer)
 }
 
-/// Asks for page after page until there are no more, or enough. Answers with the last page, its jobs taken out.
+/// Requests pages until there are no more, or enough. Returns the last page without its jobs.
 fn find(
     remote: &Remote,
     filters: &Filters,
@@ -92,7 +92,7 @@ fn find(
     let mut left = limit;
     let mut unreadable = Value::Null;
     loop {
-        // At least one, so that a limit of nothing still answers with the total.
+        // At least one, so that a limit of 0 still returns the total.
         request.insert("limit".to_owned(), json!(left.clamp(1, limits::PAGE_MOST)));
         let mut answer = remote.post("/jobs/search", &Value::Object(request.clone()))?;
         let mut page = answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default();
@@ -110,7 +110,7 @@ fn find(
     }
 }
 
-/// A table of what was found. What it is sorted by is one of its columns.
+/// A table of what was found, with a column for the sort key.
 pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
     let by: Column = match sorting.sort {
         SortName::StartedAt => ("STARTED", "started_at"),

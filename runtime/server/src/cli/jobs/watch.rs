@@ -1,4 +1,4 @@
-//! Watching a job to its end: a bar, the phase and the message, and the log as it comes.
+//! Watching a job to its end: a progress bar, the phase and the message, and the log as it is written.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -13,19 +13,19 @@ use crate::cli::client::{Event, Remote, part};
 use crate::cli::terminal::interrupt::on_interrupt;
 use crate::cli::terminal::show;
 
-/// How a process ends that waited for a job.
+/// Exit statuses of commands that wait for a job.
 const DEAD: u8 = 1;
 const CANCELLED: u8 = 3;
 pub const NOT_ENDED: u8 = 4;
 
-/// How often and how patiently a broken stream is opened again.
+/// How many times a broken stream is reopened, and the pause before each.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Shows a job until it has ended. A server that restarts meanwhile is waited for.
+/// Shows a job until it has ended. Waits for a server that restarts meanwhile.
 pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new(remote.json());
-    farewell(remote, id, &screen)?;
+    stopped_watching(remote, id, &screen)?;
     let (mut last, mut log_from, mut tries) = (None::<String>, 0, 0);
     loop {
         let path = format!("/jobs/{}/events?logs=true&logs_from={log_from}", part(id));
@@ -39,7 +39,7 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
                     if let Some(code) = exit_code(&event.kind) {
                         screen.clear();
                         if event.kind == "dead" {
-                            say_what_killed_it(remote, id);
+                            show_backtrace(remote, id);
                         }
                         return Ok(code);
                     }
@@ -48,7 +48,7 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
                     }
                 }
             }
-            // Its events are gone, or all have been seen: how it ended is in the record.
+            // Its events are no longer stored, or all have been seen: its outcome is read from the job.
             Ok(None) => {
                 let job = remote.get(&format!("/jobs/{}", part(id)))?;
                 if let Some(code) = exit_code(job["state"].as_str().unwrap_or_default()) {
@@ -66,8 +66,8 @@ pub fn watch(remote: &Remote, id: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Ctrl-C ends the watching and not the job; that is said, with what to do next.
-fn farewell(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Result<()> {
+/// Says that Ctrl-C ended the watching and not the job, and what to do next.
+fn stopped_watching(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Result<()> {
     let (remote, id, bar) = (remote.clone(), id.to_owned(), screen.bar.clone());
     on_interrupt(move || {
         bar.finish_and_clear();
@@ -97,19 +97,19 @@ fn show_end(remote: &Remote, job: &Value) -> anyhow::Result<()> {
         _ => show::note(state),
     }
     match state {
-        "dead" => say_what_killed_it(remote, job["id"].as_str().unwrap_or_default()),
+        "dead" => show_backtrace(remote, job["id"].as_str().unwrap_or_default()),
         "completed" if !job["result"].is_null() => show::json(&job["result"])?,
         _ => {}
     }
     Ok(())
 }
 
-/// The backtrace of the last error, and the commands that tell more.
-fn say_what_killed_it(remote: &Remote, id: &str) {
+/// Shows the backtrace of the last error, and the commands that show more.
+fn show_backtrace(remote: &Remote, id: &str) {
     if remote.json() {
         return;
     }
-    // The error itself has been shown; a server that is gone by now costs the backtrace alone.
+    // The error itself has been shown; without a server, only the backtrace is missing.
     let job = remote.get(&format!("/jobs/{}", part(id))).unwrap_or_default();
     let last = job["errors"].as_array().and_then(|errors| errors.last());
     if let Some(backtrace) = last.and_then(|error| error["backtrace"].as_str()).filter(|text| !text.trim().is_empty()) {
@@ -123,7 +123,7 @@ fn say_what_killed_it(remote: &Remote, id: &str) {
     ));
 }
 
-/// Prints the log of a job as it comes, until the job has ended.
+/// Prints the log of a job as it is written, until the job has ended.
 pub fn follow_log(remote: &Remote, id: &str, from: u64) -> anyhow::Result<()> {
     let path = format!("/jobs/{}/events?logs=true&logs_from={from}", part(id));
     let Some(mut events) = remote.events(&path, None)? else { return Ok(()) };
@@ -136,7 +136,7 @@ pub fn follow_log(remote: &Remote, id: &str, from: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The status to end with, for a state in which a job ends.
+/// The exit status for a final state.
 pub fn exit_code(state: &str) -> Option<ExitCode> {
     match state {
         "completed" => Some(ExitCode::SUCCESS),
@@ -161,7 +161,7 @@ impl Screen {
     pub fn new(json: bool) -> Screen {
         let bar =
             if json || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::no_length() };
-        // Until a job says how far it is of how much, there is no bar to draw; indicatif's own style would show one of 0/0.
+        // Until a job reports its amount and total, there is no bar to draw; indicatif's default style would show 0/0.
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
@@ -195,7 +195,7 @@ impl Screen {
                 let next = data["next_attempt_at"].as_str().map(|at| format!("; next attempt at {at}"));
                 self.say(format!("attempt {} failed: {why}{}", data["attempt"], next.unwrap_or_default()));
             }
-            // It comes often and tells a person nothing.
+            // It is frequent and not useful to people.
             "checkpoint" => {}
             kind => self.say(match data["reason"].as_str() {
                 Some(reason) => format!("{kind}: {reason}"),
@@ -209,7 +209,7 @@ impl Screen {
         if self.bar.is_hidden() { show::note(&text) } else { self.bar.println(show::plain(&text)) }
     }
 
-    /// Leaves the terminal to others.
+    /// Clears the bar, so that others can print.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -229,7 +229,7 @@ impl Screen {
             return;
         }
         if of > 0 {
-            // The template is ours and fixed.
+            // The template is a constant, so this always succeeds.
             if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {msg}") {
                 self.bar.set_style(style.progress_chars("=> "));
             }

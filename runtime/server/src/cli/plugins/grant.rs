@@ -1,4 +1,4 @@
-//! `windlass plugin grant` and `revoke`: what the operator allows a plugin, one word of the command line each.
+//! `windlass plugin grant` and `revoke`: what the operator allows a plugin, as flags.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ use windlass_core::queue_pattern::QueuePattern;
 use crate::cli::client::{Remote, part};
 use crate::cli::terminal::show;
 
-/// Allow a plugin something, on top of what it is allowed already
+/// Grant a plugin something, in addition to what it is already granted
 ///
-/// It gets what it asks for in its windlass.toml as far as it is granted here; a limit, up to what is granted. `windlass plugin show NAME` shows what
+/// A plugin gets what it both asks for in its windlass.toml and is granted here; a limit, up to the granted value. `windlass plugin show NAME` shows what
 /// it asks for and what was denied.
 #[derive(Debug, Args)]
 pub struct GrantMore {
@@ -24,14 +24,14 @@ pub struct GrantMore {
     name: String,
     #[command(flatten)]
     words: GrantFlags,
-    /// Replace everything by this file, in TOML or JSON
+    /// Replace the whole grant with this file, in TOML or JSON
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 }
 
-/// Take back something that a plugin is allowed; without any of the flags, everything
+/// Revoke something that a plugin is granted; without any of the flags, everything
 ///
-/// Of a limit the value does not matter: the grant for it is removed.
+/// For a limit, the value does not matter: the grant for it is removed.
 #[derive(Debug, Args)]
 pub struct Revoke {
     /// The plugin's name
@@ -40,13 +40,13 @@ pub struct Revoke {
     words: GrantFlags,
 }
 
-/// What can be granted. Each can be given several times.
+/// What can be granted. Each flag can be repeated.
 #[derive(Debug, Default, Args)]
 pub struct GrantFlags {
     /// A host for outbound HTTP: api.example.com, *.example.com, 10.0.0.7:8080
     #[arg(long, value_name = "HOST")]
     http: Vec<HostPattern>,
-    /// The same, also at an address that is not public
+    /// A host for outbound HTTP, even if its address is not public
     #[arg(long, value_name = "HOST")]
     private_http: Vec<HostPattern>,
     /// A folder to read, as /seen/by/the/plugin=/on/this/server
@@ -64,19 +64,19 @@ pub struct GrantFlags {
     /// A queue to spawn jobs into, besides those the plugin serves: bills.send, bills.*
     #[arg(long, value_name = "QUEUE")]
     spawn: Vec<QueuePattern>,
-    /// The most memory an attempt may have
+    /// The most memory an attempt may use
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     memory: Option<Size>,
-    /// The most time an attempt may compute
+    /// The most processor time an attempt may use
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     cpu_time: Option<Span>,
     /// The most time an attempt may take, from its start to its end
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     attempt_timeout: Option<Span>,
-    /// The most time an attempt may go without a sign of life: progress, a checkpoint or a line of log
+    /// The most time an attempt may go without progress, a checkpoint or a log line
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     stall_timeout: Option<Span>,
-    /// The most bytes of log of an attempt
+    /// The most bytes of log an attempt may write
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     log: Option<Size>,
     /// The largest checkpoint
@@ -92,16 +92,16 @@ pub struct GrantFlags {
     http_limits: HttpLimitFlags,
 }
 
-/// The most that an HTTP request may take.
+/// Limits of an HTTP request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 struct HttpLimitFlags {
-    /// The most time until an HTTP request is connected
+    /// The most time for an HTTP request to connect
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     http_connect: Option<Span>,
-    /// The most time from there to the head of the answer
+    /// The most time from the connection to the head of the response
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     http_first_byte: Option<Span>,
-    /// The longest silence in the middle of an answer
+    /// The longest pause in the middle of a response
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     http_between_bytes: Option<Span>,
     /// The most time for a whole request
@@ -110,10 +110,10 @@ struct HttpLimitFlags {
     /// The largest body of a request
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     http_request: Option<Size>,
-    /// The largest body of an answer
+    /// The largest body of a response
     #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     http_response: Option<Size>,
-    /// How many requests of an attempt may be on their way at once
+    /// How many requests of an attempt may be open at once
     #[arg(long, value_name = "N")]
     http_at_once: Option<u32>,
 }
@@ -123,11 +123,11 @@ impl GrantMore {
         let path = path(&self.name);
         if let Some(file) = &self.from {
             let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-            return tell(&remote.put(&path, &text)?);
+            return show_grant(&remote.put(&path, &text)?);
         }
         let mut grant = read(remote, &path)?;
         self.words.add(&mut grant)?;
-        tell(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
+        show_grant(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
     }
 }
 
@@ -139,12 +139,12 @@ impl Revoke {
             grant = Grant::default();
         }
         self.words.take(&mut grant);
-        tell(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
+        show_grant(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
     }
 }
 
 impl GrantFlags {
-    /// What the words say, by themselves.
+    /// The grant that the flags describe.
     #[cfg(test)]
     fn grant(self) -> anyhow::Result<Grant> {
         let mut grant = Grant::default();
@@ -225,7 +225,7 @@ impl GrantFlags {
 }
 
 impl HttpLimitFlags {
-    /// What these words say, and otherwise what there is.
+    /// The given limits, and otherwise the existing ones.
     fn over(self, limits: &HttpLimits) -> HttpLimits {
         HttpLimits {
             connect: self.http_connect.or(limits.connect),
@@ -254,23 +254,23 @@ fn path(name: &str) -> String {
 }
 
 fn read(remote: &Remote, path: &str) -> anyhow::Result<Grant> {
-    serde_json::from_value(remote.get(path)?).context("the server's grant cannot be read by this windlass")
+    serde_json::from_value(remote.get(path)?).context("the server's grant cannot be read by this version of windlass")
 }
 
 fn split(pair: &str, example: &str) -> anyhow::Result<(String, String)> {
-    let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` should be as `{example}`"))?;
+    let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` should look like `{example}`"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// What is granted now, without the lines that say nothing.
-fn tell(grant: &Value) -> anyhow::Result<()> {
-    show::json(&without_nothing(grant.clone()))
+/// Shows what is granted now, without empty fields.
+fn show_grant(grant: &Value) -> anyhow::Result<()> {
+    show::json(&without_empty(grant.clone()))
 }
 
-pub fn without_nothing(value: Value) -> Value {
+pub fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let kept = fields.into_iter().map(|(name, value)| (name, without_nothing(value)));
+            let kept = fields.into_iter().map(|(name, value)| (name, without_empty(value)));
             let empty = |value: &Value| match value {
                 Value::Null => true,
                 Value::Object(fields) => fields.is_empty(),
@@ -290,18 +290,18 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         words: GrantFlags,
     }
 
-    fn words(line: &str) -> GrantFlags {
+    fn flags(line: &str) -> GrantFlags {
         let line = line.split_whitespace();
-        Line::try_parse_from(["grant"].into_iter().chain(line)).unwrap_or_else(|error| panic!("{error}")).words
+        CommandLine::try_parse_from(["grant"].into_iter().chain(line)).unwrap_or_else(|error| panic!("{error}")).words
     }
 
     #[test]
-    fn a_denial_says_the_very_words_that_grant_it() {
+    fn a_denial_names_the_flags_that_grant_it() {
         let text = r#"
             [limits]
             memory = "1GiB"
@@ -323,23 +323,23 @@ mod tests {
         let mut granted = Grant::default();
         for denied in denied {
             let line = denied.flag.replace('\'', "");
-            words(&line).add(&mut granted).expect("good words");
+            flags(&line).add(&mut granted).expect("valid flags");
         }
         let (_, denied) = windlass_core::plugin::grant::effective(&asked, &granted);
         assert_eq!(denied, []);
     }
 
     #[test]
-    fn what_was_granted_can_be_taken_back_word_by_word() {
+    fn what_was_granted_can_be_revoked_flag_by_flag() {
         let line = "--http a.com --http b.com --read /d=/srv --env TZ=UTC --secret s --spawn a.* --spawn b --memory 1GiB --concurrency 2 --http-total 1h --http-at-once 9";
-        let mut grant = words(line).grant().expect("good words");
-        words("--http a.com --read /d=/srv --spawn a.* --memory 1B --http-total 1s").take(&mut grant);
+        let mut grant = flags(line).grant().expect("valid flags");
+        flags("--http a.com --read /d=/srv --spawn a.* --memory 1B --http-total 1s").take(&mut grant);
         assert_eq!(
             grant,
-            words("--http b.com --env TZ=UTC --secret s --spawn b --concurrency 2 --http-at-once 9")
+            flags("--http b.com --env TZ=UTC --secret s --spawn b --concurrency 2 --http-at-once 9")
                 .grant()
-                .expect("good words")
+                .expect("valid flags")
         );
-        assert!(words("").is_empty() && !words("--log 1KiB").is_empty());
+        assert!(flags("").is_empty() && !flags("--log 1KiB").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass plugin`: uploading handlers, choosing their versions, and saying what they may do.
+//! `windlass plugin`: uploading handlers, choosing their versions, and granting permissions.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::author;
 use crate::cli::client::{Remote, part};
 use crate::cli::jobs::job::print_answer;
-use crate::cli::plugins::grant::{GrantMore, Revoke, without_nothing};
+use crate::cli::plugins::grant::{GrantMore, Revoke, without_empty};
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 
@@ -32,7 +32,7 @@ enum Action {
     Push(Push),
     /// List all plugins
     List,
-    /// Show one plugin: its versions, what it asks for, what it is granted, what has happened to it
+    /// Show one plugin: its versions, what it asks for, what it is granted, and its history
     Show(Which),
     /// Make a stored version the active one
     Activate {
@@ -43,7 +43,7 @@ enum Action {
         #[command(flatten)]
         swap: Swap,
     },
-    /// Go back to the version that was uploaded before the active one
+    /// Roll back to the version that was uploaded before the active one
     Rollback {
         #[command(flatten)]
         plugin: Which,
@@ -70,7 +70,7 @@ enum Action {
         /// Delete only this version
         #[arg(long, value_name = "DIGEST")]
         of: Option<String>,
-        /// Delete it even if attempts are running; they are stopped, and their jobs go back to the queue
+        /// Delete it even if attempts are running; they are stopped, and their jobs become pending again
         #[arg(long)]
         force: bool,
     },
@@ -97,7 +97,7 @@ struct Push {
     swap: Swap,
 }
 
-/// Try a version on a share of new attempts; it is withdrawn if too many of them fail
+/// Try a version on a share of new attempts; it is rolled back if too many of them fail
 #[derive(Debug, Args)]
 struct Canary {
     #[command(flatten)]
@@ -105,10 +105,10 @@ struct Canary {
     /// The version: its digest, or at least the first six characters of it
     #[arg(required_unless_present_any = ["promote", "stop"])]
     digest: Option<String>,
-    /// How many percent of new attempts it gets
+    /// The percentage of new attempts it gets
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     share: u32,
-    /// Withdraw it when more than this part of its attempts has failed, from 0 to 1
+    /// Roll it back when more than this share of its attempts has failed, from 0 to 1
     #[arg(long, value_name = "PART", default_value_t = 0.2)]
     max_failure_rate: f64,
     /// Compute the failure rate only once this many attempts have ended, so that one early failure does not end the trial
@@ -285,7 +285,7 @@ pub fn upload(
     upload_by(remote, name, query, component, manifest, by())
 }
 
-/// The same, under another uploader's name.
+/// The same, with another name for the uploader.
 pub fn upload_by(
     remote: &Remote,
     name: &str,
@@ -314,7 +314,7 @@ fn read(file: &PathBuf) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Why the jobs of some plugins wait, a line for each.
+/// Prints why the jobs of some plugins wait, a line for each.
 pub fn not_ready(plugins: &[Value]) -> anyhow::Result<()> {
     for plugin in plugins.iter().filter(|plugin| plugin["ready"] == false) {
         let text = |field: &str| plugin[field].as_str().unwrap_or_default();
@@ -323,7 +323,7 @@ pub fn not_ready(plugins: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plugin for people.
+/// Prints a plugin as text.
 fn describe(plugin: &Value) -> anyhow::Result<()> {
     show::fields(
         plugin,
@@ -339,7 +339,7 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     if let Some(canary) = plugin["canary"].as_object() {
         let of = |field: &str| canary.get(field).map(Value::to_string).unwrap_or_default();
         show::print(&format!(
-            "canary   {} gets {} % of new attempts; {} of {} have failed, and it is withdrawn above a rate of {}",
+            "canary   {} gets {} % of new attempts; {} of {} have failed, and it is rolled back above a rate of {}",
             canary["version"].as_str().unwrap_or_default(),
             of("share"),
             of("failed"),
@@ -350,9 +350,9 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     let list = |field: &str| plugin[field].as_array().map_or(&[][..], Vec::as_slice);
     let versions: Vec<Value> = list("versions").iter().map(|version| with_status(plugin, version)).collect();
     let is_active = |version: &&Value| version["version"] == plugin["active"];
-    let asked = list("versions").iter().find(is_active).map(|version| without_nothing(version["manifest"].clone()));
+    let asked = list("versions").iter().find(is_active).map(|version| without_empty(version["manifest"].clone()));
     show::print(&format!("\nasked    {:#}", asked.unwrap_or(json!({}))))?;
-    show::print(&format!("granted  {:#}", without_nothing(plugin["grant"].clone())))?;
+    show::print(&format!("granted  {:#}", without_empty(plugin["grant"].clone())))?;
     for denied in list("denied") {
         show::print(&format!("denied   {}", denied.as_str().unwrap_or_default()))?;
     }
@@ -362,7 +362,7 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     show::table(list("history"), &HISTORY)
 }
 
-/// A row of the table of versions: whether it is the active one, or tried as a canary, and whether it can be run.
+/// A row of the table of versions: whether it is the active one or the canary, and whether it can run.
 fn with_status(plugin: &Value, version: &Value) -> Value {
     let mut row = version.clone();
     let digest = &version["version"];
@@ -378,7 +378,7 @@ fn with_status(plugin: &Value, version: &Value) -> Value {
     row
 }
 
-/// What became of an upload. The digest comes first: it is what the next command needs.
+/// Prints the result of an upload. The digest is first, because the next command needs it.
 fn stored(remote: &Remote, plugin: &Value) -> anyhow::Result<()> {
     let (name, version) = (plugin["name"].as_str().unwrap_or_default(), plugin["version"].as_str().unwrap_or_default());
     if remote.json() || plugin["active"] == version {

@@ -64,7 +64,7 @@ impl Secret {
     }
 }
 
-/// What somebody types, unseen; or all of standard input without the line break at its end, which `echo` and editors add.
+/// A value typed without echo, or all of standard input without the line break at its end, which `echo` and editors add.
 fn from_input(name: &str) -> anyhow::Result<Vec<u8>> {
     let mut value = Vec::new();
     if io::stdin().is_terminal() {
@@ -89,7 +89,7 @@ fn from_input(name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// A terminal that does not show what is typed, until dropped.
+/// A terminal that does not echo, until this is dropped.
 struct Hidden(bool);
 
 impl Hidden {

@@ -1,4 +1,4 @@
-//! Commands about what feeds and limits jobs: queues and schedules.
+//! Commands about queues and schedules.
 
 pub mod queue;
 pub mod schedule;

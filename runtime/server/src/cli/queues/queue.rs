@@ -1,4 +1,4 @@
-//! `windlass queue`: how queues stand, and what operators set.
+//! `windlass queue`: the state of queues, and their settings.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 use crate::cli::terminal::units;
 
-/// Look at queues, pause and resume them, set their limits
+/// Show queues, pause and resume them, set their limits
 #[derive(Debug, Args)]
 pub struct Queue {
     #[command(subcommand)]
@@ -40,7 +40,7 @@ enum Action {
     Clear(Confirmed),
     /// Change the settings of a queue; `none` removes a limit
     Set(Set),
-    /// Show how far a queue with rounds has come, round by round
+    /// Show the progress of a queue with rounds, round by round
     Rounds {
         #[command(flatten)]
         queue: Which,
@@ -48,15 +48,15 @@ enum Action {
         #[arg(long)]
         watch: bool,
     },
-    /// Run again what failed or was marked, together with everything below it
+    /// Rebuild the jobs that failed or are marked, with everything below them
     Sweep(SweepArgs),
-    /// Show the records that handlers have saved in a queue
+    /// Show the records that handlers have stored in a queue
     Records(RecordsArgs),
     /// Delete a queue and all its jobs
     Destroy(Confirmed),
 }
 
-/// A queue that something cannot be undone to.
+/// A queue for an action that cannot be undone.
 #[derive(Debug, Args)]
 struct Confirmed {
     #[command(flatten)]
@@ -67,7 +67,7 @@ struct Confirmed {
 }
 
 impl Confirmed {
-    /// The queue's name, if `--confirm` was given or the person at the terminal says yes. `loss` says what will be gone.
+    /// The queue's name, if `--confirm` was given or the person at the terminal says yes. `loss` is what will be deleted.
     fn name(self, loss: &str) -> anyhow::Result<String> {
         let name = self.queue.name;
         if self.confirm {
@@ -76,7 +76,7 @@ impl Confirmed {
         if !std::io::stdin().is_terminal() {
             bail!("this deletes {loss} {name}; add --confirm if that is what you want");
         }
-        eprint!("This deletes {loss} {name} and cannot be undone. Go on? [y/N] ");
+        eprint!("This deletes {loss} {name} and cannot be undone. Continue? [y/N] ");
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         match answer.trim().to_ascii_lowercase().as_str() {
@@ -114,7 +114,7 @@ struct Set {
     /// Defaults for its jobs, as JSON: '{"max_attempts": 5}'
     #[arg(long, value_name = "JSON")]
     defaults: Option<String>,
-    /// How long and how many ended jobs are kept, as JSON: '{"completed": {"age": "1d", "count": 1000}}'
+    /// How long and how many ended jobs stay stored, as JSON: '{"completed": {"age": "1d", "count": 1000}}'
     #[arg(long, value_name = "JSON")]
     retention: Option<String>,
     /// Whether it runs in rounds: a round starts when all jobs of the round before have ended
@@ -150,7 +150,7 @@ struct SweepArgs {
     /// Include jobs that were cancelled
     #[arg(long)]
     cancelled: bool,
-    /// Return at once; `windlass bulk show ID` shows its progress
+    /// Return immediately; `windlass bulk show ID` shows its progress
     #[arg(long = "async")]
     in_background: bool,
 }
@@ -339,8 +339,8 @@ impl Set {
     }
 }
 
-/// How often watched rounds are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often watched rounds are read.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 const ROUNDS: [Column; 7] = [
     ("ROUND", "round"),
@@ -370,11 +370,11 @@ fn rounds(remote: &Remote, name: &str, watch: bool) -> anyhow::Result<()> {
             return Ok(());
         }
         last = now;
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
-/// Every page of them, in one answer.
+/// Every page of them, in one response.
 fn all_rounds(remote: &Remote, name: &str) -> anyhow::Result<Value> {
     let mut whole = remote.get(&format!("/queues/{}/rounds", part(name)))?;
     let mut rows = whole["rounds"].as_array().cloned().unwrap_or_default();
@@ -421,7 +421,7 @@ impl SweepArgs {
             return show::json(&ended);
         }
         let (status, affected) = (ended["status"].as_str().unwrap_or_default(), &ended["affected"]);
-        show::print(&format!("sweep {status}: {affected} jobs are taken up again, {} errors", ended["errors"]))
+        show::print(&format!("sweep {status}: {affected} jobs are rebuilt, {} errors", ended["errors"]))
     }
 }
 
@@ -440,7 +440,7 @@ impl RecordsArgs {
             None => show::json(&page)?,
         }
         match page["next"].as_str().filter(|_| !remote.json()) {
-            Some(next) => show::print(&format!("more with --from {next:?}")),
+            Some(next) => show::print(&format!("--from {next:?} shows more")),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! `windlass schedule`: jobs that the clock makes.
+//! `windlass schedule`: jobs that are enqueued at set times.
 
 use anyhow::bail;
 use chrono::DateTime;
@@ -25,7 +25,7 @@ pub struct Schedule {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a schedule, or change one with --replace
+    /// Create a schedule, or change one with --replace
     Add(Box<Add>),
     /// List all schedules: when each runs next, in its own time zone, and the runs it has skipped
     List,
@@ -34,22 +34,22 @@ enum Action {
         /// The schedule's name
         name: String,
     },
-    /// Make no more jobs until it is resumed; runs that come up meanwhile are skipped
+    /// Enqueue no more jobs until it is resumed; runs that fall due meanwhile are skipped
     Pause {
         /// The schedule's name
         name: String,
     },
-    /// Make jobs again
+    /// Enqueue jobs again
     Resume {
         /// The schedule's name
         name: String,
     },
-    /// Make a job now, and print its id
+    /// Enqueue a job now, and print its id
     Run {
         /// The schedule's name
         name: String,
     },
-    /// Remove it; the jobs it has made stay
+    /// Remove it; the jobs it has enqueued stay
     Remove {
         /// The schedule's name
         name: String,
@@ -68,28 +68,28 @@ enum Action {
 struct Add {
     /// A name for it, such as nightly-report
     name: String,
-    /// Minute hour day month weekday, such as '30 2 * * 1-5'; six fields begin with seconds; @daily and the like
+    /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily and similar
     cron: String,
-    /// The queue its jobs go to
+    /// The queue for its jobs
     queue: String,
     /// The handler's input: JSON, `@FILE`, or `-` for standard input [default: {}]
     payload: Option<String>,
     /// The zone its times are in, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
-    /// When the job of the last run has not ended: run all the same, skip this run, or cancel that job first [default: allow]
+    /// When the job of the last run has not ended: run anyway, skip this run, or cancel that job first [default: allow]
     #[arg(long, value_enum, value_name = "POLICY")]
     overlap: Option<OverlapWord>,
-    /// For times that passed while the server was down: run for none of them, once for all, or for each [default: once]
+    /// Runs that were missed while the server was down: make up for none of them, one, or all [default: once]
     #[arg(long, value_enum, value_name = "POLICY")]
     catch_up: Option<CatchUpName>,
-    /// With --catch-up all: run at most for the latest N [default: 1000]
+    /// With --catch-up all: make up for the latest N at most [default: 1000]
     #[arg(long, value_name = "N")]
     catch_up_most: Option<u32>,
-    /// Make no jobs until it is resumed
+    /// Enqueue no jobs until it is resumed
     #[arg(long)]
     paused: bool,
-    /// Change the schedule of this name, if there is one; what is not given stays as it is
+    /// Change the schedule of this name, if there is one; flags that are not given leave their values unchanged
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -109,7 +109,7 @@ struct JobsOf {
     /// Skip a run while a job with this key waits or runs
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// How long the key is taken at most
+    /// How long the key stays reserved at most
     #[arg(long, value_name = "DURATION")]
     unique_period: Option<String>,
     /// A tag; may be repeated
@@ -146,7 +146,7 @@ impl Add {
         let known = known.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == json!(name)));
         let made = match (known, self.replace) {
             (true, true) => remote.put(&path(name, ""), body.to_string().as_bytes())?,
-            (true, false) => bail!("schedule {name} exists already; add --replace to change it"),
+            (true, false) => bail!("schedule {name} already exists; add --replace to change it"),
             (false, _) => remote.post("/schedules", &body)?,
         };
         if remote.json() {
@@ -241,7 +241,7 @@ fn path(name: &str, rest: &str) -> String {
     format!("/schedules/{}{rest}", part(name))
 }
 
-/// A schedule with what people want to read: times in its own zone, and its skipped runs in short.
+/// A schedule for display: times in its own zone, and its skipped runs in short.
 fn for_people(schedule: &Value) -> Value {
     let mut shown = schedule.clone();
     let next = if schedule["paused"] == true { Some("paused".to_owned()) } else { at(schedule, "next_run") };
@@ -259,7 +259,7 @@ fn for_people(schedule: &Value) -> Value {
     shown
 }
 
-/// All of a schedule.
+/// A whole schedule, as text.
 fn page(schedule: &Value) -> String {
     let mut page = show::field_lines(&for_people(schedule), &ONE);
     let runs = schedule["skipped_runs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -286,7 +286,7 @@ fn at(schedule: &Value, field: &str) -> Option<String> {
     in_zone(&schedule[field], schedule)
 }
 
-/// A time in the zone of a schedule. One that this program does not know is shown in UTC, as it came.
+/// A time in the zone of a schedule. If this program does not know the zone, the time stays in UTC.
 fn in_zone(time: &Value, schedule: &Value) -> Option<String> {
     let text = time.as_str()?;
     let moment = DateTime::parse_from_rfc3339(text).ok();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_and_an_unknown_zone_shows_utc() {
+    fn a_schedule_without_skipped_runs_says_so_and_an_unknown_zone_shows_utc() {
         let mut schedule = nightly();
         schedule["paused"] = json!(true);
         schedule["last_run"] = Value::Null;

@@ -1,7 +1,7 @@
-//! What the flags allow, and the manifest they are held against.
+//! What the flags allow, together with the manifest.
 //!
-//! A flag is a grant. Who names something here also wants it, so what the manifest does not ask for is added to it, and said: a
-//! server would not give it.
+//! A flag is a grant. It is also a request: what the manifest does not ask for is added to it with a message, because a
+//! server would not allow it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use windlass_core::plugin::manifest::Manifest;
 use windlass_core::queue_pattern::QueuePattern;
 use windlass_executor::Secret;
 
-/// Each can be given several times.
+/// Each flag can be repeated.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AllowFlags {
     /// Allow HTTP requests to this host: api.example.com, *.example.com, 10.0.0.7:8080. May be repeated, like all below
@@ -29,7 +29,7 @@ pub struct AllowFlags {
     /// Let it read and write a folder of this machine: /path/in/the/sandbox=./folder
     #[arg(long, value_name = "GUEST=FOLDER")]
     write: Vec<String>,
-    /// Set an environment variable; without =VALUE, the one of your own shell
+    /// Set an environment variable; without =VALUE, it has the value from your shell
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
     /// Give it a secret; without =VALUE, its value is taken from the environment variable of that name
@@ -38,7 +38,7 @@ pub struct AllowFlags {
     /// A queue it may spawn jobs into, besides its own: bills.send, bills.*
     #[arg(long, value_name = "QUEUE")]
     spawn: Vec<QueuePattern>,
-    /// Set a config value, in the place of the one in windlass.toml
+    /// Set a config value, instead of the one in windlass.toml
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl AllowFlags {
             http: self.allow_http,
             private_http: self.allow_private_http,
             spawn: self.spawn,
-            // On one's own machine there is nobody to be protected from what one asks for.
+            // On the user's own machine, the limits the manifest asks for are granted.
             limits: manifest.limits.clone(),
             ..Grant::default()
         };
@@ -80,15 +80,15 @@ impl AllowFlags {
         }
         let missing = ask_for_what_is_granted(&mut manifest, &grant);
         if said && !missing.is_empty() {
-            eprintln!("the manifest does not ask for {}; a server will not give it", missing.join(", "));
+            eprintln!("the manifest does not ask for {}; a server will not allow it", missing.join(", "));
         }
-        manifest.check().map_err(|refusal| anyhow!("the manifest is not right: {refusal}"))?;
+        manifest.check().map_err(|refusal| anyhow!("the manifest is not valid: {refusal}"))?;
         grant.check().map_err(|refusal| anyhow!("{refusal}"))?;
         Ok((manifest, grant, secrets))
     }
 }
 
-/// Adds to the manifest what only the flags name, and says what that was.
+/// Adds to the manifest what only the flags name, and returns what that was.
 fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String> {
     let requested = &mut manifest.capabilities;
     let mut missing = Vec::new();
@@ -126,7 +126,7 @@ fn ask_for_what_is_granted(manifest: &mut Manifest, grant: &Grant) -> Vec<String
 pub fn read_manifest(path: Option<&Path>) -> anyhow::Result<Option<Manifest>> {
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the manifest {}", path.display()))?;
-    let manifest = toml::from_str(&text).with_context(|| format!("the manifest {} is not right", path.display()))?;
+    let manifest = toml::from_str(&text).with_context(|| format!("the manifest {} is not valid", path.display()))?;
     Ok(Some(manifest))
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_is_a_grant_and_a_wish() {
+    fn a_flag_is_a_grant_and_a_request() {
         let words = AllowFlags {
             allow_private_http: vec!["localhost:8080".parse().expect("a host")],
             env: vec!["TZ=UTC".to_owned()],
@@ -157,17 +157,17 @@ mod tests {
         };
         let mut asked = Manifest::default();
         asked.capabilities.secrets = vec!["token".to_owned(), "other".to_owned()];
-        let (manifest, grant, secrets) = words.decide(Some(asked)).expect("good words");
+        let (manifest, grant, secrets) = words.decide(Some(asked)).expect("valid flags");
         let (allowed, denied) = windlass_core::plugin::grant::effective(&manifest, &grant);
         assert!(allowed.http[0].private && allowed.environment.contains_key("TZ") && allowed.secrets.contains("token"));
-        assert_eq!(denied.len(), 1, "the manifest's other wish: {denied:?}");
+        assert_eq!(denied.len(), 1, "the manifest's other request: {denied:?}");
         assert_eq!((secrets.len(), manifest.config["region"].as_str()), (1, "eu"));
     }
 
     #[test]
     fn a_flag_without_a_value_needs_a_variable() {
         let words = AllowFlags { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..AllowFlags::default() };
-        let refused = words.decide(None).expect_err("nothing to take").to_string();
+        let refused = words.decide(None).expect_err("no value").to_string();
         assert!(refused.contains("write WINDLASS_TEST_NOT_SET=VALUE"), "{refused}");
     }
 }

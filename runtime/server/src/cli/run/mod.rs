@@ -1,7 +1,7 @@
-//! `windlass run`: one job on a component, without a server: the same sandbox, for trying and debugging.
+//! `windlass run`: runs one job on a component without a server, in the same sandbox, for testing and debugging.
 //!
-//! Nothing is stored but what `--state` names. What the flags allow is the grant; the manifest asks, as everywhere. Reading order:
-//! `allow` (flags to a manifest and a grant), `terminal` (what the guest says), `state` (its checkpoint from one run to the next).
+//! Nothing is stored except the file that `--state` names. The flags are the grant; the manifest asks, as on a server. Reading order:
+//! `allow` (flags to a manifest and a grant), `terminal` (the guest's output), `state` (its checkpoint from one run to the next).
 
 mod allow;
 mod state;
@@ -41,11 +41,11 @@ use crate::shutdown::signalled;
 
 /// Run one job on a component in this process, without a server
 ///
-/// For trying a handler out, and for debugging: its log and progress are shown, and the result is printed at the end. Nothing is stored, unless you
+/// For testing and debugging a handler: its log and progress are shown, and the result is printed at the end. Nothing is stored unless you
 /// ask for it with --state. It may use what the flags allow, and nothing else; on a server, `windlass plugin grant` does that.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The component: a .wasm file, as `windlass plugin build` makes it
+    /// The component: a .wasm file, as built by `windlass plugin build`
     component: PathBuf,
     /// The job's payload: JSON, `@FILE` to read a file, or `-` to read standard input [default: {}]
     #[arg(long)]
@@ -53,7 +53,7 @@ pub struct Run {
     /// The plugin's windlass.toml, with its queues, limits and config [default: the one beside the component, or beside the folder `build` it is in]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// The queue the job comes from: a plugin with several handlers chooses by it [default: the first in windlass.toml]
+    /// The queue of the job; a plugin with several handlers uses it to choose one [default: the first in windlass.toml]
     #[arg(long)]
     queue: Option<QueueName>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl Run {
         let found = manifest_beside(&self.component);
         let asked = allow::read_manifest(self.manifest.as_deref().or(found.as_deref()))?;
         let (manifest, grant, secrets) = self.allow.clone().decide(asked)?;
-        // Whoever types the path is the one whose folder it is.
+        // The user who types a path may use it, so there are no grant roots.
         let scope = FolderScope::Anywhere;
         let queue = match self.queue.clone().or_else(|| manifest.queues.first().cloned()) {
             Some(queue) => queue,
@@ -100,7 +100,7 @@ impl Run {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, setup));
-        // Not the usual end, which waits for whoever still reads the standard input.
+        // Not a normal shutdown, which would wait for a thread that still reads standard input.
         runtime.shutdown_background();
         ended
     }
@@ -146,7 +146,7 @@ impl Run {
         self.report(&terminal, ended)
     }
 
-    /// What came of it, and the status to end with.
+    /// Shows the outcome, and returns the exit status.
     fn report(&self, terminal: &Terminal, ended: AttemptEnd) -> anyhow::Result<ExitCode> {
         let AttemptEnd { outcome, uncommitted: Uncommitted { children, notes }, usage } = ended;
         let fresh = children.len();
@@ -198,7 +198,7 @@ impl Run {
     }
 }
 
-/// The first signal asks the attempt to stop, the second one stops it by force.
+/// The first signal asks the attempt to stop, the second stops it by force.
 fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>) -> JoinHandle<()> {
     let first = signalled();
     tokio::spawn(async move {
@@ -210,12 +210,12 @@ fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>)
         if signalled().await.is_ok() {
             stop.send_replace(Some(Cancel::within(CancelReason::User, Duration::ZERO)));
         }
-        // The attempt ends when the channel closes, so its sender lives as long as this task.
+        // The attempt ends when the channel closes, so the sender must live as long as this task.
         std::future::pending::<()>().await;
     })
 }
 
-/// The end of a job for a person: what it came to on standard output, all else beside it.
+/// Prints the outcome for a person: the result on standard output, everything else on standard error.
 fn describe(report: &Value) -> anyhow::Result<()> {
     for child in report["children"].as_array().into_iter().flatten() {
         eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
@@ -226,7 +226,7 @@ fn describe(report: &Value) -> anyhow::Result<()> {
     }
     if let Some(count) = report["waits_for"]["count"].as_u64() {
         eprintln!(
-            "it waits here until its {count} children have ended: a server would run them, and then go on with it"
+            "it waits here until its {count} children have ended: a server would run them and then continue this job"
         );
     }
     let usage = &report["usage"];
@@ -247,7 +247,7 @@ fn describe(report: &Value) -> anyhow::Result<()> {
     if report["result"].is_null() { Ok(()) } else { show::json(&report["result"]) }
 }
 
-/// As the API shows a body, without secrets.
+/// A body as the API shows it, without secrets.
 fn shown(bytes: Bytes, terminal: &Terminal) -> Value {
     let text = serde_json::to_string(&Shown(bytes)).unwrap_or_default();
     serde_json::from_str(&terminal.clean(text)).unwrap_or_default()
@@ -263,7 +263,7 @@ fn shown_usage(usage: &Usage) -> Value {
     })
 }
 
-/// An executor for one attempt. Compiled code is kept in the user's cache folder, where there is one.
+/// An executor for one attempt. Compiled code is cached in the user's cache folder, if there is one.
 fn executor() -> anyhow::Result<Executor> {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     let folder =
@@ -273,12 +273,12 @@ fn executor() -> anyhow::Result<Executor> {
     let with = |cache| Executor::new(Config { instances: 64, compiler: Some(compiler()), cache, ..Config::default() });
     match with(cache) {
         Ok(executor) => Ok(executor),
-        // A folder that cannot be written costs time, nothing else.
+        // A folder that cannot be written only costs time.
         Err(_) => Ok(with(None)?),
     }
 }
 
-/// `windlass plugin build` puts the component of `orders/windlass.toml` into `orders/build`.
+/// `windlass plugin build` writes the component of `orders/windlass.toml` into `orders/build`.
 fn manifest_beside(component: &Path) -> Option<PathBuf> {
     let component = component.canonicalize().ok()?;
     let folder = component.parent()?;
@@ -308,7 +308,7 @@ mod tests {
         for place in ["orders.wasm", "build/orders.wasm"] {
             assert_eq!(manifest_beside(&orders.join(place)), Some(manifest.clone()), "{place}");
         }
-        // Any other folder's parent is none of its concern.
+        // The parent of any other folder is not searched.
         std::fs::create_dir(orders.join("other")).expect("room");
         std::fs::write(orders.join("other/orders.wasm"), "").expect("room");
         assert_eq!(manifest_beside(&orders.join("other/orders.wasm")), None);

@@ -13,37 +13,37 @@ use windlass_executor::SavedState;
 
 pub struct StateFile {
     path: PathBuf,
-    pub kept: Kept,
+    pub saved_run: SavedRun,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Kept {
-    /// Runs that have begun.
+pub struct SavedRun {
+    /// Runs that have started.
     pub attempts: u32,
     pub children: u32,
     pub schema: u32,
-    /// In base64; absent while nothing was saved.
+    /// In Base64; absent until something is saved.
     pub state: Option<String>,
 }
 
 impl StateFile {
-    /// What an earlier run has left, or the beginning.
+    /// The state of an earlier run, or an empty one.
     pub fn open(path: &Path) -> anyhow::Result<StateFile> {
-        let kept = match fs::read(path) {
+        let saved_run = match fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .with_context(|| format!("{} was not written by `windlass run`; remove it", path.display()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedRun::default(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        Ok(StateFile { path: path.to_owned(), kept })
+        Ok(StateFile { path: path.to_owned(), saved_run })
     }
 
-    /// On the disk when it returns, and never half.
+    /// Durable when it returns, and never written partially.
     pub fn write(&self) -> std::io::Result<()> {
         let part = self.path.with_extension("part");
         let mut file = fs::File::create(&part)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.kept)?)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.saved_run)?)?;
         file.sync_all()?;
         fs::rename(&part, &self.path)
     }
@@ -56,7 +56,7 @@ impl StateFile {
     }
 }
 
-impl Kept {
+impl SavedRun {
     pub fn checkpoint(&self) -> Option<SavedState> {
         let bytes = STANDARD.decode(self.state.as_ref()?).ok()?;
         Some(SavedState { schema: self.schema, bytes: Bytes::from(bytes) })

@@ -1,4 +1,4 @@
-//! What the guest says, on the terminal, without its secrets; and its checkpoints, in memory or in a file.
+//! Shows the guest's output on the terminal, without its secrets, and stores its checkpoints in memory or in a file.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use windlass_executor::{Child, Host, HostError, LogLine, SavedState, Stream, Unc
 
 use crate::cli::jobs::watch::{Screen, log_line};
 use crate::cli::run::shown;
-use crate::cli::run::state::{Kept, StateFile};
+use crate::cli::run::state::{SavedRun, StateFile};
 use crate::dispatcher::Redactor;
 
 pub struct Terminal {
     json: bool,
     job: JobId,
-    /// The job's own, which its records are under.
+    /// The queue of the job, under which its records are stored.
     queue: QueueName,
     redactor: Redactor,
     screen: Mutex<Screen>,
@@ -24,39 +24,39 @@ pub struct Terminal {
 
 struct Saves {
     file: Option<StateFile>,
-    kept: Kept,
-    /// What was recorded in this run, by queue and key.
+    saved_run: SavedRun,
+    /// The records of this run, by queue and key.
     records: BTreeMap<(QueueName, String), Record>,
-    /// Children that went with a checkpoint.
+    /// Children that were committed with a checkpoint.
     children: Vec<Child>,
 }
 
 impl Terminal {
     pub fn new(json: bool, job: JobId, queue: QueueName, redactor: Redactor, file: Option<StateFile>) -> Terminal {
-        let mut kept = file.as_ref().map_or_else(Kept::default, |file| file.kept.clone());
-        kept.attempts += 1;
-        let saves = Mutex::new(Saves { file, kept, children: Vec::new(), records: BTreeMap::new() });
+        let mut saved_run = file.as_ref().map_or_else(SavedRun::default, |file| file.saved_run.clone());
+        saved_run.attempts += 1;
+        let saves = Mutex::new(Saves { file, saved_run, children: Vec::new(), records: BTreeMap::new() });
         Terminal { json, job, queue, redactor, screen: Mutex::new(Screen::new(json)), saves }
     }
 
     pub fn saved(&self) -> Option<SavedState> {
-        self.saves().kept.checkpoint()
+        self.saves().saved_run.checkpoint()
     }
 
     /// Counted from 1.
     pub fn attempt(&self) -> u32 {
-        self.saves().kept.attempts
+        self.saves().saved_run.attempts
     }
 
     pub fn children_committed(&self) -> u32 {
-        self.saves().kept.children
+        self.saves().saved_run.children
     }
 
     pub fn children(&self) -> Vec<Child> {
         self.saves().children.clone()
     }
 
-    /// Keeps what was noted, as the store would with a result or a checkpoint.
+    /// Stores records and marks, as the store would with a result or a checkpoint.
     pub fn note(&self, notes: Notes) {
         let records = &mut self.saves().records;
         for NewRecord { key, value } in notes.records {
@@ -71,29 +71,29 @@ impl Terminal {
         }
     }
 
-    /// All that was recorded, for whoever reads the end of the run.
+    /// All records, for the report at the end of the run.
     pub fn records(&self) -> Value {
         let saves = self.saves();
         let shown = |((_, key), record): (&(QueueName, String), &Record)| json!({"key": key, "value": shown(record.value.clone().into(), self), "mark": record.mark});
         saves.records.iter().map(shown).collect()
     }
 
-    /// Nothing is left to go on from.
+    /// Removes the state, because a completed job does not resume.
     pub fn completed(&self) -> std::io::Result<()> {
         self.saves().file.as_ref().map_or(Ok(()), StateFile::remove)
     }
 
-    /// The job waits for its children: the next run goes on from here.
+    /// The job waits for its children; the next run resumes from here.
     pub fn waits(&self, checkpoint: Option<SavedState>, children: usize) -> std::io::Result<()> {
         let mut saves = self.saves();
         let children = u32::try_from(children).unwrap_or(u32::MAX);
         match &checkpoint {
-            Some(checkpoint) => saves.kept.save(checkpoint, children),
-            None => saves.kept.children += children,
+            Some(checkpoint) => saves.saved_run.save(checkpoint, children),
+            None => saves.saved_run.children += children,
         }
-        let kept = saves.kept.clone();
+        let saved_run = saves.saved_run.clone();
         let Some(file) = saves.file.as_mut() else { return Ok(()) };
-        file.kept = kept;
+        file.saved_run = saved_run;
         file.write()
     }
 
@@ -101,7 +101,7 @@ impl Terminal {
         self.redactor.clean(text)
     }
 
-    /// A message of our own.
+    /// Prints a message of the command itself.
     pub fn say(&self, text: &str) {
         self.screen().say(text.to_owned());
     }
@@ -154,7 +154,7 @@ impl Host for Terminal {
         _used: Usage,
     ) -> Result<(), HostError> {
         let Uncommitted { children, notes } = uncommitted;
-        self.keep(&checkpoint, children)?;
+        self.save(&checkpoint, children)?;
         self.note(notes);
         Ok(())
     }
@@ -166,15 +166,15 @@ impl Host for Terminal {
 }
 
 impl Terminal {
-    fn keep(&self, checkpoint: &SavedState, children: Vec<Child>) -> Result<(), HostError> {
+    fn save(&self, checkpoint: &SavedState, children: Vec<Child>) -> Result<(), HostError> {
         let mut saves = self.saves();
-        let before = saves.kept.clone();
-        saves.kept.save(checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));
-        let kept = saves.kept.clone();
+        let before = saves.saved_run.clone();
+        saves.saved_run.save(checkpoint, u32::try_from(children.len()).unwrap_or(u32::MAX));
+        let saved_run = saves.saved_run.clone();
         if let Some(file) = saves.file.as_mut() {
-            file.kept = kept;
+            file.saved_run = saved_run;
             if let Err(error) = file.write() {
-                saves.kept = before;
+                saves.saved_run = before;
                 return Err(HostError::Unavailable(format!("the state file cannot be written: {error}")));
             }
         }

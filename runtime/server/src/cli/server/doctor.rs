@@ -1,4 +1,4 @@
-//! `windlass doctor`: is everything there to run a server and to build handlers, and if not, what to do.
+//! `windlass doctor`: checks whether everything needed to run a server and build handlers is present, and says what to do if not.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::cli::author::tools;
 use crate::cli::client::Remote;
 use crate::cli::terminal::show;
 
-/// Check the server, the data folder, the port and the build tools, and say what is missing
+/// Check the server, the data folder, the port and the build tools, and report what is missing
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// The data folder to check
@@ -24,16 +24,16 @@ pub struct Doctor {
     remote: Remote,
 }
 
-/// One thing that was looked at.
+/// One thing that was checked.
 struct Finding {
     what: &'static str,
-    /// Not being there stops nothing: only those who want it need it.
+    /// Only needed by some users, so its absence is not an error.
     optional: bool,
     result: Result<String, String>,
 }
 
 impl Doctor {
-    /// Ends with 1 when something that every server needs is missing.
+    /// The exit status is 1 if something that every server needs is missing.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let server = self.remote.get("/info");
         let running = server.is_ok();
@@ -81,7 +81,7 @@ fn check_folder(folder: &Path) -> Result<String, String> {
         Some(path) if !path.as_os_str().is_empty() => path,
         _ => Path::new("."),
     };
-    // Trying is the only test that knows of read-only mounts and access lists.
+    // Only an attempt to write detects read-only mounts and access lists.
     let trial = place.join(format!(".windlass-doctor-{}", std::process::id()));
     let tried = std::fs::write(&trial, b"").and_then(|()| std::fs::remove_file(&trial));
     match tried {
@@ -93,7 +93,9 @@ fn check_folder(folder: &Path) -> Result<String, String> {
 fn check_port(address: &str) -> Result<String, String> {
     match TcpListener::bind(address) {
         Ok(_) => Ok(format!("{address} is free")),
-        Err(why) => Err(format!("{address}: {why}; if no server of yours has it, choose another with --listen")),
+        Err(why) => Err(format!(
+            "{address}: {why}; if it is not your own server that uses it, choose another address with --listen"
+        )),
     }
 }
 
@@ -102,35 +104,35 @@ fn check_rust() -> Result<String, String> {
     let found = list.map_err(|_| "no rustc; install it from rustup.rs".to_owned())?;
     let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
     if found.status.success() && Path::new(&folder).exists() {
-        Ok("the target wasm32-wasip2 is there".to_owned())
+        Ok("the target wasm32-wasip2 is installed".to_owned())
     } else {
-        Err("no wasm32-wasip2; `rustup target add wasm32-wasip2` gets it".to_owned())
+        Err("no target wasm32-wasip2; run `rustup target add wasm32-wasip2`".to_owned())
     }
 }
 
-/// Only those who write handlers need a language, and most of them one.
+/// Optional, because only authors of handlers need a language, and most of them one.
 fn language(what: &'static str, result: Result<String, String>) -> Finding {
     Finding { what, optional: true, result }
 }
 
-const BRINGS: &str = "the first `windlass plugin build` brings";
+const INSTALLS: &str = "the first `windlass plugin build` installs";
 
-/// Tools that come as packages of Python, into our own folder.
-fn check_python(kept: &str, tool: &str) -> Result<String, String> {
-    if tools::are_kept(kept) {
-        return Ok(format!("{tool} is there"));
+/// Tools that are installed as Python packages into our own folder.
+fn check_python(folder: &str, tool: &str) -> Result<String, String> {
+    if tools::are_installed(folder) {
+        return Ok(format!("{tool} is installed"));
     }
     let python = tools::python(&format!("{tool} comes with it")).map_err(|why| why.to_string())?;
-    Ok(format!("{} is there; {BRINGS} {tool}", python.display()))
+    Ok(format!("{} is installed; {INSTALLS} {tool}", python.display()))
 }
 
 fn check_node() -> Result<String, String> {
     let version = tools::ask(Command::new("node").arg("--version")).unwrap_or_default();
     let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
     match major {
-        Some(20..) if tools::are_kept("js-") => Ok(format!("node {version} and componentize-qjs are there")),
+        Some(20..) if tools::are_installed("js-") => Ok(format!("node {version} and componentize-qjs are installed")),
         Some(20..) if tools::found("npm").is_some() => {
-            Ok(format!("node {version} is there; {BRINGS} componentize-qjs"))
+            Ok(format!("node {version} is installed; {INSTALLS} componentize-qjs"))
         }
         Some(20..) => Err("no npm; install it beside node, such as `sudo apt-get install npm`".to_owned()),
         _ => Err("no Node.js 20 or newer; get it from https://nodejs.org".to_owned()),
@@ -139,7 +141,9 @@ fn check_node() -> Result<String, String> {
 
 fn check_go() -> Result<String, String> {
     match tools::ask(Command::new("go").args(["env", "GOVERSION"])) {
-        Some(version) => Ok(format!("{version} is there; one older than 1.24 is passed over for our own")),
+        Some(version) => {
+            Ok(format!("{version} is installed; if it is older than 1.24, a newer one is installed for builds"))
+        }
         None => check_python("go-", "go"),
     }
 }

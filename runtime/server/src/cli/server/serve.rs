@@ -1,4 +1,4 @@
-//! `windlass serve`: the server, until it is told to stop.
+//! `windlass serve`: runs the server until a signal stops it.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
-        // Before there is a thread that could create a file: what this process makes is for its own user.
+        // Before any thread can create a file: files of this process are private to its user.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         log_to_stderr();
         let config = Config::load(self.settings, self.config.as_deref())?;
-        // Guests have threads of their own inside the executor; this runtime answers HTTP and hands jobs around.
+        // Guests run on the executor's threads; this runtime serves HTTP and dispatches jobs.
         let threads = available_parallelism().map_or(1, usize::from) / 8;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
@@ -41,8 +41,8 @@ impl Serve {
             .build()
             .context("cannot start the threads of the server")?;
         let served = runtime.block_on(serve(config));
-        // Looking up a name takes a thread that cannot be interrupted, for as long as the name server is silent. All that was
-        // promised is done, and nobody waits for those answers any more.
+        // Resolving a name blocks a thread that cannot be interrupted until the name server answers. Everything that was
+        // promised is done, so the process does not wait for such threads.
         runtime.shutdown_background();
         served
     }
@@ -67,17 +67,17 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         warn!("{PAUSED}");
     }
     if open {
-        warn!("{address} can be reached from other machines, and the API asks nobody who they are");
+        warn!("{address} can be reached from other machines, and the API requires no key");
     }
     if config.api_key.is_none() && config.allowed_host.contains(&AllowedHost::Any) {
         warn!(
-            "any name is allowed, and no key is needed: a page of another site can do everything that a visitor of it could"
+            "any host name is allowed and no key is required: a web page of another site can use the API through a visitor's browser"
         );
     }
     let (trigger, shutdown) = Shutdown::new();
     tokio::spawn(async move {
         match signalled().await {
-            Ok(signal) => info!("{signal}: stopping; running jobs go on from their last checkpoint at the next start"),
+            Ok(signal) => info!("{signal}: stopping; running jobs resume from their last checkpoint at the next start"),
             Err(error) => warn!("cannot wait for signals, so the server stops: {error}"),
         }
         trigger.stop();
@@ -87,8 +87,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is logged unless `RUST_LOG` says otherwise: our own words, and of the libraries only what needs attention. The failed
-/// requests of guests do not: they are in the jobs' own logs.
+/// What is logged unless `RUST_LOG` says otherwise: our own messages, and only warnings of the libraries. Failed
+/// requests of guests are excluded, because they are in the jobs' own logs.
 const LOGGED: &str = "warn,wasmtime_wasi_http=off,windlass_server=info,windlass_store=info,windlass_executor=info";
 
 /// Log lines go to standard error.

@@ -1,4 +1,4 @@
-//! `windlass status` and `windlass worker`: the server at a glance, and who works for it.
+//! `windlass status` and `windlass worker`: an overview of the server, and its external workers.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 use crate::http::PAUSED;
 
-/// Show the server at a glance
+/// Show an overview of the server
 #[derive(Debug, Args)]
 pub struct Status {
     #[command(flatten)]
@@ -89,7 +89,7 @@ pub struct Worker {
 enum WorkerAction {
     /// List the workers that have fetched jobs since the server started
     List,
-    /// Give a worker no more jobs; it finishes those it has
+    /// Give a worker no more jobs; it finishes those it holds
     Drain(Which),
     /// Give a worker jobs again
     Resume(Which),

@@ -1,4 +1,4 @@
-//! `windlass webhook`: addresses that events are sent to.
+//! `windlass webhook`: addresses to which events are sent.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::cli::jobs::job::print_answer;
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 
-/// Send events to addresses of your own
+/// Send events to your own addresses
 #[derive(Debug, Args)]
 pub struct Webhook {
     #[command(subcommand)]
@@ -48,7 +48,7 @@ const LIST: [Column; 6] = [
     ("ADDRESS", "url"),
     ("EVENTS", "events"),
     ("DELIVERED", "delivered"),
-    ("GIVEN UP", "failed"),
+    ("FAILED", "failed"),
     ("LAST ERROR", "last_error"),
 ];
 

@@ -1,4 +1,4 @@
-//! One receiver for the whole process hands the store's events on to every watcher.
+//! One receiver for the whole process passes the store's events on to every watcher.
 //!
 //! It keeps the latest events in memory, because progress is published before it is on disk: a client that
 //! connects in between would find it neither stored nor live. Events are rendered by the first watcher that needs them, and the others share the bytes.
@@ -44,9 +44,9 @@ struct Inner {
     /// Oldest first. Locked while an event is published, so that a new watcher gets it either from here or live, and never twice.
     recent: Mutex<VecDeque<Arc<HubEvent>>>,
     live: broadcast::Sender<Arc<HubEvent>>,
-    /// The same for those who watch one job: a busy server does not wake them for every other job's events.
+    /// Channels for watchers of one job, so that a busy server does not wake them for every other job's events.
     jobs: Mutex<Channels<HubEvent>>,
-    /// And for those who follow its log.
+    /// Channels for those who follow a job's log.
     logs: Mutex<Channels<LogRecord>>,
 }
 
@@ -55,7 +55,7 @@ type Channels<T> = HashMap<JobId, broadcast::Sender<Arc<T>>>;
 
 /// What a new watcher of one job gets.
 pub struct Joined {
-    /// The number and the moment of the oldest event in memory, of whatever job.
+    /// The number and the time of the oldest event in memory, of any job.
     pub oldest: Option<(u64, Time)>,
     /// The job's events in memory, oldest first.
     pub recent: Vec<Arc<HubEvent>>,
@@ -63,7 +63,7 @@ pub struct Joined {
 }
 
 impl Hub {
-    /// Begins to hand events on, until the server stops.
+    /// Starts passing events on, until the server stops.
     pub fn start(store: Store, shutdown: Shutdown) -> Hub {
         let (live, _) = broadcast::channel(limits::WATCHER_LAG);
         let (events, lines) = (store.watch(), store.watch_logs());
@@ -74,7 +74,7 @@ impl Hub {
         hub
     }
 
-    /// Hands log lines on. Followers who miss some see the gap, and read the disk.
+    /// Passes log lines on. A follower that misses some notices the gap and reads them from disk.
     async fn run_logs(self, mut lines: broadcast::Receiver<Arc<LogRecord>>, shutdown: Shutdown) {
         loop {
             let received = tokio::select! {
@@ -99,10 +99,10 @@ impl Hub {
             match received {
                 Ok(record) => {
                     last = record.seq;
-                    self.tell(record);
+                    self.publish(record);
                 }
                 Err(RecvError::Lagged(missed)) => {
-                    warn!("{missed} events came too fast to be handed on; they are read from the disk");
+                    warn!("{missed} events came too fast to be passed on; they are read from disk");
                     last = self.catch_up(last).await;
                 }
                 Err(RecvError::Closed) => return,
@@ -110,50 +110,50 @@ impl Hub {
         }
     }
 
-    /// What is in memory, and everything from now on.
+    /// The events in memory, and a receiver of all later ones.
     pub fn join(&self) -> (Vec<Arc<HubEvent>>, broadcast::Receiver<Arc<HubEvent>>) {
         let recent = self.recent();
         (recent.iter().cloned().collect(), self.inner.live.subscribe())
     }
 
-    /// What is in memory of one job, and all that happens to it from now on.
+    /// The events of one job in memory, and a receiver of all its later ones.
     pub fn join_job(&self, id: JobId) -> Joined {
         let recent = self.recent();
-        let oldest = recent.front().map(|told| (told.record.seq, told.record.event.at));
-        let of_job = recent.iter().filter(|told| told.record.event.job == id).cloned().collect();
+        let oldest = recent.front().map(|event| (event.record.seq, event.record.event.at));
+        let of_job = recent.iter().filter(|event| event.record.event.job == id).cloned().collect();
         Joined { oldest, recent: of_job, live: self.watch_job(id) }
     }
 
-    /// All that happens to one job from now on.
+    /// A receiver of all later events of one job.
     pub fn watch_job(&self, id: JobId) -> broadcast::Receiver<Arc<HubEvent>> {
         subscribe(&mut lock(&self.inner.jobs), id)
     }
 
-    /// What one job writes into its log from now on.
+    /// A receiver of all later lines of one job's log.
     pub fn watch_log(&self, id: JobId) -> broadcast::Receiver<Arc<LogRecord>> {
         subscribe(&mut lock(&self.inner.logs), id)
     }
 
-    /// How many watch.
+    /// How many watchers there are.
     pub fn watchers(&self) -> usize {
         let of_jobs: usize = lock(&self.inner.jobs).values().map(broadcast::Sender::receiver_count).sum();
         self.inner.live.receiver_count() + of_jobs
     }
 
-    fn tell(&self, record: Arc<EventRecord>) {
-        let told = Arc::new(HubEvent::new(record));
+    fn publish(&self, record: Arc<EventRecord>) {
+        let event = Arc::new(HubEvent::new(record));
         let mut recent = self.recent();
         // After catching up, the channel may hold events that have already been published.
-        if recent.back().is_some_and(|newest| newest.record.seq >= told.record.seq) {
+        if recent.back().is_some_and(|newest| newest.record.seq >= event.record.seq) {
             return;
         }
         if recent.len() >= limits::RECENT_EVENTS {
             recent.pop_front();
         }
-        recent.push_back(Arc::clone(&told));
-        send(&mut lock(&self.inner.jobs), told.record.event.job, &told);
-        // Nobody watching is no reason to stop.
-        let _ = self.inner.live.send(told);
+        recent.push_back(Arc::clone(&event));
+        send(&mut lock(&self.inner.jobs), event.record.event.job, &event);
+        // Sending fails when there are no watchers, which is not an error.
+        let _ = self.inner.live.send(event);
     }
 
     async fn catch_up(&self, mut last: u64) -> u64 {
@@ -163,7 +163,7 @@ impl Hub {
                 Ok(page) => {
                     for (count, record) in page.into_iter().enumerate() {
                         last = record.seq;
-                        self.tell(Arc::new(record));
+                        self.publish(Arc::new(record));
                         // A page published all at once would leave watchers behind that share this thread.
                         if count % limits::EVENTS_PER_YIELD == 0 {
                             tokio::task::yield_now().await;
@@ -183,7 +183,7 @@ impl Hub {
     }
 }
 
-/// The channel of one job, made for its first watcher.
+/// Subscribes to the channel of one job, which is created for its first watcher.
 fn subscribe<T>(channels: &mut Channels<T>, id: JobId) -> broadcast::Receiver<Arc<T>> {
     // From time to time, channels without watchers are removed.
     if channels.len() >= limits::WATCHED_JOBS && !channels.contains_key(&id) {
@@ -192,15 +192,15 @@ fn subscribe<T>(channels: &mut Channels<T>, id: JobId) -> broadcast::Receiver<Ar
     channels.entry(id).or_insert_with(|| broadcast::channel(limits::JOB_LAG).0).subscribe()
 }
 
-/// To those who watch the job, if anybody does.
-fn send<T>(channels: &mut Channels<T>, id: JobId, told: &Arc<T>) {
-    let unwatched = channels.get(&id).is_some_and(|sender| sender.send(Arc::clone(told)).is_err());
+/// Sends to the watchers of one job, if there are any.
+fn send<T>(channels: &mut Channels<T>, id: JobId, event: &Arc<T>) {
+    let unwatched = channels.get(&id).is_some_and(|sender| sender.send(Arc::clone(event)).is_err());
     if unwatched {
         channels.remove(&id);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Entries are put in and taken out whole, so a poisoned lock holds nothing half done.
+    // Entries are inserted and removed in one step, so a poisoned lock holds nothing inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

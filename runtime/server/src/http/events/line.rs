@@ -13,7 +13,7 @@ use crate::limits;
 /// The `data` of every event.
 #[derive(Debug, Serialize)]
 struct Data<'a> {
-    /// Its place in the stream. Lines of a log have none.
+    /// Its number in the stream. Lines of a log have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     #[serde(rename = "type")]
@@ -75,7 +75,7 @@ struct Details {
     from: Option<QueueName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Shown>,
-    /// The result is too large for an event; the job's record has it.
+    /// The result is too large for an event; it can be read from the job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     result_omitted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ struct Details {
     text: Option<String>,
     #[serde(flatten)]
     progress: Option<ProgressView>,
-    /// Of a line of the log; progress has its own.
+    /// The message of a log line; progress has its own.
     #[serde(skip_serializing_if = "Option::is_none", rename = "level")]
     log_level: Option<String>,
 }
@@ -109,7 +109,7 @@ struct PluginDetails<'a> {
     detail: &'a str,
 }
 
-/// Plain fields always serialise, and in one line.
+/// Plain fields always serialize, and in one line.
 fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
     let kind = event.happening.as_str();
     let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
@@ -162,7 +162,7 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     json(Some(record.seq), event.kind.as_str(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
 }
 
-/// The end of a job whose events are no longer stored, taken from its record.
+/// The final event of a job whose events are no longer stored, derived from the job.
 pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
     let attempt = job.attempt;
     let reason = job.timeline.steps.last().map(|step| step.reason.clone()).unwrap_or_default();
@@ -192,7 +192,7 @@ pub fn of_stream(kind: &str, code: &str, message: &str) -> Bytes {
     Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))
 }
 
-/// An event without a place in the stream.
+/// An event without a number in the stream.
 fn render(kind: &str, job: JobId, queue: &QueueName, scope: Option<&str>, at: Time, data: Details) -> Bytes {
     Bytes::from(format!("event: {kind}\ndata: {}\n\n", json(None, kind, job, queue, scope, at, data)))
 }
@@ -207,8 +207,8 @@ fn json(
     data: Details,
 ) -> String {
     let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at: at.into(), data };
-    // A map of plain fields always serialises. A result is shown as it was sent, perhaps over several lines; outside of its
-    // strings, where it is escaped, a line break is a space like any other.
+    // A map of plain fields always serializes. A result is shown as it was sent, perhaps over several lines; outside of its
+    // strings, where line breaks are escaped, a line break is only white space.
     serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ")
 }
 
@@ -252,7 +252,7 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
     }
 }
 
-/// The job's result, if it is small enough to be sent to everybody; and whether it is not.
+/// The job's result if it is small enough for an event, and whether it is too large.
 async fn result(store: &Store, job: Option<&Job>) -> (Option<Shown>, bool) {
     let Some(job) = job.filter(|job| !job.result.is_none()) else { return (None, false) };
     if job.result.len() > limits::EVENT_RESULT {

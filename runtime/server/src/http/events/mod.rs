@@ -1,4 +1,4 @@
-//! Live streams: `GET /events`, `GET /jobs/{id}/events`, and `GET /jobs/{id}/wait` for those who only want the end.
+//! Live streams: `GET /events`, `GET /jobs/{id}/events`, and `GET /jobs/{id}/wait` for clients that only want the outcome.
 //!
 //! Reading order: `hub` (one receiver for all watchers), `watch` (what one watcher gets), `line` (how it is written).
 
@@ -105,7 +105,7 @@ pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query
     let last = last_event(&headers, query.last_event_id.as_deref())?;
     let wanted = wanted(&query)?;
     let (recent, live) = api.hub.join();
-    let newest = recent.last().map_or(0, |told| told.record.seq);
+    let newest = recent.last().map_or(0, |event| event.record.seq);
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
     let Some(last) = last else {
         return Ok(watcher.beginning_now(newest).into_response());
@@ -113,13 +113,13 @@ pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query
     let bounds = api.store.event_bounds().await?;
     if last >= bounds.reserved.max(1) {
         let why = format!("there has never been an event {last}; the stream continues with new events");
-        let watcher = watcher.beginning_now(newest).say(line::of_stream("gone", "UNKNOWN_EVENT", &why));
+        let watcher = watcher.beginning_now(newest).first(line::of_stream("gone", "UNKNOWN_EVENT", &why));
         return Ok(watcher.into_response());
     }
     let mut watcher = watcher.replay(last, recent);
     if last.saturating_add(1) < bounds.from {
         let why = format!("the events after {last} and before {} are no longer stored", bounds.from);
-        watcher = watcher.say(line::of_stream("gone", "EVENTS_GONE", &why));
+        watcher = watcher.first(line::of_stream("gone", "EVENTS_GONE", &why));
     }
     Ok(watcher.into_response())
 }
@@ -161,15 +161,15 @@ pub async fn of_job(
     Query(query): Query<JobEventQuery>,
 ) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
-    // Joined before the job is read: whatever happens after that comes live.
+    // Subscribed before the job is read, so that everything after the read arrives live.
     let Joined { oldest, recent, live } = api.hub.join_job(id);
     let log_live = api.hub.watch_log(id);
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
-    let (mut past, end_is_stored) = present_life(past_of(&api, &job, oldest, recent).await?, over);
-    past.retain(|told| last.is_none_or(|last| told.record.seq > last));
+    let (mut past, end_is_stored) = since_last_retry(past_of(&api, &job, oldest, recent).await?, over);
+    past.retain(|event| last.is_none_or(|last| event.record.seq > last));
     if end_is_stored && past.is_empty() && last.is_some() {
-        // The client has everything. This is the answer after which a browser does not come back.
+        // The client has seen everything. After a 204 a browser does not reconnect.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let end = if over && !end_is_stored { Some(line::of_ended_job(&api.store, &job).await) } else { None };
@@ -187,14 +187,14 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
     let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
-    // No event has this name: what happens besides is not for this stream.
+    // No event has this name, so the stream contains no events.
     let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
     let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
     let watched = Watched::new(job, Some(from), log_live, end);
     Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }
 
-/// The latest events of a job: from memory, and from disk when it is older than what is in memory.
+/// The latest events of a job: from memory, and from disk if the job is older than the events in memory.
 async fn past_of(
     api: &Api,
     job: &Job,
@@ -212,17 +212,17 @@ async fn past_of(
     Ok(past)
 }
 
-/// The events since the job last came back to life, and whether its end is among them. A watcher takes an end for the end: that
-/// of an earlier life would send it away too early.
-fn present_life(mut past: Vec<Arc<HubEvent>>, over: bool) -> (Vec<Arc<HubEvent>>, bool) {
-    let kind = |told: &Arc<HubEvent>| told.record.event.kind.clone();
-    let last_end = past.iter().rposition(|told| is_end(&kind(told)));
-    let revived = |told: &Arc<HubEvent>| {
-        matches!(kind(told), EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Started { .. })
+/// The events since the job was last retried, and whether its end is among them. A watcher closes the stream at the first end it
+/// sees, and that of an earlier run would close it too early.
+fn since_last_retry(mut past: Vec<Arc<HubEvent>>, over: bool) -> (Vec<Arc<HubEvent>>, bool) {
+    let kind = |event: &Arc<HubEvent>| event.record.event.kind.clone();
+    let last_end = past.iter().rposition(|event| is_end(&kind(event)));
+    let revived = |event: &Arc<HubEvent>| {
+        matches!(kind(event), EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Started { .. })
     };
     let end_is_stored = over && last_end.is_some_and(|end| !past[end..].iter().any(revived));
     let before = if end_is_stored {
-        last_end.and_then(|end| past[..end].iter().rposition(|told| is_end(&kind(told))))
+        last_end.and_then(|end| past[..end].iter().rposition(|event| is_end(&kind(event))))
     } else {
         last_end
     };
@@ -240,13 +240,13 @@ pub struct WaitQuery {
 pub struct Waited {
     #[serde(flatten)]
     job: WholeJob,
-    /// It has not ended: this is how it stands.
+    /// The job has not ended; the response shows its current state.
     timed_out: bool,
 }
 
 /// Wait for the end of a job
 ///
-/// Answers as soon as the job has ended, or with how it stands when the time is up.
+/// Responds as soon as the job has ended, or with its current state when the time is up.
 #[utoipa::path(
     get,
     path = "/jobs/{id}/wait",
@@ -268,12 +268,12 @@ pub async fn wait(
         if job.is_ended() || timed_out {
             return Ok(Json(Waited { job: view::whole(&store, job).await?, timed_out }));
         }
-        // A view is not to be kept while nothing is read.
+        // The view is dropped here, so that it is not held while nothing is read.
         drop(store);
         let ended = async {
-            // An error means that some events were missed: read the record.
-            while let Ok(told) = live.recv().await {
-                if told.record.event.job == id && is_end(&told.record.event.kind) {
+            // An error means that some events were missed, so the job is read.
+            while let Ok(event) = live.recv().await {
+                if event.record.event.job == id && is_end(&event.record.event.kind) {
                     break;
                 }
             }
@@ -295,12 +295,15 @@ fn wait_time(text: Option<&str>) -> Result<Duration> {
     Ok(span.0.min(limits::WAIT_MOST))
 }
 
-/// The header that a browser sends when it comes back, or the query for those who cannot set one.
+/// The header that a browser sends when it reconnects, or the query parameter for clients that cannot set a header.
 fn last_event(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>> {
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let Some(text) = header.or(query).filter(|text| !text.is_empty()) else { return Ok(None) };
     let number = text.parse().map_err(|_| {
-        Error::field("last_event_id", format!("{text:?} is not the id of an event; send one as the stream gave it"))
+        Error::field(
+            "last_event_id",
+            format!("{text:?} is not the id of an event; send the id of an event from the stream"),
+        )
     });
     number.map(Some)
 }

@@ -1,7 +1,7 @@
-//! A watcher: what is stored first, then what is in memory, then what comes, each event once and in order.
+//! A watcher sends stored events first, then those in memory, then live ones, each once and in order.
 //!
-//! It is pulled by its connection. While a slow client does not take what it has, nothing piles up here: the channel moves
-//! on without it, and when it has lost events it is told so and dropped. It can come back with the last id it has seen.
+//! Its connection pulls from it. While a slow client does not read, nothing accumulates here: the channel moves
+//! on, and a client that has missed events gets an error and is disconnected. It can reconnect with the last id it has seen.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::http::events::hub::HubEvent;
 use crate::http::events::line;
 use crate::{Shutdown, limits};
 
-/// Which events a watcher gets. An empty list does not narrow.
+/// Which events a watcher gets. An empty list does not filter.
 #[derive(Debug, Default)]
 pub struct Wanted {
     pub queues: Vec<QueueName>,
@@ -38,7 +38,7 @@ impl Wanted {
         }
         let event = &record.event;
         if matches!(event.kind, EventKind::Plugin(_)) {
-            // It belongs to no job: who asks for some jobs does not mean it.
+            // It belongs to no job, so a filter by job excludes it.
             let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
             return all && passes(&self.types, |word| word == event.kind.as_str());
         }
@@ -53,18 +53,18 @@ pub struct Watcher {
     store: Store,
     shutdown: Shutdown,
     wanted: Wanted,
-    /// The last event dealt with; nothing up to it is sent again.
+    /// The last event that was handled; nothing up to it is sent again.
     last: u64,
-    /// Text that goes out before anything else.
-    words: VecDeque<Bytes>,
+    /// Text to send before anything else.
+    texts: VecDeque<Bytes>,
     /// Stored events still to be read, up to this number.
     stored_until: Option<u64>,
-    /// Events to be looked at before live ones.
+    /// Events to handle before live ones.
     past: VecDeque<Arc<HubEvent>>,
-    /// Those in memory, for when the stored ones are through.
+    /// Events in memory, handled after the stored ones.
     recent: Vec<Arc<HubEvent>>,
     live: Receiver<Arc<HubEvent>>,
-    /// The one job it is about: its end is the stream's.
+    /// Set for a stream about one job, which ends with the job.
     job: Option<Watched>,
     quiet_until: Instant,
     over: bool,
@@ -75,24 +75,24 @@ pub struct Watched {
     pub job: Job,
     /// The next line of its log, if that is wanted.
     pub log_from: Option<u64>,
-    /// Lines as they are written. What comes too late or too fast for it is read from the disk, at `log_at`.
+    /// Lines as they are written. Lines that were written before the subscription, or that it missed, are read from disk at `log_at`.
     log_live: Receiver<Arc<LogRecord>>,
-    /// When the log is looked at next on the disk, and how often yet: lines may be on their way there that were written before
-    /// this watcher came, or that it missed. A thousand watchers who look all the time would be a load of their own.
+    /// When the log is next read from disk, and how many more times: lines that were written before this watcher joined, or that it
+    /// missed, may not be on disk yet. The number is limited because a thousand watchers that polled all the time would be a load.
     log_at: Instant,
-    log_looks: u32,
-    /// Its end, when it is over and the event that told so is not stored.
+    log_polls: u32,
+    /// Its final event, if the job has ended and that event is no longer stored.
     end: Option<Bytes>,
 }
 
 impl Watched {
     pub fn new(job: Job, log_from: Option<u64>, log_live: Receiver<Arc<LogRecord>>, end: Option<Bytes>) -> Watched {
-        Watched { job, log_from, log_live, log_at: Instant::now(), log_looks: limits::LOG_POLLS, end }
+        Watched { job, log_from, log_live, log_at: Instant::now(), log_polls: limits::LOG_POLLS, end }
     }
 
-    /// When the disk is to be looked at.
-    fn look_at(&self) -> Option<Instant> {
-        (self.log_from.is_some() && self.log_looks > 0).then_some(self.log_at)
+    /// When the disk is to be read.
+    fn poll_at(&self) -> Option<Instant> {
+        (self.log_from.is_some() && self.log_polls > 0).then_some(self.log_at)
     }
 }
 
@@ -104,7 +104,7 @@ impl Watcher {
             shutdown,
             wanted,
             last: 0,
-            words: VecDeque::new(),
+            texts: VecDeque::new(),
             stored_until: None,
             past: VecDeque::new(),
             recent: Vec::new(),
@@ -115,11 +115,11 @@ impl Watcher {
         }
     }
 
-    /// Begins after the event `last`: with those on disk, then those in memory.
+    /// Starts after the event `last`: with events on disk, then those in memory.
     pub fn replay(mut self, last: u64, recent: Vec<Arc<HubEvent>>) -> Watcher {
-        let first = recent.first().map_or(u64::MAX, |told| told.record.seq);
+        let first = recent.first().map_or(u64::MAX, |event| event.record.seq);
         self.last = last;
-        // What is in memory may begin early enough.
+        // The events in memory may start early enough.
         self.stored_until = (first > last.saturating_add(1)).then_some(first);
         self.recent = recent;
         if self.stored_until.is_none() {
@@ -134,7 +134,7 @@ impl Watcher {
         self
     }
 
-    /// Begins with these events, and ends with the job; at once when `over`.
+    /// Starts with these events, and ends with the job; immediately if `over`.
     pub fn of_job(mut self, watched: Watched, past: Vec<Arc<HubEvent>>, over: bool) -> Watcher {
         self.past = past.into();
         self.job = Some(watched);
@@ -142,9 +142,9 @@ impl Watcher {
         self
     }
 
-    /// Says this first.
-    pub fn say(mut self, word: Bytes) -> Watcher {
-        self.words.push_back(word);
+    /// Sends this first.
+    pub fn first(mut self, text: Bytes) -> Watcher {
+        self.texts.push_back(text);
         self
     }
 
@@ -158,24 +158,24 @@ impl Watcher {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Proxies that collect an answer before they pass it on would make a live stream useless.
+        // A proxy that buffers the response would make a live stream useless.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         response
     }
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(word) = self.words.pop_front() {
+            if let Some(word) = self.texts.pop_front() {
                 return Some(word);
             }
-            if let Some(told) = self.past.pop_front() {
-                self.take(told, false).await;
+            if let Some(event) = self.past.pop_front() {
+                self.take(event, false).await;
             } else if let Some(until) = self.stored_until {
                 self.read_stored(until).await;
             } else if self.over {
                 let end = self.job.as_mut().and_then(|watched| watched.end.take())?;
                 self.read_log().await;
-                self.words.push_back(end);
+                self.texts.push_back(end);
             } else {
                 self.wait().await?;
             }
@@ -183,23 +183,23 @@ impl Watcher {
     }
 
     /// One event: sent if it is new and wanted. The end of the watched job ends the stream.
-    async fn take(&mut self, told: Arc<HubEvent>, live: bool) {
-        let record = &told.record;
+    async fn take(&mut self, event: Arc<HubEvent>, live: bool) {
+        let record = &event.record;
         if record.seq <= self.last {
             return;
         }
         self.last = record.seq;
         let of_job = self.job.as_ref().is_some_and(|watched| watched.job.id == record.event.job);
         if of_job && is_end(&record.event.kind) {
-            // An end among the past ones is known to whoever handed them in.
+            // The caller that passed past events in knows about an end among them.
             self.over |= live;
             self.read_log().await;
         }
         if !self.wanted.wants(record) {
             return;
         }
-        let line = told.line(&self.store).await;
-        self.words.push_back(line);
+        let line = event.line(&self.store).await;
+        self.texts.push_back(line);
     }
 
     async fn read_stored(&mut self, until: u64) {
@@ -213,15 +213,15 @@ impl Watcher {
                 }
             }
             Err(error) => {
-                let why = format!("the stored events cannot be read: {error}; come back with the last id you have");
+                let why = format!("the stored events cannot be read: {error}; reconnect with the last id you have");
                 self.end("dropped", "STORE_UNAVAILABLE", &why);
             }
         }
     }
 
-    /// Waits for something to say; none when the server stops.
+    /// Waits for something to send; `None` when the server stops.
     async fn wait(&mut self) -> Option<()> {
-        let log_at = self.job.as_ref().and_then(Watched::look_at);
+        let log_at = self.job.as_ref().and_then(Watched::poll_at);
         let until = log_at.map_or(self.quiet_until, |at| at.min(self.quiet_until));
         let written = async {
             match self.job.as_mut().filter(|job| job.log_from.is_some()) {
@@ -234,7 +234,7 @@ impl Watcher {
             written = written => {
                 match written {
                     Ok(record) => self.take_lines(&record),
-                    Err(RecvError::Lagged(_)) => self.look_for_lines(),
+                    Err(RecvError::Lagged(_)) => self.schedule_log_reads(),
                     Err(RecvError::Closed) => return None,
                 }
                 return Some(());
@@ -245,16 +245,16 @@ impl Watcher {
                     self.read_log().await;
                 }
                 if self.quiet_until <= Instant::now() {
-                    self.words.push_back(Bytes::from_static(b": still here\n\n"));
+                    self.texts.push_back(Bytes::from_static(b": still here\n\n"));
                 }
                 return Some(());
             }
         };
         match received {
-            Ok(told) => self.take(told, true).await,
+            Ok(event) => self.take(event, true).await,
             Err(RecvError::Lagged(missed)) => {
                 let why =
-                    format!("this reader is too slow and missed {missed} events; come back with the last id you have");
+                    format!("this reader is too slow and missed {missed} events; reconnect with the last id you have");
                 self.end("dropped", "TOO_SLOW", &why);
             }
             Err(RecvError::Closed) => return None,
@@ -262,25 +262,25 @@ impl Watcher {
         Some(())
     }
 
-    /// Lines that were written just now. Those that do not follow on what was sent are left for the disk: the ones between come
-    /// first.
+    /// Sends lines that were just written. If there is a gap after the last line sent, they are read from disk later, after the lines
+    /// in between.
     fn take_lines(&mut self, record: &LogRecord) {
         let Some(watched) = self.job.as_mut() else { return };
         for (n, line) in (record.first..).zip(&record.lines) {
             if watched.log_from == Some(n) {
                 watched.log_from = Some(n + 1);
-                self.words.push_back(line::of_log(&watched.job, n, line.clone()));
+                self.texts.push_back(line::of_log(&watched.job, n, line.clone()));
             }
         }
         if watched.log_from.is_some_and(|next| next < record.first) {
-            self.look_for_lines();
+            self.schedule_log_reads();
         }
     }
 
-    /// The disk has what was missed, now or soon.
-    fn look_for_lines(&mut self) {
+    /// Schedules reads from disk, which has the missed lines now or soon.
+    fn schedule_log_reads(&mut self) {
         if let Some(watched) = self.job.as_mut() {
-            watched.log_looks = limits::LOG_POLLS;
+            watched.log_polls = limits::LOG_POLLS;
         }
     }
 
@@ -288,25 +288,25 @@ impl Watcher {
     async fn read_log(&mut self) {
         let Some(watched) = self.job.as_mut() else { return };
         watched.log_at = Instant::now() + limits::LOG_POLL;
-        watched.log_looks = watched.log_looks.saturating_sub(1);
+        watched.log_polls = watched.log_polls.saturating_sub(1);
         while let Some(from) = watched.log_from {
-            // A log that cannot be read now is read next time.
+            // A log that cannot be read now is read at the next poll.
             let Ok(lines) = self.store.logs(watched.job.id, from, limits::LOG_PAGE).await else { return };
             let Some((last, _)) = lines.last() else { return };
             watched.log_from = Some(last + 1);
-            self.words.extend(lines.into_iter().map(|(n, line)| line::of_log(&watched.job, n, line)));
+            self.texts.extend(lines.into_iter().map(|(n, line)| line::of_log(&watched.job, n, line)));
         }
     }
 
     fn end(&mut self, kind: &str, code: &str, why: &str) {
-        self.words.push_back(line::of_stream(kind, code, why));
+        self.texts.push_back(line::of_stream(kind, code, why));
         self.past.clear();
         self.stored_until = None;
         self.over = true;
     }
 }
 
-/// Whether a job is over with this event.
+/// Whether a job has ended with this event.
 pub fn is_end(kind: &EventKind) -> bool {
     match kind {
         EventKind::Completed { .. } | EventKind::Dead { .. } | EventKind::Cancelled { .. } | EventKind::Deleted => true,

@@ -1,4 +1,4 @@
-//! `/webhook-endpoints`: addresses that events are sent to. Delivery itself is in `crate::webhooks`. Clients of the older wire format
+//! `/webhook-endpoints`: addresses to which events are sent. Delivery itself is in `crate::webhooks`. Clients of the older wire format
 //! find them under `/webhooks`, beside the jobs that `POST /webhooks/{queue}` enqueues.
 
 use axum::Json;
@@ -79,7 +79,7 @@ pub async fn show(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json
 pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
     let wanted: WebhookBody = body.json()?;
     let Some(url) = wanted.url else {
-        return Err(Error::field("url", "is missing; say where to send events, such as https://example.com/hooks"));
+        return Err(Error::field("url", "is missing; send the address for events, such as https://example.com/hooks"));
     };
     api.webhooks.check(&url).map_err(|why| Error::field("url", why))?;
     let mut random = [0; 8];
@@ -102,7 +102,8 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     api.store.change_webhook(WebhookChange::Add(Box::new(hook))).await?;
     api.webhooks.changed();
     let stored = api.store.webhooks().await?.into_iter().find(|hook| hook.id == id);
-    let stored = stored.ok_or_else(|| Error::not_found(format!("webhook {id} was removed at once")))?;
+    let stored =
+        stored.ok_or_else(|| Error::not_found(format!("webhook {id} was removed immediately after it was created")))?;
     Ok((StatusCode::CREATED, Json(stored.into())))
 }
 

@@ -27,7 +27,7 @@ pub struct BatchBody<'a> {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct BatchMade {
+pub struct CreatedBatch {
     batch_id: String,
 }
 
@@ -91,11 +91,11 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
 ///
 /// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is enqueued, in the
 /// commit that ends the last member, and only once.
-#[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = BatchMade)))]
-pub async fn make(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<BatchMade>)> {
+#[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = CreatedBatch)))]
+pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<CreatedBatch>)> {
     let batch: BatchBody = body.json_or_default()?;
     let made = api.store.make_batch(new_batch(&body, &batch, "")?, Vec::new(), false).await?;
-    Ok((StatusCode::CREATED, Json(BatchMade { batch_id: made.id })))
+    Ok((StatusCode::CREATED, Json(CreatedBatch { batch_id: made.id })))
 }
 
 /// Seal a batch

@@ -1,4 +1,4 @@
-//! Chains as producers write them, and as jobs show them.
+//! Chains in the requests of producers, and in responses about jobs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -57,7 +57,7 @@ impl<'a> StepOrQueue<'a> {
 }
 
 impl<'a> ChainBody<'a> {
-    /// The job is the first step: it takes that one's payload when it has none of its own.
+    /// The job is the first step, and uses that step's payload if it has none of its own.
     pub fn first_payload(&self) -> Option<&'a RawValue> {
         self.steps.first().and_then(|step| step.payload)
     }
@@ -79,7 +79,7 @@ impl<'a> ChainBody<'a> {
     }
 }
 
-/// A chain as its jobs show it.
+/// A chain in the response about one of its jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChainView {
     steps: Vec<ChainStepView>,

@@ -34,7 +34,7 @@ pub struct ChildrenPage {
     #[serde(flatten)]
     counts: Option<GroupCounts>,
     children: Vec<ChildView>,
-    /// Where the next page begins; absent on the last.
+    /// Where the next page starts; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
 }
@@ -124,7 +124,7 @@ pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<T
     Ok(Json(grow(&store, job, &mut room).await?))
 }
 
-/// Depth first, until `room` is used up; the rest is counted.
+/// Builds the tree depth first, until `room` is used up; the rest is only counted.
 async fn grow(store: &Store, job: Job, room: &mut usize) -> Result<Tree> {
     let counts = counts(store, &job).await?;
     let mut tree = leaf(&job);

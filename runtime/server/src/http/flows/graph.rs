@@ -1,5 +1,5 @@
 //! The flow that a job belongs to, read from the store: jobs, batches and the edges between them. Limited in size:
-//! what does not fit is summed up in a node of its own.
+//! what exceeds the limit is only counted, in a separate node.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,7 +54,7 @@ pub async fn gather(store: &Store, id: &str) -> Result<Flow> {
     } else {
         let first = Chain::first(id).or_else(|| id.parse().ok()).ok_or_else(|| Refusal::not_found("flow", id))?;
         let job = store.job(first).await?.ok_or_else(|| Refusal::not_found("flow", id))?;
-        walk.see(job);
+        walk.add_job(job);
     }
     while let Some(job) = walk.next.pop_front() {
         walk.around(&job).await?;
@@ -78,7 +78,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Adds a job; false if there is no room for it.
-    fn see(&mut self, job: Job) -> bool {
+    fn add_job(&mut self, job: Job) -> bool {
         let id = job.id.to_string();
         if self.known.contains_key(&id) {
             return true;
@@ -125,12 +125,12 @@ impl Walk<'_> {
         self.add(node);
     }
 
-    async fn see_id(&mut self, id: JobId) -> Result<bool> {
+    async fn add_by_id(&mut self, id: JobId) -> Result<bool> {
         if self.known.contains_key(&id.to_string()) {
             return Ok(true);
         }
         Ok(match self.store.job(id).await? {
-            Some(job) => self.see(job),
+            Some(job) => self.add_job(job),
             None => false,
         })
     }
@@ -139,7 +139,7 @@ impl Walk<'_> {
     async fn around(&mut self, job: &Job) -> Result<()> {
         let id = job.id.to_string();
         if let Some(parent) = job.parent
-            && self.see_id(parent).await?
+            && self.add_by_id(parent).await?
         {
             self.edge(&parent.to_string(), &id, "child");
         }
@@ -151,7 +151,7 @@ impl Walk<'_> {
                 let callback = batch.callback_job;
                 self.batch(batch);
                 if let Some(callback) = callback
-                    && self.see_id(callback).await?
+                    && self.add_by_id(callback).await?
                 {
                     self.edge(batch_id, &callback.to_string(), "step");
                 }
@@ -163,14 +163,14 @@ impl Walk<'_> {
         let Some(links) = &job.links else { return Ok(()) };
         if links.depends_on > 0 {
             for linked in self.store.dependencies(job.id, limits::FLOW_CHILDREN).await? {
-                if self.see_id(linked.id).await? {
+                if self.add_by_id(linked.id).await? {
                     self.edge(&linked.id.to_string(), &id, "needs");
                 }
             }
         }
         if links.dependants > 0 {
             for linked in self.store.dependants(job.id, limits::FLOW_CHILDREN).await? {
-                if self.see_id(linked.id).await? {
+                if self.add_by_id(linked.id).await? {
                     self.edge(&id, &linked.id.to_string(), "needs");
                 }
             }
@@ -191,7 +191,7 @@ impl Walk<'_> {
         let (children, _) = self.store.children(job, 0, limits::FLOW_CHILDREN).await?;
         for (_, child) in children {
             let child_id = child.id.to_string();
-            if self.see(child) {
+            if self.add_job(child) {
                 self.edge(&id, &child_id, "child");
             }
         }
@@ -218,7 +218,7 @@ impl Walk<'_> {
         let mut last = place.first;
         for step in 0..chain.steps.len() as u32 {
             let id = if step == 0 { place.first } else { JobId::of_chain(place.first, step, ChainPart::Step as u8) };
-            if step > 0 && !self.see_id(id).await? {
+            if step > 0 && !self.add_by_id(id).await? {
                 break;
             }
             if step > 0 {
@@ -226,7 +226,7 @@ impl Walk<'_> {
             }
             for part in [ChainPart::OnFailure, ChainPart::OnExit] {
                 let follower = JobId::of_chain(place.first, step, part as u8);
-                if self.see_id(follower).await? {
+                if self.add_by_id(follower).await? {
                     self.edge(&id.to_string(), &follower.to_string(), "step");
                 }
             }

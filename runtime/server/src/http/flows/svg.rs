@@ -1,12 +1,12 @@
-//! A flow as a picture: Graphviz dot, or an SVG of our own layout. Layers run from left to right: each node stands after all
-//! that lead to it.
+//! A flow as a picture: Graphviz dot, or an SVG with our own layout. Layers run from left to right: each node is placed after all
+//! nodes with an edge to it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::http::flows::graph::{Flow, FlowNode};
 
-/// Which layer each node stands in. Edges never form a circle; should one be read, its nodes stay where they are.
+/// The layer of each node. Edges never form a cycle; if one is read anyway, its nodes keep their layers.
 pub fn layers(flow: &Flow) -> Vec<usize> {
     let index: BTreeMap<&str, usize> = flow.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
     let edges: Vec<(usize, usize)> = flow
@@ -62,8 +62,10 @@ const GAP_X: f64 = 60.0;
 const GAP_Y: f64 = 16.0;
 
 pub fn svg(flow: &Flow) -> String {
-    let places = places(flow);
-    let extent = |from: usize| places.iter().map(|place| if from == 0 { place.0 } else { place.1 }).fold(0.0, f64::max);
+    let positions = positions(flow);
+    let extent = |from: usize| {
+        positions.iter().map(|position| if from == 0 { position.0 } else { position.1 }).fold(0.0, f64::max)
+    };
     let (width, height) = (extent(0) + WIDTH + 40.0, extent(1) + HEIGHT + 40.0);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -72,8 +74,8 @@ pub fn svg(flow: &Flow) -> String {
     let index: BTreeMap<&str, usize> = flow.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
     for edge in &flow.edges {
         let (Some(from), Some(to)) = (index.get(edge.from.as_str()), index.get(edge.to.as_str())) else { continue };
-        let (x1, y1) = (places[*from].0 + WIDTH, places[*from].1 + HEIGHT / 2.0);
-        let (x2, y2) = (places[*to].0, places[*to].1 + HEIGHT / 2.0);
+        let (x1, y1) = (positions[*from].0 + WIDTH, positions[*from].1 + HEIGHT / 2.0);
+        let (x2, y2) = (positions[*to].0, positions[*to].1 + HEIGHT / 2.0);
         let dash = if edge.kind == "member" { " stroke-dasharray=\"4 3\"" } else { "" };
         let bend = GAP_X / 2.0;
         let _ = writeln!(
@@ -84,7 +86,7 @@ pub fn svg(flow: &Flow) -> String {
             edge.kind
         );
     }
-    for (node, (x, y)) in flow.nodes.iter().zip(&places) {
+    for (node, (x, y)) in flow.nodes.iter().zip(&positions) {
         node_svg(&mut out, node, *x, *y);
     }
     out.push_str("</svg>\n");
@@ -106,8 +108,8 @@ fn node_svg(out: &mut String, node: &FlowNode, x: f64, y: f64) {
     );
 }
 
-/// Where each node stands: its layer across, its place in it down. Those with the same neighbours stand near each other.
-fn places(flow: &Flow) -> Vec<(f64, f64)> {
+/// The position of each node: its layer horizontally, its rank in the layer vertically. Nodes with the same neighbours are near each other.
+fn positions(flow: &Flow) -> Vec<(f64, f64)> {
     let layer = layers(flow);
     let index: BTreeMap<&str, usize> = flow.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); flow.nodes.len()];
@@ -170,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn each_node_stands_after_all_that_lead_to_it() {
+    fn each_node_is_placed_after_all_nodes_with_an_edge_to_it() {
         let diamond = flow(&["d", "b", "c", "a"], &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "d")]);
         assert_eq!(layers(&diamond), [2, 1, 1, 0]);
-        let places = places(&diamond);
-        assert_ne!(places[1], places[2], "no two nodes lie on each other");
+        let positions = positions(&diamond);
+        assert_ne!(positions[1], positions[2], "no two nodes overlap");
         layers(&flow(&["a", "b"], &[("a", "b"), ("b", "a")]));
     }
 

@@ -1,4 +1,4 @@
-//! Attempts in a job's record: who ran one, what it took, why it failed, and the steps of the timeline.
+//! The attempts of a job: who ran each, what it used, why it failed, and the steps of the timeline.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -46,7 +46,7 @@ struct BulkRequest {
     priority: Option<PriorityWord>,
     /// For cancel, hold and reject.
     reason: Option<String>,
-    /// Respond at once instead of waiting for the end. Above 10,000 jobs this is always so.
+    /// Respond immediately instead of waiting for the end. Always so above 10,000 jobs.
     #[serde(default, rename = "async")]
     in_background: bool,
 }
@@ -64,7 +64,7 @@ pub struct BulkDone {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct BulkTaken {
+pub struct BulkAccepted {
     bulk_operation_id: String,
     status: &'static str,
     estimated_total: u64,
@@ -109,7 +109,7 @@ impl From<Bulk> for BulkView {
 /// Apply one action to many jobs
 ///
 /// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each job once.
-#[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkTaken)))]
+#[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkAccepted)))]
 pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
     let began = Instant::now();
     let wanted: BulkRequest = body.json()?;
@@ -118,7 +118,7 @@ pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
         (Some(ids), None) => (listed(&ids)?, Guard::default()),
         (None, Some(filter)) => chosen(&api, filter).await?,
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Error::invalid("say which jobs: either `job_ids` or a `filter`"));
+            return Err(Error::invalid("name the jobs: send either `job_ids` or a `filter`"));
         }
     };
     let in_background = wanted.in_background;
@@ -136,13 +136,13 @@ pub async fn answer(
     began: Instant,
 ) -> Result<Response> {
     if in_background || bulk.total > limits::BULK_SYNC as u64 {
-        return Ok(taken(&bulk).into_response());
+        return Ok(accepted(&bulk).into_response());
     }
     let id = bulk.id;
     match timeout(limits::BULK_WAIT, ended(api, id, news)).await {
         Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
         // The operation continues in the background.
-        Err(_) => Ok(taken(&bulk).into_response()),
+        Err(_) => Ok(accepted(&bulk).into_response()),
     }
 }
 
@@ -173,7 +173,7 @@ fn action(wanted: &BulkRequest) -> Result<Action> {
     })
 }
 
-/// Each job once, in the order of the list.
+/// The listed jobs, each once, in the order of the list.
 fn listed(ids: &[String]) -> Result<Vec<JobId>> {
     let mut seen = HashSet::new();
     let mut jobs = Vec::with_capacity(ids.len());
@@ -198,11 +198,11 @@ async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
     Ok((jobs, guard))
 }
 
-fn taken(bulk: &Bulk) -> (StatusCode, Json<BulkTaken>) {
+fn accepted(bulk: &Bulk) -> (StatusCode, Json<BulkAccepted>) {
     let id = bulk.id.to_string();
     let progress_url = format!("/api/v1/bulk/{id}/progress");
     let taken =
-        BulkTaken { bulk_operation_id: id, status: bulk.status.as_str(), estimated_total: bulk.total, progress_url };
+        BulkAccepted { bulk_operation_id: id, status: bulk.status.as_str(), estimated_total: bulk.total, progress_url };
     (StatusCode::ACCEPTED, Json(taken))
 }
 
@@ -235,7 +235,7 @@ async fn next_of(news: &mut Receiver<Bulk>, id: BulkId) -> Option<Bulk> {
             Ok(bulk) if bulk.id == id => return Some(bulk),
             Ok(_) => {}
             Err(RecvError::Lagged(_)) => return None,
-            // The store is closing; the record says how far it came.
+            // The store is closing; the stored operation has the progress so far.
             Err(RecvError::Closed) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 return None;
@@ -312,7 +312,7 @@ struct Watcher {
     api: Arc<Api>,
     id: BulkId,
     news: Receiver<Bulk>,
-    /// Its state when the stream began.
+    /// Its state when the stream started.
     first: Option<Bulk>,
     over: bool,
 }
@@ -336,7 +336,7 @@ impl Watcher {
             () = quiet => return Some(Bytes::from_static(b": still here\n\n")),
             () = self.api.shutdown.requested() => return None,
         };
-        // Some changes were missed: read the record.
+        // Some changes were missed, so the operation is read again.
         let bulk = match bulk {
             Some(bulk) => bulk,
             None => known(&self.api, self.id).await.ok()?,
@@ -347,7 +347,7 @@ impl Watcher {
     }
 }
 
-fn line(word: &str, bulk: &Bulk) -> String {
+fn line(kind: &str, bulk: &Bulk) -> String {
     let percent = match (bulk.total, bulk.status) {
         (0, _) | (_, BulkStatus::Completed) => 100.0,
         (total, _) => (bulk.processed as f64 * 1000.0 / total as f64).floor() / 10.0,
@@ -362,5 +362,5 @@ fn line(word: &str, bulk: &Bulk) -> String {
         "percent": percent,
         "error": bulk.error,
     });
-    format!("event: bulk.async.{word}\ndata: {data}\n\n")
+    format!("event: bulk.async.{kind}\ndata: {data}\n\n")
 }

@@ -1,4 +1,4 @@
-//! `/jobs`: looking at jobs, and what people ask of one.
+//! `/jobs`: reading jobs, and acting on one of them.
 
 mod attempt;
 pub(crate) mod bulk;
@@ -25,7 +25,7 @@ use crate::http::wire::{NameText, PriorityWord, Rfc3339};
 use crate::limits;
 use view::{JobView, WholeJob};
 
-/// The answer to most actions.
+/// The response to most actions.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Status {
     pub status: &'static str,
@@ -64,7 +64,7 @@ pub struct UnreadableJobs {
 }
 
 impl UnreadableJobs {
-    /// None if everything could be read.
+    /// `None` if everything could be read.
     pub fn of(unreadable: Unreadable) -> Option<UnreadableJobs> {
         let error = unreadable.why?;
         let ids = unreadable.ids.iter().map(JobId::to_string).collect();
@@ -157,14 +157,14 @@ pub struct LogQuery {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Logs {
-    lines: Vec<Line>,
-    /// Where the next page begins.
+    lines: Vec<LogLineView>,
+    /// Where the next page starts.
     next: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LogLine)]
-struct Line {
+struct LogLineView {
     n: u64,
     at: Rfc3339,
     attempt: u32,
@@ -197,7 +197,7 @@ pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Qu
     let limit = query.limit.unwrap_or(limits::LOG_PAGE).min(limits::LOG_PAGE_MOST);
     let lines = store.logs(id, query.from, limit).await?;
     let next = lines.last().map_or(query.from, |(n, _)| n + 1);
-    let lines = lines.into_iter().map(|(n, line)| Line {
+    let lines = lines.into_iter().map(|(n, line)| LogLineView {
         n,
         at: Rfc3339(line.at),
         attempt: line.attempt,
@@ -298,7 +298,7 @@ pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -
     Ok(status("moved"))
 }
 
-/// Hold a job until somebody approves it
+/// Hold a job until it is approved or rejected
 #[utoipa::path(
     post,
     path = "/jobs/{id}/hold",

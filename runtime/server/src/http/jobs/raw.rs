@@ -1,5 +1,5 @@
-//! `/jobs/{id}/result` and `/jobs/{id}/payload`: a body as it is, with a content type of its own. What a handler made must never run
-//! as a page of this server, so the type is one of three that cannot, and the browser is told not to guess another.
+//! `/jobs/{id}/result` and `/jobs/{id}/payload`: a body unchanged, with its own content type. What a handler produced must never run
+//! as a page of this server, so the type is one of three that cannot run, and the browser is told not to guess another.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -73,14 +73,14 @@ fn raw(bytes: Bytes, job: &Job, what: &str) -> Response {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
-    // An id has letters and digits only.
+    // An id consists of letters, digits and `_`, so it is valid in a header.
     if let Ok(file) = HeaderValue::from_str(&file) {
         headers.insert(header::CONTENT_DISPOSITION, file);
     }
     response
 }
 
-/// The content type, whether a browser shows or saves it, and how a file of it is called.
+/// The content type, whether a browser shows or saves it, and its file extension.
 fn kind(bytes: &[u8]) -> (&'static str, &'static str, &'static str) {
     if serde_json::from_slice::<&RawValue>(bytes).is_ok() {
         ("application/json", "inline", "json")
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_decide_the_content_type_and_never_is_it_a_page() {
+    fn the_content_type_follows_from_the_bytes_and_is_never_a_page() {
         for (bytes, expected) in [
             (&b"{\"a\": 1}"[..], "application/json"),
             (b" 17 ", "application/json"),

@@ -33,8 +33,8 @@ pub enum SortName {
 }
 
 impl From<SortName> for Sort {
-    fn from(word: SortName) -> Sort {
-        match word {
+    fn from(name: SortName) -> Sort {
+        match name {
             SortName::CreatedAt => Sort::CreatedAt,
             SortName::StartedAt => Sort::StartedAt,
             SortName::CompletedAt => Sort::CompletedAt,
@@ -70,7 +70,7 @@ pub struct SearchAnswer {
     jobs: Vec<FoundJob>,
     /// How many jobs match; on later pages, how many did when the first page was read.
     total: u64,
-    /// Where the next page begins.
+    /// Where the next page starts.
     cursor: Option<String>,
     has_more: bool,
     duration_ms: u64,
@@ -133,8 +133,12 @@ async fn find(api: &Api, filter: JobFilter, paging: Paging, began: Instant) -> R
 
 /// The cursor of the previous page; it is valid for the same order only.
 fn cursor(text: &str, sort: Sort, order: Order) -> Result<Cursor> {
-    let cursor = Cursor::from_text(text)
-        .ok_or_else(|| Error::field("cursor", "is none that a search gave; send it as it came, or leave it out"))?;
+    let cursor = Cursor::from_text(text).ok_or_else(|| {
+        Error::field(
+            "cursor",
+            "is not a cursor of a search; send the `cursor` of the previous page unchanged, or leave it out",
+        )
+    })?;
     if cursor.sort != sort || cursor.order != order {
         return Err(Error::field("cursor", "belongs to another `sort` or `order`; start again without it"));
     }

@@ -1,4 +1,4 @@
-//! A job as answers show it. A field without a value is left out, except those that every reader looks for.
+//! A job in responses. A field without a value is left out, except those that every client expects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,7 +59,7 @@ struct Optional {
     target_worker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
-    /// In seconds, as producers send it.
+    /// In seconds, like the field that producers send.
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_period: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,7 +228,7 @@ struct WaitsFor {
     reason: Option<String>,
 }
 
-/// Reads all that belongs to a job.
+/// Reads everything that belongs to a job.
 pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
     let shown = async |kind| store.body(&job, kind).await.map(|body: Option<Bytes>| body.map(Shown));
     let payload = shown(BodyKind::Payload).await?;

@@ -32,7 +32,7 @@ pub async fn manifest(
 
 /// Replace the manifest of a version
 ///
-/// In TOML, as a `windlass.toml`, or the same as JSON. Attempts that run keep what they began with.
+/// In TOML, as in a `windlass.toml`, or the same as JSON. Running attempts keep the manifest they started with.
 #[utoipa::path(put, path = "/plugins/{name}/manifest", tag = "plugins", params(WhichVersion), request_body(content = Object, description = "A manifest."), responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin.")))]
 pub async fn set_manifest(
     State(api): State<Api>,
@@ -47,7 +47,7 @@ pub async fn set_manifest(
 
 /// What the operator grants a plugin
 ///
-/// Also of one that is not there yet: nothing, until somebody says so.
+/// A grant can exist before its plugin; without one, nothing is granted.
 #[utoipa::path(get, path = "/plugins/{name}/grant", tag = "plugins", responses((status = 200, body = Value)))]
 pub async fn grant(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Value>> {
     Ok(Json(show_grant(&api.registry.granted(&name))))
@@ -55,8 +55,8 @@ pub async fn grant(State(api): State<Api>, NamePath(name): NamePath) -> Result<J
 
 /// Replace what a plugin is granted
 ///
-/// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must lie in one of the server's grant roots
-/// (`--grant-root`), and is stored as the path that it leads to.
+/// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must be inside one of the server's grant roots
+/// (`--grant-root`), and is stored as the path that it resolves to.
 #[utoipa::path(put, path = "/plugins/{name}/grant", tag = "plugins", request_body(content = Object, description = "A grant."), responses((status = 200, body = Value)))]
 pub async fn set_grant(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<Value>> {
     let grant: Grant = form::read(&body.bytes(), "the grant")?;
@@ -64,7 +64,7 @@ pub async fn set_grant(State(api): State<Api>, NamePath(name): NamePath, body: B
     Ok(Json(show_grant(&api.registry.granted(&name))))
 }
 
-/// Take back all that a plugin is granted
+/// Revoke everything that a plugin is granted
 #[utoipa::path(delete, path = "/plugins/{name}/grant", tag = "plugins", responses((status = 200, body = Status)))]
 pub async fn revoke(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.registry.grant(&name, Grant::default()).await?;

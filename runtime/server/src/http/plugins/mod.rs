@@ -1,6 +1,6 @@
-//! `/plugins`: uploading handlers, choosing their versions, and looking at them.
+//! `/plugins`: uploading handlers, choosing their versions, and showing them.
 //!
-//! Reading order: this file, `view` (answers), `swap` (which version runs), `grant` (what it may do), `form` (texts in TOML or JSON).
+//! Reading order: this file, `view` (responses), `swap` (which version runs), `grant` (what it may do), `form` (texts in TOML or JSON).
 
 mod form;
 mod grant;
@@ -29,9 +29,9 @@ pub use grant::*;
 pub use swap::*;
 use view::{PluginAnswer, show_plugin, show_plugins};
 
-/// Carries a manifest beside a component: the text of a `windlass.toml` or the same as JSON, in Base64.
+/// The header for the manifest of an uploaded component: the text of a `windlass.toml`, or the same as JSON, in Base64.
 const MANIFEST_HEADER: &str = "windlass-manifest";
-/// Who uploads, as they say themselves.
+/// The header for the name of the person or program that uploads.
 const BY_HEADER: &str = "windlass-by";
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,21 +39,21 @@ pub struct Plugins {
     plugins: Vec<PluginAnswer>,
 }
 
-/// All plugins
+/// List all plugins
 #[utoipa::path(get, path = "/plugins", tag = "plugins", responses((status = 200, body = Plugins)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<Plugins>> {
     let plugins = api.registry.plugins().await?;
     Ok(Json(Plugins { plugins: show_plugins(&api, plugins).await? }))
 }
 
-/// One plugin: its versions, what it asks for, what it is granted, and what happened to it
+/// Show one plugin: its versions, what it asks for, what it is granted, and its history
 #[utoipa::path(get, path = "/plugins/{name}", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
 pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
     let plugin = api.registry.plugin(&name).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
-/// The plugin as it stands after an upload.
+/// The plugin after an upload.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UploadAnswer {
     /// The version that was uploaded.
@@ -66,11 +66,11 @@ pub struct UploadAnswer {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UploadQuery {
-    /// The queues it serves, separated by commas, instead of what its manifest says.
+    /// The queues it serves, separated by commas, instead of those in its manifest.
     queues: Option<String>,
     /// `false` stores the version without making it active.
     activate: Option<bool>,
-    /// What becomes of running attempts: `drain` (default), `checkpoint` or `now`.
+    /// What happens to running attempts: `drain` (default), `checkpoint` or `now`.
     swap: Option<String>,
     /// How long `swap=checkpoint` waits for one, such as `60s`.
     deadline: Option<String>,
@@ -78,8 +78,8 @@ pub struct UploadQuery {
 
 /// Upload a plugin or a new version of it
 ///
-/// The raw component. Checked, compiled, stored and activated, or refused with nothing changed. A manifest goes into the header
-/// `Windlass-Manifest`, in Base64; without one the version has that of the active one.
+/// The body is the raw component. It is checked, compiled, stored and activated, or refused with nothing changed. Send a manifest in the header
+/// `Windlass-Manifest`, in Base64; without one, the version gets the manifest of the active version.
 #[utoipa::path(put, path = "/plugins/{name}", tag = "plugins", params(UploadQuery, ("Windlass-Manifest" = Option<String>, Header, description = "A windlass.toml, or the same as JSON, in Base64."), ("Windlass-By" = Option<String>, Header, description = "Who uploads, as they say themselves.")), request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component."), responses((status = 201, description = "A new version.", body = UploadAnswer), (status = 200, description = "This version was there.", body = UploadAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here."), (status = 503, description = "The disk is full, or the server lacks something else; nothing was done.")))]
 pub async fn upload(
     State(api): State<Api>,
@@ -126,7 +126,7 @@ fn queues(list: &str) -> Result<Vec<QueueName>> {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Force {
-    /// `true` also when it is in use: attempts on it are stopped and their jobs go back in line.
+    /// `true` removes it even if it is in use: its attempts are stopped and their jobs become pending again.
     force: Option<bool>,
 }
 
@@ -164,7 +164,7 @@ pub struct WhichVersion {
     version: Option<String>,
 }
 
-/// A component as it was uploaded
+/// Download a component as it was uploaded
 ///
 /// The active version, or the one that is named.
 #[utoipa::path(get, path = "/plugins/{name}/component", tag = "plugins", params(WhichVersion), responses((status = 200, content_type = "application/wasm", body = Vec<u8>)))]

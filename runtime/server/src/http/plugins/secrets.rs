@@ -1,4 +1,4 @@
-//! `/secrets`: values for plugins that are granted them. They go in and never come out: no answer holds one.
+//! `/secrets`: values for plugins that are granted them. They can be set but never read: no response contains one.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -27,7 +27,7 @@ pub struct SecretAnswer {
     updated_at: Rfc3339,
 }
 
-/// The names of all secrets
+/// List the names of all secrets
 #[utoipa::path(get, path = "/secrets", tag = "secrets", responses((status = 200, body = SecretList)))]
 pub async fn list(State(api): State<Api>) -> Result<Json<SecretList>> {
     let rows = api.secrets.list().await?;
@@ -42,10 +42,10 @@ pub async fn list(State(api): State<Api>) -> Result<Json<SecretList>> {
 
 /// Set a secret
 ///
-/// The body is the value, as it is. The next attempt of a plugin that is granted it reads this one.
+/// The body is the value. It is used from the next attempt of each plugin that is granted it.
 #[utoipa::path(put, path = "/secrets/{name}", tag = "secrets", request_body(content = String, content_type = "text/plain", description = "The value."), responses((status = 200, body = Status)))]
 pub async fn set(State(api): State<Api>, NamePath(name): NamePath, request: Request) -> Result<Json<Status>> {
-    let bytes = extract::read(request, &api, limits::SECRET, "keep what is larger elsewhere, and its key here").await?;
+    let bytes = extract::read(request, &api, limits::SECRET, "store larger data elsewhere, and its key here").await?;
     let value = String::from_utf8(bytes.to_vec()).map_err(|_| Error::field("value", "a secret is text (UTF-8)"))?;
     api.secrets.set(name, value).await?;
     Ok(status("stored"))

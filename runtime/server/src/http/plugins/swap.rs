@@ -1,4 +1,4 @@
-//! Which version new attempts take, and what becomes of those that run.
+//! Which version new attempts use, and what happens to running ones.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ struct Activate {
     version: String,
     /// `drain` (default), `checkpoint` or `now`.
     swap: Option<String>,
-    /// How long `checkpoint` waits for one; 60 s.
+    /// How long `checkpoint` waits for a checkpoint; 60 s by default.
     deadline: Option<Span>,
 }
 
@@ -31,8 +31,8 @@ struct Rollback {
 
 /// Make a version the active one
 ///
-/// New attempts take this version from now on. Running ones finish on theirs (`drain`), are handed over at their next checkpoint
-/// (`checkpoint`), or are stopped at once (`now`).
+/// New attempts use this version from now on. Running ones finish on their version (`drain`), move to this one at their next checkpoint
+/// (`checkpoint`), or are stopped immediately (`now`).
 #[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Activate = body.json()?;
@@ -41,9 +41,9 @@ pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Bo
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
-/// Go back to the version before
+/// Roll back to the previous version
 ///
-/// The version uploaded before the active one.
+/// Activates the version that was uploaded before the active one.
 #[utoipa::path(post, path = "/plugins/{name}/rollback", tag = "plugins", request_body = Option<Rollback>, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Rollback = body.json_or_default()?;
@@ -55,19 +55,19 @@ pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath, body: Bo
 struct Canary {
     /// The digest of a version, or at least six characters of it.
     version: String,
-    /// How many of a hundred new attempts it gets; 10.
+    /// How many of a hundred new attempts it gets; 10 by default.
     share: Option<u32>,
-    /// It is taken back when more of its attempts fail; 0.2.
+    /// It is rolled back when a larger share of its attempts fails; 0.2 by default.
     max_failure_rate: Option<f64>,
-    /// A rate says nothing before so many attempts have ended; 20.
+    /// The rate is checked only after this many attempts have ended; 20 by default.
     min_attempts: Option<u32>,
-    /// After so many ended attempts within the rate it becomes the active version. Absent: when somebody says so.
+    /// It becomes the active version after this many ended attempts within the rate. If absent, only when it is promoted.
     promote_after: Option<u32>,
 }
 
 /// Try a version on a share of the attempts
 ///
-/// It is taken back by itself when too many fail. A failure on it is not the job's: the job is tried again on the active version.
+/// It is rolled back automatically if too many fail. A failed attempt on a canary does not count for the job, which is retried on the active version.
 #[utoipa::path(post, path = "/plugins/{name}/canary", tag = "plugins", request_body = Canary, responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
 pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Canary = body.json()?;
@@ -88,7 +88,7 @@ pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body
 
 /// End a canary
 ///
-/// Nothing more starts on it; what runs finishes.
+/// No more attempts start on it; running ones finish.
 #[utoipa::path(delete, path = "/plugins/{name}/canary", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
 pub async fn stop_canary(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
     let plugin = api.registry.end_canary(&name, false).await?;
@@ -102,31 +102,33 @@ pub async fn promote_canary(State(api): State<Api>, NamePath(name): NamePath) ->
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
-/// How a swap is written in a query.
-pub(super) fn parse(word: Option<&str>, deadline: Option<&str>) -> Result<Swap> {
+/// Reads a swap from a query.
+pub(super) fn parse(name: Option<&str>, deadline: Option<&str>) -> Result<Swap> {
     let deadline = match deadline.map(|text| text.parse().map_or_else(|_| Span::parse(text), seconds)) {
         Some(span) => Some(span.map_err(|why| Error::field("deadline", why))?),
         None => None,
     };
-    swap(word, deadline)
+    swap(name, deadline)
 }
 
 fn seconds(seconds: u64) -> std::result::Result<Span, String> {
     Ok(Span(std::time::Duration::from_secs(seconds)))
 }
 
-fn swap(word: Option<&str>, deadline: Option<Span>) -> Result<Swap> {
-    let swap = match word.unwrap_or("drain") {
+fn swap(name: Option<&str>, deadline: Option<Span>) -> Result<Swap> {
+    let swap = match name.unwrap_or("drain") {
         "drain" => Swap::Drain,
         "checkpoint" => Swap::Checkpoint { within: deadline.map_or(limits::SWAP_WAIT, |span| span.0) },
         "now" => Swap::Now,
         other => {
-            let why = format!("{other:?} is not a way to swap; it is drain, checkpoint or now");
+            let why = format!("{other:?} is not a kind of swap; it is drain, checkpoint or now");
             return Err(Error::field("swap", why));
         }
     };
     match (swap, deadline) {
-        (Swap::Drain | Swap::Now, Some(_)) => Err(Error::field("deadline", "only for swap=checkpoint")),
+        (Swap::Drain | Swap::Now, Some(_)) => {
+            Err(Error::field("deadline", "applies only to swap=checkpoint; leave it out"))
+        }
         _ => Ok(swap),
     }
 }

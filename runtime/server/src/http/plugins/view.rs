@@ -1,4 +1,4 @@
-//! Plugins as answers show them.
+//! Plugins in responses.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,11 +20,11 @@ pub struct PluginAnswer {
     ready: bool,
     /// Why its jobs cannot start, and what to do about it.
     problem: Option<String>,
-    /// The version that new attempts take.
+    /// The version that new attempts use.
     active: Option<String>,
-    /// A version that is tried on a share of them.
+    /// A version that gets a share of the new attempts.
     canary: Option<CanaryAnswer>,
-    /// How many attempts of it run.
+    /// How many of its attempts run now.
     running: usize,
     versions: Vec<VersionAnswer>,
     /// What the operator grants it.
@@ -32,7 +32,7 @@ pub struct PluginAnswer {
     grant: Value,
     /// What the active version asks for and is not granted, each with the command that grants it.
     denied: Vec<String>,
-    /// What happened to it lately, oldest first.
+    /// Its recent history, oldest first.
     history: Vec<PluginHistoryAnswer>,
     created_at: Rfc3339,
     updated_at: Rfc3339,
@@ -49,10 +49,10 @@ pub struct VersionAnswer {
     imports: Vec<String>,
     /// How many attempts still run on it.
     running: usize,
-    /// Why this server cannot run it: its component is damaged, say.
+    /// Why this server cannot run it, for example because its component is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// How often its manifest was replaced.
+    /// How many times its manifest was replaced.
     manifest_revision: u32,
     /// What it serves, needs and asks for.
     #[schema(value_type = Object)]
@@ -68,10 +68,10 @@ pub struct CanaryAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     promote_after: Option<u32>,
     started_at: Rfc3339,
-    /// Attempts shared out since it began, and how many of them it got.
+    /// Attempts since the canary started, and how many of them ran on it.
     attempts: u64,
     given: u64,
-    /// Of those, how many have ended and how many of these failed.
+    /// How many of those have ended, and how many failed.
     ended: u32,
     failed: u32,
 }
@@ -106,7 +106,7 @@ pub async fn show_plugins(api: &Api, plugins: Vec<Plugin>) -> Result<Vec<PluginA
     Ok(plugins.into_iter().map(|plugin| answer(plugin, api, &running)).collect())
 }
 
-/// A grant, as it can be sent again.
+/// A grant, in the form in which it can be set.
 pub fn show_grant(grant: &Grant) -> Value {
     value(grant)
 }
@@ -146,7 +146,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
     }
 }
 
-/// Plain data of ours always becomes JSON.
+/// These types always serialize.
 fn value(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or_default()
 }

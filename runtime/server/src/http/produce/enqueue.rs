@@ -80,7 +80,7 @@ pub(crate) struct JobBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<ChainBody>)]
     chain: Option<ChainBody<'a>>,
-    /// Several jobs instead of this one: only `/enqueue` looks here, so that it reads a body once.
+    /// Several jobs instead of this one. Only `/enqueue` uses this, so that it parses a body once.
     #[serde(borrow)]
     #[schema(ignore)]
     jobs: Option<&'a RawValue>,
@@ -215,11 +215,11 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
     let Some(stored) = stored.into_iter().next() else {
-        return Err(Error::internal("one job in, none out"));
+        return Err(Error::internal("the store returned no job for one that was enqueued"));
     };
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let existing = if stored.duplicate { api.store.job(stored.id).await? } else { None };
-    // A duplicate may stand in another queue.
+    // A duplicate may be in another queue.
     let queue = existing.as_ref().map(|job| job.queue.clone()).or(queue);
     let served_by = queue.as_ref().and_then(|queue| served_by::served_by(api, queue));
     let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
@@ -282,7 +282,7 @@ impl IdempotencyKey {
     }
 }
 
-/// All of the jobs, or none.
+/// Stores all of the jobs, or none.
 async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &IdempotencyKey) -> Result<Response> {
     let batch = match &several.batch {
         Some(batch) => Some(NewBatch { id: once.batch(), ..new_batch(body, batch, "batch.")? }),
@@ -367,7 +367,7 @@ fn job_answer(stored: &Enqueued, queue: Option<QueueName>) -> EnqueuedJob {
     EnqueuedJob { id: stored.id.to_string(), queue, state: stored.state.as_str() }
 }
 
-/// The names that the jobs of one request have for each other.
+/// The names by which jobs of one request refer to each other.
 #[derive(Default)]
 struct Names(BTreeMap<String, usize>);
 
@@ -404,7 +404,7 @@ impl Names {
     }
 }
 
-/// `place` is what stands before a field's name in an error.
+/// `place` is the prefix of a field's name in an error.
 async fn to_new_job(api: &Api, body: &Body, mut job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
     let depends_on = names.dependencies(&job, place)?;
     let queue = queue(job.queue.as_deref(), place)?;

@@ -1,4 +1,4 @@
-//! What producers use: enqueueing, over the API and by webhooks from elsewhere.
+//! What producers use: enqueueing, over the API and by incoming webhooks.
 
 pub(crate) mod enqueue;
 pub(crate) mod inbound;

@@ -1,5 +1,5 @@
-//! Who runs the jobs of a queue, as far as this server knows: answers to enqueues tell it, so that nobody waits for a job that
-//! nothing will take.
+//! Who runs the jobs of a queue, as far as this server knows. Responses to enqueues say it, so that a producer notices a job that
+//! nothing will run.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::limits;
 /// The `served_by` of a queue that external workers fetch from.
 const WORKERS: &str = "workers";
 
-/// The plugin that serves the queue, or `workers`, or nobody.
+/// The plugin that serves the queue, `workers`, or `None`.
 pub fn served_by(api: &Api, queue: &QueueName) -> Option<String> {
     let plugin = api.registry.served_by(queue);
     plugin.or_else(|| api.workers.serve(queue, api.clock.now()).then(|| WORKERS.to_owned()))
 }
 
-/// The warning for a producer whose queue nobody serves.
+/// The warning for a producer whose queue is not served.
 pub fn warning(queue: &QueueName) -> String {
     let minutes = limits::WORKER_SEEN.as_secs() / 60;
     format!(
@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_without_a_server_are_named_and_above_a_number_counted() {
+    fn queues_that_are_not_served_are_named_up_to_a_number_and_then_counted() {
         let name = |text: &str| text.parse::<QueueName>().expect("a name");
         let two = BTreeMap::from([(name("a"), Some("plugin".to_owned())), (name("b"), None)]);
-        let told = warnings(&two);
-        assert!(told.len() == 1 && told[0].contains("queue `b`"), "{told:?}");
+        let found = warnings(&two);
+        assert!(found.len() == 1 && found[0].contains("queue `b`"), "{found:?}");
         let many = (0..limits::UNSERVED_NAMED + 3).map(|n| (name(&format!("q{n}")), None)).collect();
-        let told = warnings(&many);
-        assert_eq!(told.len(), limits::UNSERVED_NAMED + 1);
-        assert!(told[limits::UNSERVED_NAMED].starts_with("3 more"), "{told:?}");
+        let found = warnings(&many);
+        assert_eq!(found.len(), limits::UNSERVED_NAMED + 1);
+        assert!(found[limits::UNSERVED_NAMED].starts_with("3 more"), "{found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `/queues`: how queues stand, and what operators set.
+//! `/queues`: the state of queues, and their settings.
 
 pub(crate) mod records;
 pub(crate) mod rounds;
@@ -174,7 +174,7 @@ pub async fn remove(
     Query(query): Query<Confirm>,
 ) -> Result<Json<Removed>> {
     if query.confirm.as_deref() != Some("true") {
-        let why = format!("deleting queue {queue} removes it and all its jobs; add ?confirm=true if that is meant");
+        let why = format!("deleting queue {queue} removes it and all its jobs; add ?confirm=true to do that");
         return Err(Error::field("confirm", why));
     }
     let jobs = api.store.remove_queue(queue).await?;
@@ -221,7 +221,7 @@ struct Throttle {
 pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let wanted: Throttle = body.json_or_default()?;
     let Some(count) = wanted.rate else {
-        return Err(Error::field("rate", "is missing; say how many jobs may start in a period"));
+        return Err(Error::field("rate", "is missing; send how many jobs may start in a period"));
     };
     let (period, window) = (wanted.period.map(|period| period.0), wanted.window_ms.map(Duration::from_millis));
     let per = match (period, window) {
@@ -230,7 +230,7 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
             return Err(Error::field("period", why));
         }
         (Some(per), _) | (None, Some(per)) => per,
-        (None, None) => return Err(Error::field("period", "is missing; say how long a period is, such as \"1m\"")),
+        (None, None) => return Err(Error::field("period", "is missing; send the length of a period, such as \"1m\"")),
     };
     let rate = Rate { count, per };
     rate.check("rate")?;
@@ -238,7 +238,7 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
     Ok(status("ok"))
 }
 
-/// Remove that limit
+/// Remove the limit on how many jobs of a queue start in a period
 #[utoipa::path(delete, path = "/queues/{name}/throttle", tag = "queues", responses((status = 200, body = Status)))]
 pub async fn unthrottle(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.rate = None).await?;

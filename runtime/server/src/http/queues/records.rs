@@ -1,4 +1,4 @@
-//! `/queues/{name}/records`: what handlers have noted under a key; and how external workers note and mark with an ack or a
+//! `/queues/{name}/records`: what handlers have stored under a key, and how external workers store and mark records with an ack or a
 //! heartbeat.
 
 use axum::Json;
@@ -72,7 +72,7 @@ impl From<Record> for RecordView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecordPage {
     records: Vec<RecordView>,
-    /// The key that the next page begins with.
+    /// The first key of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -98,7 +98,7 @@ pub struct RecordsQuery {
     marked: bool,
 }
 
-/// The records of a queue, by key
+/// List the records of a queue, by key
 #[utoipa::path(
     get,
     path = "/queues/{name}/records",

@@ -1,5 +1,5 @@
-//! `/queues/{name}/rounds` and `/queues/{name}/sweep`: how far a queue is that runs level by level, and taking up again what
-//! failed in it.
+//! `/queues/{name}/rounds` and `/queues/{name}/sweep`: the progress of a queue that runs level by level, and rebuilding the jobs that
+//! failed or are marked.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use windlass_store::{RoundRow, RoundsView, SweepFor};
 
 use crate::http::Api;
 use crate::http::jobs::bulk;
-use crate::http::jobs::bulk::{BulkDone, BulkTaken};
+use crate::http::jobs::bulk::{BulkAccepted, BulkDone};
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::{GroupCounts, NameText};
@@ -76,7 +76,7 @@ pub struct RoundView {
     round: u32,
     #[serde(flatten)]
     counts: GroupCounts,
-    /// Open jobs that wait for nothing but the round.
+    /// Open jobs that wait only for the round.
     waiting: u64,
     /// The share of jobs that have ended, in percent.
     percent: f64,
@@ -94,7 +94,7 @@ pub struct RoundsAnswer {
     #[serde(flatten)]
     now: RoundsNow,
     rounds: Vec<RoundView>,
-    /// Where the next page begins.
+    /// Where the next page starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u32>,
 }
@@ -108,7 +108,7 @@ pub struct RoundsQuery {
     limit: Option<usize>,
 }
 
-/// The rounds of a queue, with their counters
+/// List the rounds of a queue, with their counters
 #[utoipa::path(
     get,
     path = "/queues/{name}/rounds",
@@ -143,7 +143,7 @@ struct Sweep {
     marked: Option<bool>,
     /// Cancelled jobs; false by default.
     cancelled: Option<bool>,
-    /// Respond at once instead of waiting for the end.
+    /// Respond immediately instead of waiting for the end.
     #[serde(default, rename = "async")]
     in_background: bool,
 }
@@ -157,7 +157,7 @@ struct Sweep {
     path = "/queues/{name}/sweep",
     tag = "queues",
     request_body = Option<Sweep>,
-    responses((status = 200, body = BulkDone), (status = 202, body = BulkTaken))
+    responses((status = 200, body = BulkDone), (status = 202, body = BulkAccepted))
 )]
 pub async fn sweep(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Response> {
     let began = Instant::now();

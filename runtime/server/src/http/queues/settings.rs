@@ -16,7 +16,7 @@ use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::policy::{PolicyBody, PolicyView};
 use crate::http::wire::{Span, Text};
 
-/// Absent settings stay as they are; `null` removes a limit.
+/// Absent settings do not change; `null` removes a limit.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct SettingsBody {
     #[serde(default, deserialize_with = "given")]

@@ -1,5 +1,5 @@
-//! Who may come in: whoever asks for this server by one of its names, has the key, when there is one, and is no page of somebody
-//! else's site. In this order, and before any route sees the request.
+//! Access control: a request must name this server by one of its names, must have the key if there is one, and must not come from a
+//! web page of another site. Checked in this order, before any route sees the request.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -20,7 +20,7 @@ use crate::http::transport::host::Hosts;
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
 
-/// The cookie for browsers, whose EventSource cannot send a header of ours.
+/// The cookie for browsers, whose EventSource cannot send a custom header.
 const COOKIE: &str = "windlass_key";
 
 /// The one key of this server.
@@ -32,26 +32,26 @@ impl Key {
         Key(key.into())
     }
 
-    /// Takes as long for a wrong key as for the right one.
-    fn fits(&self, sent: &str) -> bool {
+    /// Takes equally long for a wrong key and for the right one.
+    fn matches(&self, sent: &str) -> bool {
         self.0.as_bytes().ct_eq(sent.as_bytes()).into()
     }
 }
 
-/// What tells nothing of anybody's jobs: whether the server lives, and how it is spoken to.
+/// Paths that need no key, because they reveal nothing about jobs: the server's health and the description of the API.
 const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
-/// The door of the server: looks at who comes, then hands the request to its route. Not a layer of the router, whose layers cost
+/// Checks each request, then passes it to its route. Not a layer of the router, because each layer costs
 /// every request several allocations.
 #[derive(Clone)]
 pub struct AccessControl {
     router: Router,
     rules: Arc<Rules>,
-    /// The place of the connection that the requests come by.
-    place: Option<Arc<ConnectionSlot>>,
+    /// The slot of the connection on which the requests arrive.
+    slot: Option<Arc<ConnectionSlot>>,
 }
 
-/// Who may come in.
+/// What is checked.
 struct Rules {
     key: Option<Key>,
     hosts: Hosts,
@@ -59,16 +59,16 @@ struct Rules {
 
 impl AccessControl {
     pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> AccessControl {
-        AccessControl { router, rules: Arc::new(Rules { key, hosts }), place: None }
+        AccessControl { router, rules: Arc::new(Rules { key, hosts }), slot: None }
     }
 
-    /// The door for the requests of one connection.
-    pub fn of(&self, place: &Arc<ConnectionSlot>) -> AccessControl {
-        AccessControl { place: Some(Arc::clone(place)), ..self.clone() }
+    /// Access control for the requests of one connection.
+    pub fn of(&self, slot: &Arc<ConnectionSlot>) -> AccessControl {
+        AccessControl { slot: Some(Arc::clone(slot)), ..self.clone() }
     }
 
     fn admit<B>(&self, request: &Request<B>) -> Result<()> {
-        if self.place.as_ref().is_some_and(|place| !place.heard()) {
+        if self.slot.as_ref().is_some_and(|slot| !slot.request_arrived()) {
             return Err(Error::overloaded("too many connections", limits::FETCH_RETRY));
         }
         self.rules.admit(request)
@@ -101,19 +101,19 @@ impl Rules {
         let headers = request.headers();
         self.hosts.check(request.uri(), headers)?;
         let Some(key) = &self.key else {
-            // Whoever gets in may do everything, so no page of another site does, whatever it shows and asks for.
+            // An admitted request may do everything, so none from a page of another site is admitted, whatever it asks for.
             return if is_foreign(request.method(), headers) { Err(foreign()) } else { Ok(()) };
         };
         if OPEN.contains(&request.uri().path()) {
             return Ok(());
         }
         let shown = in_header(headers);
-        // A page cannot make a browser send these headers to another site. A cookie, or nothing at all, it can.
+        // A page cannot make a browser send these headers to another site, but it can send requests with a cookie or without any key.
         if shown.is_none() && is_foreign(request.method(), headers) {
             return Err(foreign());
         }
         match shown.or_else(|| in_cookie(headers)) {
-            Some(sent) if key.fits(sent) => Ok(()),
+            Some(sent) if key.matches(sent) => Ok(()),
             Some(_) => Err(Error::forbidden(
                 "the key is wrong; send the one that the server was started with (--api-key or WINDLASS_API_KEY)",
             )),
@@ -144,8 +144,8 @@ fn in_cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE).map(|(_, key)| key)
 }
 
-/// Whether a browser says that the request comes from a page of another origin. A person who follows a link from there to here is
-/// let in: the other page sees nothing of what comes.
+/// Whether a browser says that the request comes from a page of another origin. Following a link from there to here is allowed,
+/// because the other page cannot read the response.
 fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let own = |origin: &HeaderValue| {
@@ -170,7 +170,7 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// What a request is refused with; 200 when it is let in.
+    /// The status with which a request is refused; 200 if it is admitted.
     #[track_caller]
     fn check(key: Option<&str>, request: &str, headers: &[(&'static str, &str)], expected: u16) {
         let (method, path) = request.split_once(' ').expect("a method and a path");
@@ -192,7 +192,7 @@ mod tests {
     const KEY: Option<&str> = Some("k-0123456789");
 
     #[test]
-    fn a_key_is_taken_from_either_header_or_the_cookie() {
+    fn a_key_is_read_from_either_header_or_the_cookie() {
         let get = "GET /api/v1/queues";
         check(None, get, &[], 200);
         check(KEY, get, &[], 401);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_ours_is_refused_before_the_key_and_for_open_paths() {
+    fn another_host_name_is_refused_before_the_key_is_checked_and_for_open_paths() {
         for path in ["GET /healthz", "GET /docs", "GET /api/v1/queues"] {
             for key in [None, KEY] {
                 let rebound = [("host", "evil.example:7070"), ("origin", "http://evil.example:7070")];

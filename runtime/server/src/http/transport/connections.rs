@@ -1,11 +1,11 @@
-//! Places for connections: how many there are in all and for one address, and who gives way when they are taken.
+//! Slots for connections: how many there are in total and per address, and which connection is closed when they are all in use.
 //!
-//! A connection that has not sent a whole request yet is *silent*. Silent ones cost nothing to make, so that many of them must never
-//! keep out somebody who wants something: when all places are taken, the oldest silent connection is closed for the newcomer. Those
-//! that have sent a request keep their place; when only such are left, a newcomer waits (for any place) or is turned away (when its
-//! own address has all that one may have).
+//! A connection that has not sent a whole request yet is *silent*. Silent ones cost a client nothing, so they must never keep out a
+//! client with a request: when all slots are in use, the oldest silent connection is closed for the new one. Connections
+//! that have sent a request keep their slot; when only such are left, a new one waits for a slot, or is refused if its
+//! address already has all the slots that one address may have.
 //!
-//! The lock is taken when a connection begins, when its first request has come, and when it ends; not for every request.
+//! The lock is taken when a connection opens, when its first request has arrived, and when it closes; not for every request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::pending;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// All places. Cheap to clone.
+/// All slots. Cheap to clone.
 #[derive(Clone)]
 pub struct ConnectionSlots(Arc<Shared>);
 
@@ -25,7 +25,7 @@ struct Shared {
     most: usize,
     most_of_address: usize,
     table: Mutex<Table>,
-    /// A place has become free. Only the one who accepts connections waits for it.
+    /// A slot has become free. Only the task that accepts connections waits for this.
     freed: Notify,
 }
 
@@ -35,7 +35,7 @@ struct Table {
     addresses: HashMap<IpAddr, OfAddress>,
     /// Connections without a request so far, by their number: the oldest first.
     silent: BTreeMap<u64, Silent>,
-    /// Those that were told to give way, and are about to. One at a time is enough: only one newcomer wants a place.
+    /// Connections that were asked to close and have not yet. One at a time is enough, because only one new connection waits for a slot.
     closing: usize,
     next: u64,
 }
@@ -49,23 +49,23 @@ struct OfAddress {
 
 struct Silent {
     address: IpAddr,
-    gives_way: Arc<Notify>,
+    close_now: Arc<Notify>,
 }
 
-/// The place of one connection; free again when this is dropped.
+/// The slot of one connection, freed when this is dropped.
 pub struct ConnectionSlot {
-    places: ConnectionSlots,
+    slots: ConnectionSlots,
     address: IpAddr,
     number: u64,
-    heard: AtomicBool,
-    gives_way: Arc<Notify>,
+    has_request: AtomicBool,
+    close_now: Arc<Notify>,
 }
 
-/// One address has all the places that one may have, and uses them.
+/// The address has all the connections that one address may have, and none of them is silent.
 #[derive(Debug)]
 pub struct AddressFull;
 
-/// How trying to get a place went.
+/// The result of trying to get a slot.
 enum Tried {
     Taken(Arc<ConnectionSlot>),
     Wait,
@@ -77,12 +77,12 @@ impl ConnectionSlots {
         ConnectionSlots(Arc::new(Shared { most, most_of_address, table: Mutex::default(), freed: Notify::new() }))
     }
 
-    /// A place for a connection from this address, as soon as there is one. Called by one task only.
+    /// A slot for a connection from this address, as soon as there is one. Called by one task only.
     pub async fn take(&self, address: IpAddr) -> Result<Arc<ConnectionSlot>, AddressFull> {
         let address = group(address);
         loop {
             match self.try_take(address) {
-                Tried::Taken(place) => return Ok(place),
+                Tried::Taken(slot) => return Ok(slot),
                 Tried::AddressFull => return Err(AddressFull),
                 Tried::Wait => self.0.freed.notified().await,
             }
@@ -112,14 +112,14 @@ impl ConnectionSlots {
 
     fn admit(&self, table: &mut Table, address: IpAddr) -> ConnectionSlot {
         let number = table.next;
-        let gives_way = Arc::new(Notify::new());
+        let close_now = Arc::new(Notify::new());
         table.next += 1;
         table.open += 1;
-        table.silent.insert(number, Silent { address, gives_way: Arc::clone(&gives_way) });
+        table.silent.insert(number, Silent { address, close_now: Arc::clone(&close_now) });
         let of = table.addresses.entry(address).or_default();
         of.open += 1;
         of.silent.insert(number);
-        ConnectionSlot { places: self.clone(), address, number, heard: AtomicBool::new(false), gives_way }
+        ConnectionSlot { slots: self.clone(), address, number, has_request: AtomicBool::new(false), close_now }
     }
 
     /// Closes the oldest silent connection, if there is one: the process has run out of descriptors.
@@ -131,7 +131,7 @@ impl ConnectionSlots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Every change is made whole before anything can panic.
+        // Nothing can panic in the middle of a change, so a poisoned lock holds nothing inconsistent.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,12 +143,12 @@ impl Table {
             if let Some(of) = self.addresses.get_mut(&silent.address) {
                 of.closing += 1;
             }
-            silent.gives_way.notify_one();
+            silent.close_now.notify_one();
         }
         Tried::Wait
     }
 
-    /// It is not silent any more, or has ended.
+    /// Removes a connection that is no longer silent, or has closed.
     fn forget(&mut self, number: u64) -> Option<Silent> {
         let silent = self.silent.remove(&number)?;
         if let Some(of) = self.addresses.get_mut(&silent.address) {
@@ -159,22 +159,22 @@ impl Table {
 }
 
 impl ConnectionSlot {
-    /// A whole request has come. False when the place was given away a moment before: the connection is being closed.
-    pub fn heard(&self) -> bool {
-        if self.heard.load(Ordering::Relaxed) {
+    /// A whole request has arrived. False if the slot was given to another connection just before: this one is being closed.
+    pub fn request_arrived(&self) -> bool {
+        if self.has_request.load(Ordering::Relaxed) {
             return true;
         }
-        let heard = self.places.lock().forget(self.number).is_some();
-        self.heard.store(heard, Ordering::Relaxed);
-        heard
+        let was_silent = self.slots.lock().forget(self.number).is_some();
+        self.has_request.store(was_silent, Ordering::Relaxed);
+        was_silent
     }
 
-    /// Returns when the connection is to be closed: it gives way to another, or has been silent for too long.
-    pub async fn lost(&self, patience: Duration) {
+    /// Returns when the connection is to be closed: for another one, or because it has been silent for too long.
+    pub async fn closing(&self, timeout: Duration) {
         tokio::select! {
-            () = self.gives_way.notified() => {}
-            () = sleep(patience) => {
-                if self.heard.load(Ordering::Relaxed) {
+            () = self.close_now.notified() => {}
+            () = sleep(timeout) => {
+                if self.has_request.load(Ordering::Relaxed) {
                     pending::<()>().await;
                 }
             }
@@ -184,9 +184,9 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut table = self.places.lock();
+        let mut table = self.slots.lock();
         let was_silent = table.forget(self.number).is_some();
-        let was_closing = usize::from(!was_silent && !self.heard.load(Ordering::Relaxed));
+        let was_closing = usize::from(!was_silent && !self.has_request.load(Ordering::Relaxed));
         table.open -= 1;
         table.closing -= was_closing;
         if let Some(of) = table.addresses.get_mut(&self.address) {
@@ -197,11 +197,11 @@ impl Drop for ConnectionSlot {
             }
         }
         drop(table);
-        self.places.0.freed.notify_one();
+        self.slots.0.freed.notify_one();
     }
 }
 
-/// Whose connection it is: a network of IPv6 addresses is one customer's, who can use any of them.
+/// The address that connections are counted under: a /64 network of IPv6 addresses counts as one, because one client can use them all.
 fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -213,36 +213,36 @@ fn group(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// So long that only a fault reaches it.
+    /// So long that only a bug reaches it.
     const NEVER: Duration = Duration::from_secs(3_600);
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
     }
 
-    /// A connection as the server holds it: it ends when it is told to give way.
-    fn connect(place: Arc<ConnectionSlot>) -> tokio::task::JoinHandle<()> {
-        tokio::spawn(async move { place.lost(NEVER).await })
+    /// A connection as the server holds it: it closes when it is asked to.
+    fn connect(slot: Arc<ConnectionSlot>) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move { slot.closing(NEVER).await })
     }
 
     #[tokio::test]
-    async fn the_oldest_silent_connection_gives_way_and_those_that_spoke_stay() {
-        let places = ConnectionSlots::new(3, 3);
-        let busy = places.take(address(1)).await.expect("a place");
-        assert!(busy.heard());
-        let first = connect(places.take(address(1)).await.expect("a place"));
-        let second = connect(places.take(address(2)).await.expect("a place"));
-        let third = places.take(address(3)).await.expect("the first gives way");
+    async fn the_oldest_silent_connection_is_closed_and_those_with_a_request_stay() {
+        let slots = ConnectionSlots::new(3, 3);
+        let busy = slots.take(address(1)).await.expect("a slot");
+        assert!(busy.request_arrived());
+        let first = connect(slots.take(address(1)).await.expect("a slot"));
+        let second = connect(slots.take(address(2)).await.expect("a slot"));
+        let third = slots.take(address(3)).await.expect("the first is closed for it");
         first.await.expect("it was closed");
         assert!(!second.is_finished());
-        assert!(third.heard() && busy.heard());
-        let fourth = places.take(address(3)).await.expect("the second gives way");
+        assert!(third.request_arrived() && busy.request_arrived());
+        let fourth = slots.take(address(3)).await.expect("the second is closed for it");
         second.await.expect("it was closed");
-        assert!(fourth.heard());
-        // Now all of them have sent a request: whoever comes waits until one ends.
+        assert!(fourth.request_arrived());
+        // Now all of them have sent a request, and a new connection waits until one closes.
         let waiting = tokio::spawn({
-            let places = places.clone();
-            async move { places.take(address(4)).await.is_ok() }
+            let slots = slots.clone();
+            async move { slots.take(address(4)).await.is_ok() }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -251,31 +251,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_address_takes_no_more_than_its_share() {
-        let places = ConnectionSlots::new(10, 2);
-        let silent = connect(places.take(address(1)).await.expect("a place"));
-        let busy = places.take(address(1)).await.expect("a place");
-        assert!(busy.heard());
-        let next = places.take(address(1)).await.expect("the silent one gives way");
+    async fn one_address_gets_no_more_than_its_share() {
+        let slots = ConnectionSlots::new(10, 2);
+        let silent = connect(slots.take(address(1)).await.expect("a slot"));
+        let busy = slots.take(address(1)).await.expect("a slot");
+        assert!(busy.request_arrived());
+        let next = slots.take(address(1)).await.expect("the silent one is closed for it");
         silent.await.expect("it was closed");
-        assert!(next.heard());
-        assert!(places.take(address(1)).await.is_err(), "both of its places are in use");
-        assert!(places.take(address(2)).await.is_ok(), "others do not notice");
+        assert!(next.request_arrived());
+        assert!(slots.take(address(1)).await.is_err(), "both of its slots are in use");
+        assert!(slots.take(address(2)).await.is_ok(), "other addresses are not affected");
         drop(next);
-        assert!(places.take(address(1)).await.is_ok());
+        assert!(slots.take(address(1)).await.is_ok());
     }
 
     #[tokio::test]
-    async fn a_request_that_comes_too_late_is_told_that_its_place_is_gone() {
-        let places = ConnectionSlots::new(1, 1);
-        let late = places.take(address(1)).await.expect("a place");
-        places.close_oldest();
-        assert!(!late.heard() && !late.heard());
-        late.lost(NEVER).await;
+    async fn a_request_that_arrives_too_late_finds_its_slot_gone() {
+        let slots = ConnectionSlots::new(1, 1);
+        let late = slots.take(address(1)).await.expect("a slot");
+        slots.close_oldest();
+        assert!(!late.request_arrived() && !late.request_arrived());
+        late.closing(NEVER).await;
         drop(late);
-        assert!(places.take(address(1)).await.is_ok());
-        assert_eq!(places.lock().open, 0, "every place is free again");
-        assert!(places.lock().addresses.is_empty());
+        assert!(slots.take(address(1)).await.is_ok());
+        assert_eq!(slots.lock().open, 0, "every slot is free again");
+        assert!(slots.lock().addresses.is_empty());
     }
 
     #[test]

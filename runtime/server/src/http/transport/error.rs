@@ -1,5 +1,5 @@
 //! Every refusal of the API: where errors of the rules, the store, the executor and the registry get their status, their
-//! code and their words. 429 and 503 promise that nothing was done: clients send such a request again by themselves.
+//! code and their message. 429 and 503 promise that nothing was done, because clients repeat such requests automatically.
 
 use std::time::Duration;
 
@@ -45,12 +45,12 @@ pub struct ErrorAnswer {
     warnings: Option<Vec<String>>,
 }
 
-/// What some refusals carry besides.
+/// Additional fields of some refusals.
 #[derive(Debug)]
 enum More {
     Nothing,
     RetryAfter(Duration),
-    /// Whose unique key is in the way.
+    /// The job that has the unique key.
     UniqueJob(JobId),
 }
 
@@ -126,12 +126,12 @@ impl Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", message)
     }
 
-    /// The message, if this is about something damaged; any other error is returned as it is.
+    /// The message, if this is about something damaged; any other error is returned unchanged.
     pub fn into_damage(self) -> Result<String> {
         if self.code == DAMAGED { Ok(self.message) } else { Err(self) }
     }
 
-    /// Our error, not the client's: the details are in the log.
+    /// A fault of the server, not of the client; the details are in the log.
     pub fn internal(details: impl std::fmt::Display) -> Error {
         error!("a request failed inside the server: {details}");
         Error::new(
@@ -152,7 +152,7 @@ impl IntoResponse for Error {
             More::Nothing => {}
             More::RetryAfter(wait) => {
                 body.insert("retry_after_ms".to_owned(), json!(wait.as_millis() as u64));
-                // The header takes whole seconds only.
+                // The header allows only whole seconds.
                 retry_after = Some(wait.as_millis().div_ceil(1_000).max(1) as u64);
             }
             More::UniqueJob(id) => {

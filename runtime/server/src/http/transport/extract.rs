@@ -39,7 +39,7 @@ impl FromRequest<Api> for Body {
 }
 
 impl Body {
-    /// All of it, as it came.
+    /// The whole body, unchanged.
     pub fn bytes(&self) -> Bytes {
         self.bytes.clone()
     }
@@ -70,7 +70,7 @@ impl Body {
         Ok((first, second))
     }
 
-    /// A part of the body that was left as it is until now; `place` says where it stands.
+    /// A part of the body that was not parsed until now; `place` is its path in the body.
     pub fn json_part<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue, place: &str) -> Result<T> {
         let (value, unknown) = unknown::read(&mut serde_json::Deserializer::from_str(raw.get()))
             .map_err(|error| Error::field(place, without_place(&error.to_string())))?;
@@ -78,17 +78,17 @@ impl Body {
         Ok(value)
     }
 
-    /// Warns the client of fields that nothing reads, or refuses the request for them.
+    /// Warns the client about unknown fields, or refuses the request because of them.
     pub fn report(&self, unknown: Unknown) -> Result<()> {
         report(unknown, "field", self.strict)
     }
 
-    /// Refuses JSON that would break those who read it later.
+    /// Refuses JSON that is nested too deeply for its later readers.
     pub fn check_depth(&self) -> Result<()> {
         check_depth(&self.bytes)
     }
 
-    /// For requests whose body may be left out.
+    /// For requests whose body may be omitted.
     pub fn json_or_default<'a, T: Deserialize<'a> + Default>(&'a self) -> Result<T> {
         if self.bytes.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
     }
@@ -102,22 +102,22 @@ impl Body {
 /// The whole body of a request, refused when it has more than `most` bytes.
 pub async fn read(request: Request, api: &Api, most: usize, otherwise: &str) -> Result<Bytes> {
     let idle = api.client_timeout;
-    let told = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let waits = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
-    let read = match told {
+    let read = match length {
         Some(length) if length > most as u64 => None,
         _ => timeout(limits::BODY_TIME, collect(&mut body, idle, most)).await.map_err(|_| Error::too_slow())??,
     };
     if let Some(bytes) = read {
         return Ok(bytes);
     }
-    // A client that asked first has sent nothing yet. Any other is still sending, and would see a broken connection instead
-    // of our answer if we did not read on for a while.
+    // A client that sent `Expect: 100-continue` has sent nothing yet. Any other is still sending, and would see a broken
+    // connection instead of the response if we did not read on for a while.
     if !waits {
         let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body, idle)).await;
     }
-    let size = told.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
+    let size = length.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
     Err(Error::too_large(format!("the body has {size}, and the limit is {most} bytes; send less, or {otherwise}")))
 }
 
@@ -129,7 +129,7 @@ async fn collect(body: &mut axum::body::Body, idle: Duration, most: usize) -> Re
         if first.len() + whole.len() + data.len() > most {
             return Ok(None);
         }
-        // Most bodies come in one piece, which need not be copied.
+        // Most bodies arrive in one piece, which need not be copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -160,19 +160,21 @@ async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Byte
                     return Ok(Some(data));
                 }
             }
-            Some(Err(error)) => return Err(Error::invalid(format!("the body broke off: {error}"))),
+            Some(Err(error)) => {
+                return Err(Error::invalid(format!("the body ended early: {error}; send the request again")));
+            }
         }
     }
 }
 
-/// JSON as `T`. What is not JSON at all is told apart from JSON that does not fit, and the latter names the field.
+/// JSON as `T`. Text that is not JSON and JSON that does not match `T` are different errors; the latter names the field.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     check_depth(bytes)?;
-    // The path is only looked for when there is an error to name.
+    // The path is only determined when there is an error to report.
     serde_json::from_slice(bytes).map_err(|error| explain::<T>(bytes, &error))
 }
 
-/// The same, with what `T` does not know.
+/// The same, with the fields that `T` does not know.
 fn parse_watched<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, Unknown)> {
     check_depth(bytes)?;
     let json = &mut serde_json::Deserializer::from_slice(bytes);
@@ -180,13 +182,13 @@ fn parse_watched<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, Unknown)
     read.map_err(|error| explain::<T>(bytes, &error))
 }
 
-/// Whether the client wants what is unknown to be refused: `?strict=true`.
+/// Whether the client wants unknown fields to be refused: `?strict=true`.
 fn is_strict(uri: &Uri) -> bool {
     let mut pairs = uri.query().unwrap_or_default().split('&');
     pairs.any(|pair| matches!(pair, "strict" | "strict=true" | "strict=1"))
 }
 
-/// Warnings in the answer; the same words as a refusal for a client that wants that.
+/// Adds warnings to the response, or refuses the request with the same sentences if the client is strict.
 fn report(unknown: Unknown, what: &str, strict: bool) -> Result<()> {
     let sentences = unknown.sentences(what);
     if strict && !sentences.is_empty() {
@@ -213,16 +215,19 @@ fn explain<'a, T: Deserialize<'a>>(bytes: &'a [u8], error: &serde_json::Error) -
         Err(error) if error.path().iter().next().is_some() => {
             Error::field(&error.path().to_string(), without_place(&error.inner().to_string()))
         }
-        _ => Error::invalid(format!("the body does not fit: {}", without_place(&error.to_string()))),
+        _ => Error::invalid(format!(
+            "the body does not match what this request expects: {}",
+            without_place(&error.to_string())
+        )),
     }
 }
 
-/// Line and column are of no use once the field is named.
+/// Line and column are not needed once the field is named.
 fn without_place(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }
 
-/// The job id in the path. One that is no job id at all is a job that does not exist.
+/// The job id in the path. A text that is not a job id is treated as a job that does not exist.
 pub struct JobPath(pub JobId);
 
 impl FromRequestParts<Api> for JobPath {
@@ -271,7 +276,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
                 report(unknown.without("strict"), "query parameter", is_strict(&parts.uri))?;
                 Ok(Query(query))
             }
-            // Its words name the parameter.
+            // The error names the parameter.
             Err(_) => {
                 let query = axum::extract::Query::<T>::try_from_uri(&parts.uri);
                 query.map(|query| Query(query.0)).map_err(|error| Error::invalid(error.body_text()))
@@ -292,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strict_is_a_word_of_the_query() {
+    fn strict_is_read_from_the_query() {
         for (uri, expected) in [
             ("/x", false),
             ("/x?strict=true", true),

@@ -1,6 +1,6 @@
-//! Under which names this server may be asked. A page on any site can make a browser send requests here, by a name of its own that
-//! leads to this machine (DNS rebinding); to the browser they are requests of that page to its own site, and `Origin` tells nothing.
-//! The name in `Host` does: it is checked before anything else, for every path.
+//! The host names that requests may use. A page on any site can make a browser send requests here, under a name of its own that
+//! resolves to this machine (DNS rebinding). To the browser they are requests of that page to its own site, so `Origin` does not help,
+//! but the name in `Host` does. It is checked before anything else, for every path.
 //!
 //! Called for every request, so it allocates nothing unless it refuses.
 
@@ -15,10 +15,10 @@ use crate::http::transport::error::{Error, Result};
 /// The longest name in DNS.
 const NAME_BYTES: usize = 253;
 
-/// One more name for this server, as `--allowed-host` gives it.
+/// An additional name for this server, from `--allowed-host`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedHost {
-    /// `*`: any name at all.
+    /// `*`: any name.
     Any,
     /// `*.example.com`: every name that ends in `.example.com`.
     Below(String),
@@ -26,11 +26,11 @@ pub enum AllowedHost {
     Address(IpAddr),
 }
 
-/// The names and addresses under which this server may be asked, on any port.
+/// The names and addresses that requests may use, on any port.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     allowed: Vec<AllowedHost>,
-    /// It listens on all addresses of the machine, which it does not know. An address cannot be rebound: only a name can.
+    /// It listens on all addresses of the machine, which it does not know. Any address is allowed then, because only names can be rebound.
     any_address: bool,
 }
 
@@ -42,7 +42,7 @@ enum Named<'a> {
 }
 
 impl Hosts {
-    /// `listen` is what the server was told to listen on, `address` what that came to, and `allowed` what was added to it.
+    /// `listen` is the setting, `address` what it resolved to, and `allowed` the additional names.
     pub fn new(listen: &str, address: SocketAddr, allowed: &[AllowedHost]) -> Hosts {
         let mut allowed = allowed.to_vec();
         if let Some(named @ (AllowedHost::Name(_) | AllowedHost::Address(_))) = listened(listen) {
@@ -65,7 +65,7 @@ impl Hosts {
             ));
         };
         self.check_one(host.as_bytes())?;
-        // A request to a proxy has the whole address in its first line, and that is what counts.
+        // A request to a proxy has the whole address in its first line, which takes precedence.
         match uri.authority() {
             Some(authority) => self.check_one(authority.as_str().as_bytes()),
             None => Ok(()),
@@ -142,12 +142,12 @@ impl<'de> Deserialize<'de> for AllowedHost {
     }
 }
 
-/// The host of `--listen`, if it is a good one: it may be a name.
+/// The host of `--listen`, which may be a name, if it is valid.
 fn listened(listen: &str) -> Option<AllowedHost> {
     listen.rsplit_once(':').and_then(|(host, _)| host.parse().ok())
 }
 
-/// What this machine calls itself.
+/// The name of this machine.
 fn machine_name() -> Option<AllowedHost> {
     let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
     let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
@@ -155,7 +155,7 @@ fn machine_name() -> Option<AllowedHost> {
     is_name(name).then(|| AllowedHost::Name(name.to_owned()))
 }
 
-/// Takes `name`, `name:port`, `1.2.3.4:port` or `[::1]:port` apart; none when it is no such thing.
+/// Parses `name`, `name:port`, `1.2.3.4:port` or `[::1]:port`; `None` for anything else.
 fn named(host: &str) -> Option<Named<'_>> {
     if let Some(rest) = host.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -167,7 +167,7 @@ fn named(host: &str) -> Option<Named<'_>> {
     if !is_port(port) {
         return None;
     }
-    // Only names begin with a letter, and most hosts are asked by one of a few.
+    // Only names start with a letter, and most requests use one of a few names.
     let is_digits = name.as_bytes().first().is_some_and(u8::is_ascii_digit);
     match name.parse::<Ipv4Addr>() {
         Ok(address) if is_digits => Some(Named::Address(address.into())),
@@ -175,7 +175,7 @@ fn named(host: &str) -> Option<Named<'_>> {
     }
 }
 
-/// Nothing is the port that the scheme has anyway.
+/// An empty port means the default of the scheme.
 fn is_port(port: &str) -> bool {
     port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn on_all_addresses_any_address_is_ours_and_still_no_name() {
+    fn on_all_addresses_any_address_is_allowed_and_no_other_name() {
         for listen in ["0.0.0.0:7070", "[::]:7070"] {
             let all = hosts(listen, &[]);
             check(&all, 200, &["10.0.0.1:7070", "[fe80::1]", "203.0.113.9", "127.0.0.1"]);
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_flag() {
-        let error = hosts("127.0.0.1:7070", &[]).check_one(b"jobs.example.com:443").expect_err("not ours");
+        let error = hosts("127.0.0.1:7070", &[]).check_one(b"jobs.example.com:443").expect_err("another host");
         assert!(format!("{error:?}").contains("--allowed-host jobs.example.com"), "{error:?}");
     }
 
     #[test]
-    fn what_is_no_host_cannot_be_allowed() {
+    fn a_text_that_is_not_a_host_cannot_be_allowed() {
         for wrong in ["", "a b", "http://a.example", "a.example:80", "*.", "a.*", "**", "[::1"] {
             assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong:?}");
         }

@@ -1,4 +1,4 @@
-//! Connections: how many there may be, how long a client may take to say what it wants, and how they end.
+//! Connections: how many there may be, how long a client may take to send a request, and how they are closed.
 
 use std::io;
 use std::sync::Arc;
@@ -16,44 +16,44 @@ use tracing::{debug, warn};
 
 use crate::http::transport::auth::AccessControl;
 use crate::http::transport::connections::ConnectionSlots;
-use crate::http::transport::write_timeout::Patient;
+use crate::http::transport::write_timeout::WriteTimeout;
 use crate::{Shutdown, limits};
 
-/// What connections may come to.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many there are at once.
+    /// How many may be open at once.
     pub connections: usize,
-    /// How many of them one address has.
+    /// How many of them one address may have.
     pub of_address: usize,
-    /// How long a client may take for the head of a request, counted from when it could send it, and to take what it is sent.
+    /// How long a client may take to send the head of a request, counted from when it could send it, and to read a response.
     pub client_timeout: Duration,
 }
 
-/// Answers requests until told to stop, then lets the open ones finish, but not for ever.
-pub async fn serve(listener: TcpListener, door: AccessControl, bounds: Bounds, shutdown: Shutdown) {
+/// Serves requests until shutdown, then lets the open ones finish within a limit.
+pub async fn serve(listener: TcpListener, service: AccessControl, bounds: Bounds, shutdown: Shutdown) {
     let graceful = GracefulShutdown::new();
-    let places = ConnectionSlots::new(bounds.connections, bounds.of_address);
-    let mut door_step = Acceptor { listener, complained: None, refusals: Arc::new(Semaphore::new(limits::REFUSALS)) };
-    // The first head has less time than the later ones: until it has come, nobody knows whether somebody is there.
+    let slots = ConnectionSlots::new(bounds.connections, bounds.of_address);
+    let mut acceptor = Acceptor { listener, warned_at: None, refusals: Arc::new(Semaphore::new(limits::REFUSALS)) };
+    // The first head has less time than later ones: until it arrives, the client has not shown that it will send anything.
     let first_head = bounds.client_timeout.min(limits::FIRST_HEAD);
     loop {
         let next = async {
-            let (stream, address) = door_step.accept(&places).await;
-            (stream, places.take(address.ip()).await)
+            let (stream, address) = acceptor.accept(&slots).await;
+            (stream, slots.take(address.ip()).await)
         };
-        let (stream, place) = tokio::select! {
+        let (stream, slot) = tokio::select! {
             next = next => next,
             () = shutdown.requested() => break,
         };
-        let Ok(place) = place else {
-            door_step.turn_away(stream);
+        let Ok(slot) = slot else {
+            acceptor.refuse(stream);
             continue;
         };
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.client_timeout)
-            .serve_connection(TokioIo::new(Patient::new(stream, bounds.client_timeout)), door.of(&place));
+            .serve_connection(TokioIo::new(WriteTimeout::new(stream, bounds.client_timeout)), service.of(&slot));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             tokio::select! {
@@ -62,76 +62,78 @@ pub async fn serve(listener: TcpListener, door: AccessControl, bounds: Bounds, s
                         debug!("a connection broke: {error}");
                     }
                 }
-                () = place.lost(first_head) => debug!("a connection without a request was closed"),
+                () = slot.closing(first_head) => debug!("a connection without a request was closed"),
             }
         });
     }
-    drop(door_step);
+    drop(acceptor);
     if timeout(limits::HTTP_GRACE, graceful.shutdown()).await.is_err() {
         warn!("some requests were still open after {} s", limits::HTTP_GRACE.as_secs());
     }
 }
 
-/// Where connections arrive.
+/// Accepts connections.
 struct Acceptor {
     listener: TcpListener,
-    /// When it was last said that none can be taken.
-    complained: Option<Instant>,
-    /// Connections that are being told that they are too many.
+    /// When it was last logged that none can be accepted.
+    warned_at: Option<Instant>,
+    /// Limits how many connections are refused with a response at the same time.
     refusals: Arc<Semaphore>,
 }
 
 impl Acceptor {
-    async fn accept(&mut self, places: &ConnectionSlots) -> (TcpStream, std::net::SocketAddr) {
+    async fn accept(&mut self, slots: &ConnectionSlots) -> (TcpStream, std::net::SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
-                    // An answer is one write; waiting to fill a packet would only delay it.
+                    // A response is one write; waiting to fill a packet would only delay it.
                     let _ = stream.set_nodelay(true);
                     return (stream, address);
                 }
-                Err(error) if is_of_one_client(&error) => debug!("a connection was gone before it was taken: {error}"),
+                Err(error) if is_of_one_connection(&error) => {
+                    debug!("a connection was closed before it was accepted: {error}")
+                }
                 Err(error) => {
-                    let often = self.complained.is_some_and(|last| last.elapsed() < limits::ACCEPT_WARNING_EVERY);
+                    let often = self.warned_at.is_some_and(|last| last.elapsed() < limits::ACCEPT_WARNING_EVERY);
                     if !often {
-                        warn!("connections cannot be taken: {error}");
-                        self.complained = Some(Instant::now());
+                        warn!("connections cannot be accepted: {error}");
+                        self.warned_at = Some(Instant::now());
                     }
                     if Errno::from_io_error(&error).is_some_and(|errno| [Errno::MFILE, Errno::NFILE].contains(&errno)) {
-                        places.close_oldest();
+                        slots.close_oldest();
                     }
-                    // Asked at once, the system would say the same again.
+                    // An immediate retry would fail the same way.
                     sleep(limits::ACCEPT_RETRY).await;
                 }
             }
         }
     }
 
-    /// Says that the address has all its connections. When too many must be told, some find their connection closed.
-    fn turn_away(&self, mut stream: TcpStream) {
+    /// Responds that the address has too many connections. If too many must be refused at once, some are closed without a response.
+    fn refuse(&self, mut stream: TcpStream) {
         let Ok(turn) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            let told = async {
+            let refused = async {
                 stream.write_all(too_many().as_bytes()).await?;
                 stream.shutdown().await?;
-                // Closed with something unread, the connection would break before the answer is taken.
+                // If it were closed with unread data, it would break before the client reads the response.
                 let mut unread = [0; 1024];
                 while stream.read(&mut unread).await? > 0 {}
                 io::Result::Ok(())
             };
-            let _ = timeout(limits::REFUSAL_TIME, told).await;
+            let _ = timeout(limits::REFUSAL_TIME, refused).await;
             drop(turn);
         });
     }
 }
 
-/// Whether only the connection that was to be taken is broken.
-fn is_of_one_client(error: &io::Error) -> bool {
+/// Whether the error concerns only the connection that was to be accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// The whole answer: no request was read that a route could answer.
+/// The whole response, because no request was read that a route could handle.
 fn too_many() -> String {
     let body = serde_json::json!({
         "error": "this address has as many connections as one may have, and uses them; close some, or start the server with a larger \

@@ -1,4 +1,4 @@
-//! How a request comes in and an answer goes out: listening, access, reading, errors, the description of the routes.
+//! How requests are received and answered: listening, access control, reading, errors, and the description of the routes.
 
 pub(crate) mod auth;
 mod connections;

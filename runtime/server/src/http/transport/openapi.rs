@@ -1,6 +1,6 @@
-//! The description of the API: `GET /openapi.json`, made from the routes themselves, and `GET /docs`, a page that shows it.
+//! The description of the API: `GET /openapi.json`, generated from the routes, and `GET /docs`, a page that shows it.
 //!
-//! A route gets into the server only through [`Routes`], which takes nothing without its description. What all routes share
+//! Routes are added only through [`Routes`], which accepts none without a description. What all routes share
 //! (refusals, the key, path parameters) is added here and not repeated at each of them.
 
 use std::collections::BTreeSet;
@@ -22,16 +22,16 @@ use crate::http::wire::{BulkIdText, JobIdText, NameText};
 /// Routes of the server, each with its description.
 pub struct Routes {
     router: OpenApiRouter<Api>,
-    /// What their paths begin with. Written out in each: a router within a router takes every request apart once more.
+    /// The prefix of their paths. Included in each path, because a nested router would parse every request once more.
     prefix: &'static str,
-    /// Names that two different types have: one of them would be described as the other.
+    /// Names that two different types have; one would be described as the other.
     clashes: BTreeSet<String>,
 }
 
-/// The finished description, as it is sent: the same as long as the program runs.
+/// The finished description, as it is sent; it never changes while the program runs.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(crate::http::routes().split().1.to_string()));
 
-/// What every request may be refused with, besides what its route says.
+/// The refusals that every request may get, in addition to those of its route.
 const REFUSALS: [(u16, &str); 9] = [
     (400, "The request is wrong; `error` says what to change."),
     (401, "The server has a key, and the request has none."),
@@ -49,7 +49,7 @@ const ABOUT: &str = "Durable background jobs whose handlers are WebAssembly comp
      request has and the server does not know are ignored, and named in `warnings` of the answer; with `?strict=true` the request is \
      refused instead. Every refusal is `{\"error\": …, \"code\": …}`; 429 and 503 mean that nothing was done.";
 
-/// What an answer has when its request has fields or query parameters that the server does not know.
+/// The part of a response that names unknown fields and query parameters of the request.
 const WARNED: &str = "Warned";
 const ABOUT_WARNINGS: &str = "Fields and query parameters of the request that the server does not know, with the name that was \
      probably meant. Absent if all are known.";
@@ -78,7 +78,7 @@ impl Routes {
         Routes { router: OpenApiRouter::default(), prefix, clashes: BTreeSet::new() }
     }
 
-    /// Takes what `routes!` makes of handlers that carry `#[utoipa::path]`.
+    /// Adds what `routes!` makes of handlers that have `#[utoipa::path]`.
     pub fn with(mut self, mut route: UtoipaMethodRouter<Api>) -> Routes {
         let known = self.router.get_openapi().components.as_ref();
         for (name, schema) in &route.0 {
@@ -102,7 +102,7 @@ impl Routes {
     pub fn split(self) -> (axum::Router<Api>, Value) {
         debug_assert!(self.clashes.is_empty(), "two types of the API have one name: {:?}", self.clashes);
         let (router, described) = self.router.split_for_parts();
-        // A tree of plain fields always serialises.
+        // A tree of plain fields always serializes.
         let mut document = serde_json::to_value(described).unwrap_or_default();
         finish(&mut document);
         (router, document)
@@ -111,7 +111,7 @@ impl Routes {
 
 /// This description, as OpenAPI 3.1
 ///
-/// Made from the routes of the running server.
+/// Generated from the routes of the running server.
 #[utoipa::path(get, path = "/openapi.json", tag = "system", responses((status = 200, body = serde_json::Value)))]
 pub async fn document() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response()
@@ -184,7 +184,7 @@ fn finish(document: &mut Value) {
     }
 }
 
-/// A part of an object that may be missing as a whole is not null then: its fields are simply not there.
+/// A flattened part that is absent is not null; its fields are omitted.
 fn loosen(schema: &mut Value) {
     let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) else { return };
     for part in parts {
@@ -198,7 +198,7 @@ fn loosen(schema: &mut Value) {
 
 /// Adds to one operation what it has in common with others.
 fn complete(path: &str, operation: &mut Map<String, Value>) {
-    // Handlers of two resources may have one name; with their tag it is the operation's own.
+    // Handlers of two resources may have the same name; the tag makes the operation's id unique.
     let tag = operation.get("tags").and_then(|tags| tags[0].as_str()).unwrap_or_default().to_owned();
     if let Some(id) = operation.get_mut("operationId") {
         *id = Value::from(format!("{tag}_{}", id.as_str().unwrap_or_default()));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_says_what_it_does_and_what_it_answers() {
+    fn every_operation_describes_itself_and_its_responses() {
         let (_, document) = crate::http::routes().split();
         assert!(
             document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
@@ -305,15 +305,15 @@ mod tests {
         let tags: Vec<&str> = TAGS.iter().map(|(name, _)| *name).collect();
         for (name, operation) in operations(&document) {
             let id = operation["operationId"].as_str().unwrap_or_else(|| panic!("{name} has no id"));
-            assert!(ids.insert(id.to_owned()), "{name}: {id} is there twice");
-            assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} says not what it does");
+            assert!(ids.insert(id.to_owned()), "{name}: {id} occurs twice");
+            assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} has no summary");
             let tag = operation["tags"][0].as_str().unwrap_or_default();
-            assert!(tags.contains(&tag), "{name}: {tag:?} is no known tag");
+            assert!(tags.contains(&tag), "{name}: {tag:?} is not a known tag");
             let responses = operation["responses"].as_object().expect("responses");
             let good: Vec<_> = responses.iter().filter(|(status, _)| status.starts_with('2')).collect();
             assert!(!good.is_empty(), "{name} has no good answer");
             for (status, answer) in good.iter().filter(|(status, _)| *status != "204") {
-                assert!(answer["content"].is_object(), "{name}: {status} says not what it carries");
+                assert!(answer["content"].is_object(), "{name}: {status} does not describe its content");
             }
         }
         assert!(ids.len() > 50, "only {} operations", ids.len());
@@ -326,7 +326,7 @@ mod tests {
                 Value::Object(fields) => {
                     if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
                         let name = target.rsplit('/').next().expect("a name");
-                        assert!(schemas[name].is_object(), "{target} leads nowhere");
+                        assert!(schemas[name].is_object(), "{target} does not exist");
                         *seen += 1;
                     }
                     fields.values().for_each(|value| walk(value, schemas, seen));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_types_have_one_name() {
+    fn no_two_types_have_the_same_name() {
         assert_eq!(crate::http::routes().clashes, BTreeSet::new());
     }
 }

@@ -1,7 +1,7 @@
-//! What a client should know although its request was done: collected while a request is handled, and put into its answer as
+//! Warnings about a request that succeeded: collected while it is handled, and added to its response as
 //! `warnings`, a list of sentences.
 //!
-//! A task-local list, so that no handler has to carry it around. It allocates nothing for a request that has none.
+//! The list is task-local, so that handlers need not pass it around. It allocates nothing for a request without warnings.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,22 +20,22 @@ tokio::task_local! {
     static WARNINGS: RefCell<Vec<String>>;
 }
 
-/// Where they are put when the answer has no JSON object to put them into.
+/// The header for warnings of a response that is not a JSON object.
 const HEADER: HeaderName = HeaderName::from_static("windlass-warning");
 
-/// One more for the answer to the request that is being handled.
+/// Adds a warning to the response of the current request.
 pub fn add(warning: String) {
-    // Outside of a request there is no answer to put it into.
+    // Outside of a request there is no response to add it to.
     let _ = WARNINGS.try_with(|warnings| warnings.borrow_mut().push(warning));
 }
 
-/// All so far, for a handler that puts them into its answer itself.
+/// Takes all warnings so far, for a handler that puts them into its response itself.
 pub fn take() -> Vec<String> {
     WARNINGS.try_with(|warnings| std::mem::take(&mut *warnings.borrow_mut())).unwrap_or_default()
 }
 
 pin_project! {
-    /// A request that is being handled, and then its answer with the warnings in it.
+    /// A request that is being handled, then its response to which warnings are added.
     #[project = WatchedProjection]
     pub enum Watched<F> {
         Handled { #[pin] handler: TaskLocalFuture<RefCell<Vec<String>>, F> },
@@ -43,7 +43,7 @@ pin_project! {
     }
 }
 
-/// Collects the warnings of a handler, and puts them into its answer.
+/// Collects the warnings of a handler, and adds them to its response.
 pub fn watched<F>(handler: F) -> Watched<F>
 where
     F: Future,
@@ -73,14 +73,14 @@ where
     }
 }
 
-/// Puts warnings into an answer: into its JSON object, or else into headers.
+/// Adds warnings to a response: to its JSON object, or otherwise as headers.
 async fn attach(response: Response, warnings: Vec<String>) -> Response {
     let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
     if !is_json {
         return in_headers(response, &warnings);
     }
     let (mut parts, body) = response.into_parts();
-    // An answer that breaks off here would have broken off on its way.
+    // A body that fails here would have failed while it was sent.
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     match with_field(&bytes, &warnings) {
         Some(bytes) => {
@@ -91,7 +91,7 @@ async fn attach(response: Response, warnings: Vec<String>) -> Response {
     }
 }
 
-/// The object with one field more, its own bytes as they are; none when it is no object.
+/// The object with an additional field and its own bytes unchanged; `None` if it is not an object.
 fn with_field(object: &[u8], warnings: &[String]) -> Option<Bytes> {
     let rest = object.trim_ascii().strip_prefix(b"{")?;
     let mut whole = br#"{"warnings":"#.to_vec();
@@ -159,8 +159,8 @@ mod tests {
                 response
             })
             .await;
-            let told: Vec<_> = response.headers().get_all(HEADER).iter().map(HeaderValue::as_bytes).collect();
-            assert_eq!(told, ["line one".as_bytes(), "two \u{e9}".as_bytes()]);
+            let headers: Vec<_> = response.headers().get_all(HEADER).iter().map(HeaderValue::as_bytes).collect();
+            assert_eq!(headers, ["line one".as_bytes(), "two \u{e9}".as_bytes()]);
         }
     }
 

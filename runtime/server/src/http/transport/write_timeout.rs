@@ -1,5 +1,5 @@
-//! A connection whose writes end: a client that asks for an answer and does not take it holds memory and a place, but not for ever.
-//! Reading has its bounds elsewhere: in hyper for the head of a request, in `read` for its body.
+//! A time limit on writes: a client that does not read its response holds memory and a connection slot, so it is disconnected.
+//! Reads are limited elsewhere: by hyper for the head of a request, by `extract::read` for its body.
 
 use std::io;
 use std::pin::Pin;
@@ -9,27 +9,27 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream on which nobody may leave a write unread for longer than this.
-pub struct Patient<S> {
+/// A stream on which a write fails if the other side does not read for this long.
+pub struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     /// Runs while a write waits for the other side.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, patience: Duration) -> Patient<S> {
-        Patient { stream, patience, stuck: None }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, timeout: Duration) -> WriteTimeout<S> {
+        WriteTimeout { stream, timeout, stuck: None }
     }
 
-    /// Lets a write that waits wait so long and no longer.
+    /// Fails a write that has waited for too long.
     fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stuck = None;
             return written;
         }
-        let patience = self.patience;
-        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(timeout)));
         match stuck.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -37,13 +37,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.bounded(context, written)
@@ -80,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_nobody_reads_ends_and_one_that_is_read_does_not() {
         let (near, mut far) = duplex(16);
-        let mut near = Patient::new(near, Duration::from_millis(200));
+        let mut near = WriteTimeout::new(near, Duration::from_millis(200));
         let reader = tokio::spawn(async move {
             far.read_exact(&mut [0; 4096]).await.expect("bytes");
             far

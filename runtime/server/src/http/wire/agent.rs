@@ -1,4 +1,4 @@
-//! What handlers that work in rounds say and are told: `agent`, `usage`, `agent_status`, `step_status`. The rules are in
+//! What handlers that work in iterations send and receive: `agent`, `usage`, `agent_status`, `step_status`. The rules are in
 //! `windlass_core::agent`.
 
 use serde::{Deserialize, Serialize};

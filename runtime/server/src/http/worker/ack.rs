@@ -73,7 +73,7 @@ enum WaitName {
 )]
 pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let ack: Ack = body.json_or_default()?;
-    let result = keep(&api, &body, ack.result).await?;
+    let result = store_result(&api, &body, ack.result).await?;
     let checkpoint = match ack.checkpoint {
         Some(raw) => {
             Some(Checkpoint { body: api.store.keep(body.part(raw)).await?, schema: 0, usage: Usage::default() })
@@ -155,7 +155,7 @@ pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>
         let (Ok(id), Ok(holder)) = (ack.job_id.parse::<JobId>(), holder(ack.lease_token)) else {
             continue;
         };
-        let result = keep(&api, &body, ack.result).await?;
+        let result = store_result(&api, &body, ack.result).await?;
         let closing = closing(Closing {
             step: ack.step_status.map(Into::into),
             spent: ack.usage.map(Into::into),
@@ -205,30 +205,30 @@ pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
     let hands_back = matches!(command, Command::HandBack(_));
     let reply = api.store.ask(id, command, Vec::new()).await?;
     let Reply::Now { state, next_attempt_at, runs_left } = reply else {
-        // The job was to be deleted once its attempt had ended, and is gone.
+        // The job was to be deleted once its attempt had ended, and no longer exists.
         return Ok(Json(Failed { status: "deleted", next_attempt_at: None, attempts_remaining: 0 }));
     };
     let status = match state {
-        // A retry without delay is pending at once; the client still has to know that it is a retry.
+        // A retry without delay is pending immediately; the client must still learn that it is a retry.
         JobState::Pending if !hands_back => "retrying",
         state => state.as_str(),
     };
     Ok(Json(Failed { status, next_attempt_at: next_attempt_at.map(Rfc3339), attempts_remaining: runs_left }))
 }
 
-/// Most acks have nothing but a result.
+/// `None` for most acks, which have only a result.
 fn closing(closing: Closing) -> Option<Box<Closing>> {
     (closing != Closing::default()).then(|| Box::new(closing))
 }
 
-async fn keep(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<StoredBody>> {
+async fn store_result(api: &Api, body: &Body, result: Option<&RawValue>) -> Result<Option<StoredBody>> {
     match result {
         Some(raw) => Ok(Some(api.store.keep(body.part(raw)).await?)),
         None => Ok(None),
     }
 }
 
-/// Who sends this: the holder of the token, or a client without one, which is taken for the holder of the job's external lease.
+/// The sender: the holder of the token, or a client without one, which is assumed to hold the job's lease.
 pub(crate) fn holder(token: Option<String>) -> Result<Holder> {
     match token {
         Some(text) => Ok(Holder::Token(text.parse()?)),

@@ -78,7 +78,7 @@ struct FetchedMany {
         (status = 200, body = Fetched),
         (
             status = 204,
-            description = "The time is up. While the whole server is paused, the header `Windlass-Warning` says so."
+            description = "No job within the timeout. While the whole server is paused, the header `Windlass-Warning` says so."
         ),
         (status = 422, description = "A plugin serves the queue.")
     )
@@ -115,14 +115,14 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let hostname = name("hostname", fetch.hostname)?;
     api.workers.fetched(&worker_id, &hostname, &queues, api.clock.now());
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
-    let place = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
+    let waiting = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
-    // Dropping a claim hands back what it would have got, so a client that disconnects loses nothing. In this order, so that a
-    // worker that is draining claims nothing at all.
+    // Dropping a claim releases the jobs it would have received, so a client that disconnects loses nothing. In this order, so that a
+    // worker that is draining claims nothing.
     let claimed = tokio::select! {
         biased;
         () = api.shutdown.requested() => return Err(Error::stopping()),
-        // It waits as long as any other, so that it does not poll all the time.
+        // It waits as long as any other fetch, so that the worker does not poll in a busy loop.
         () = api.workers.drained(&worker_id) => {
             tokio::select! {
                 () = tokio::time::sleep(wait) => return Ok(Vec::new()),
@@ -131,7 +131,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
         }
         claimed = api.store.claim(Claim { by, queues, count, wait }) => claimed?,
     };
-    place.end(api.clock.now());
+    waiting.end(api.clock.now());
     if claimed.is_empty() {
         pause::warn(api);
     }
@@ -201,8 +201,9 @@ fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {
     for name in names {
         let queue = Name::parse("queues", name)?;
         if let Some(plugin) = api.registry.served_by(&queue) {
-            let why =
-                format!("queue {queue} is served by plugin {plugin}, which runs its jobs here; fetch from another");
+            let why = format!(
+                "queue {queue} is served by plugin {plugin}, which runs its jobs in the server; fetch from another queue"
+            );
             return Err(Error::served_by_plugin(why));
         }
         queues.push(queue);

@@ -1,7 +1,7 @@
-//! External workers saying that they live: `POST /heartbeat`, for many jobs at once, in two forms.
+//! Heartbeats of external workers: `POST /heartbeat`, for many jobs at once, in two forms.
 //!
 //! The map form `{"jobs": {id: {…}}}` carries JSON; the list form `{"jobs": [{"job_id": …}]}` of older clients carries JSON as
-//! text in strings. Both get the same answer.
+//! text in strings. Both get the same response.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,7 +29,7 @@ use crate::limits;
 #[derive(Debug, Deserialize, ToSchema)]
 struct Heartbeat<'a> {
     #[serde(borrow)]
-    #[schema(value_type = Beats)]
+    #[schema(value_type = HeartbeatJobs)]
     jobs: &'a RawValue,
     worker_id: Option<String>,
 }
@@ -38,14 +38,14 @@ struct Heartbeat<'a> {
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only described: the first character decides which is read")]
-enum Beats<'a> {
-    Map(BTreeMap<String, Beat<'a>>),
-    List(Vec<Beat<'a>>),
+enum HeartbeatJobs<'a> {
+    Map(BTreeMap<String, JobHeartbeat<'a>>),
+    List(Vec<JobHeartbeat<'a>>),
 }
 
 /// One job of a heartbeat. Absent fields leave their values as they are.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-struct Beat<'a> {
+struct JobHeartbeat<'a> {
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value, required = false)]
     job_id: Option<&'a RawValue>,
@@ -79,12 +79,12 @@ struct ProgressBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HeartbeatAnswer {
-    jobs: BTreeMap<String, BeatAnswer>,
+    jobs: BTreeMap<String, JobHeartbeatAnswer>,
     lease_expires_at: Rfc3339,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct BeatAnswer {
+struct JobHeartbeatAnswer {
     /// `cancel`: stop working on it, because it is to be cancelled or the worker no longer holds it.
     status: &'static str,
 }
@@ -97,7 +97,7 @@ struct BeatAnswer {
     request_body = Heartbeat,
     responses((status = 200, body = HeartbeatAnswer))
 )]
-pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
+pub async fn heartbeat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
     let beats = beats(&body, jobs)?;
     if beats.len() > limits::WORKER_BATCH {
@@ -120,19 +120,19 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
             heartbeat.check()?;
             asks.push((id, Command::Heartbeat(heartbeat)));
         }
-        // What the store does not know stays so: the worker should let go of it.
-        answers.insert(name, BeatAnswer { status: "cancel" });
+        // Jobs that the store does not know keep this answer, so that the worker stops working on them.
+        answers.insert(name, JobHeartbeatAnswer { status: "cancel" });
     }
-    // Not before: a request that is refused has done nothing.
+    // Not earlier, because a refused request must have no effect.
     if let Some(worker) = worker_id {
-        api.workers.beat(&worker, api.clock.now());
+        api.workers.heartbeat(&worker, api.clock.now());
     }
     let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
     let mut lease_expires_at = None;
     for (id, reply) in ids.into_iter().zip(api.store.ask_each(asks).await?) {
         match reply {
             Ok(Reply::Heartbeat { stop: None, lease_expires_at: lease }) => {
-                answers.insert(id.to_string(), BeatAnswer { status: "ok" });
+                answers.insert(id.to_string(), JobHeartbeatAnswer { status: "ok" });
                 lease_expires_at = lease_expires_at.into_iter().chain(lease).min();
             }
             Ok(_) | Err(windlass_store::Error::Refused(_)) => {}
@@ -144,15 +144,15 @@ pub async fn beat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAn
 }
 
 /// Both forms, as (job id, heartbeat).
-fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, Beat<'a>)>> {
+fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, JobHeartbeat<'a>)>> {
     if jobs.get().starts_with('{') {
-        let map: HashMap<String, Option<Beat<'_>>> = body.json_part(jobs, "jobs")?;
+        let map: HashMap<String, Option<JobHeartbeat<'_>>> = body.json_part(jobs, "jobs")?;
         return Ok(map.into_iter().map(|(id, beat)| (id, beat.unwrap_or_default())).collect());
     }
     if !jobs.get().starts_with('[') {
         return Err(Error::field("jobs", "an object with job ids as keys, or a list of objects with a `job_id` each"));
     }
-    let list: Vec<Beat<'_>> = body.json_part(jobs, "jobs")?;
+    let list: Vec<JobHeartbeat<'_>> = body.json_part(jobs, "jobs")?;
     let named = list.into_iter().enumerate().map(|(index, beat)| {
         let id = beat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let id = id.ok_or_else(|| Error::field(&format!("jobs[{index}].job_id"), "the id of a job is needed"))?;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_say_the_same() {
+    fn both_forms_mean_the_same() {
         let map = raw(r#"{"job_a": {"progress": {"current": 1, "total": 2}}, "job_b": null}"#);
         let list = raw(r#"[{"job_id": "job_a", "progress": "{\"current\": 1, \"total\": 2}"}, {"job_id": "job_b"}]"#);
         for form in [map, list] {
@@ -202,21 +202,21 @@ mod tests {
             beats.sort_by(|a, b| a.0.cmp(&b.0));
             assert_eq!(beats.len(), 2);
             let sent = beats[0].1.progress.expect("progress");
-            let told = progress(&Body::from(""), sent, "job_a").expect("progress");
-            assert_eq!((told.current, told.total), (Some(1), Some(2)));
+            let progress = progress(&Body::from(""), sent, "job_a").expect("progress");
+            assert_eq!((progress.current, progress.total), (Some(1), Some(2)));
             assert!(beats[1].1.progress.is_none());
         }
     }
 
     #[test]
-    fn text_that_is_no_json_stays_a_string() {
+    fn text_that_is_not_json_stays_a_string() {
         assert_eq!(unquoted(&raw(r#""step 7""#)), r#""step 7""#);
         assert_eq!(unquoted(&raw(r#""{\"step\": 7}""#)), r#"{"step": 7}"#);
         assert_eq!(unquoted(&raw(r#"{"step": 7}"#)), r#"{"step": 7}"#);
         let deep = format!("\"{}{}\"", "[".repeat(1_000), "]".repeat(1_000));
         assert_eq!(unquoted(&raw(&deep)), deep);
-        let told = progress(&Body::from(""), &raw(r#""half way""#), "job_a").expect("progress");
-        assert_eq!(told.message.as_deref(), Some("half way"));
+        let progress = progress(&Body::from(""), &raw(r#""half way""#), "job_a").expect("progress");
+        assert_eq!(progress.message.as_deref(), Some("half way"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `/workers`: who has fetched lately, who drains, and how many fetches wait where, as far as this process has seen. A restart
-//! forgets them until they come again.
+//! `/workers`: which workers have fetched recently, which drain, and how many fetches wait on each queue. Held in memory: after a
+//! restart, workers are unknown until they fetch again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct Workers {
     drains: Arc<Notify>,
 }
 
-/// How one queue is fetched from.
+/// The fetches of one queue.
 #[derive(Clone, Copy, Default)]
 struct Fetched {
     /// Fetches that wait now.
@@ -40,8 +40,8 @@ struct Fetched {
     last: Time,
 }
 
-/// A fetch's place on its queues, released when this is dropped.
-pub struct Waiting {
+/// Counts a fetch as waiting on its queues until this is dropped.
+pub struct WaitingFetch {
     workers: Workers,
     queues: Vec<QueueName>,
 }
@@ -61,8 +61,8 @@ impl Workers {
         Workers { seen: Arc::default(), fetched: Arc::default(), most, drains: Arc::default() }
     }
 
-    /// A place to wait on these queues, or the queue that is full. Too many fetches on one queue do not affect the others.
-    pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<Waiting, QueueName> {
+    /// Registers a fetch on these queues, or returns the queue that has too many. Too many fetches on one queue do not affect the others.
+    pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<WaitingFetch, QueueName> {
         let mut fetched = self.lock_fetched();
         let is_full = |queue: &&QueueName| fetched.get(queue).is_some_and(|queue| queue.waiting >= self.most);
         if let Some(full) = queues.iter().find(is_full) {
@@ -76,7 +76,7 @@ impl Workers {
             fetched.waiting += 1;
             fetched.last = now;
         }
-        Ok(Waiting { workers: self.clone(), queues: queues.to_vec() })
+        Ok(WaitingFetch { workers: self.clone(), queues: queues.to_vec() })
     }
 
     /// Whether a worker serves the queue: a fetch waits on it, or there was one in the last [`limits::WORKER_SEEN`], or a worker that
@@ -127,7 +127,7 @@ impl Workers {
         seen.last = now;
     }
 
-    pub fn beat(&self, id: &str, now: Time) {
+    pub fn heartbeat(&self, id: &str, now: Time) {
         let mut workers = self.lock();
         let Some(seen) = workers.get_mut(id) else { return };
         seen.last = now;
@@ -144,7 +144,7 @@ impl Workers {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
-        // Entries are changed field by field, and each field is good by itself.
+        // Each field is set in one step and valid by itself, so a poisoned lock holds nothing inconsistent.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl Fetched {
     }
 }
 
-impl Waiting {
+impl WaitingFetch {
     /// The fetch has its response. Dropped without this, its client has disconnected.
     pub fn end(self, now: Time) {
         let mut fetched = self.workers.lock_fetched();
@@ -172,7 +172,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingFetch {
     fn drop(&mut self) {
         let mut fetched = self.workers.lock_fetched();
         for queue in &self.queues {
@@ -212,7 +212,7 @@ pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
         if worker_id.is_empty() {
             continue;
         }
-        // One that fetched from the process before this one is known by what it holds.
+        // A worker that last fetched before a restart is known by the jobs it holds.
         let seen = workers.entry(worker_id.clone()).or_insert_with(|| Seen {
             hostname,
             queues: vec![job.queue],
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_on_one_queue_leaves_room_on_the_others() {
+    fn too_many_fetches_on_one_queue_leave_room_on_the_others() {
         let workers = Workers::new(2);
         let (busy, calm) = (queue("busy"), queue("calm"));
         let first = workers.wait(std::slice::from_ref(&busy), Time(1)).ok();
@@ -279,7 +279,7 @@ mod tests {
         assert!(first.is_some() && second.is_some());
         assert_eq!(workers.wait(&[calm.clone(), busy.clone()], Time(1)).err(), Some(busy.clone()));
         let other = workers.wait(std::slice::from_ref(&calm), Time(1)).ok();
-        assert!(other.is_some(), "what was refused took no place");
+        assert!(other.is_some(), "the refused fetch is not counted");
         drop(second);
         assert!(workers.wait(&[busy], Time(1)).is_ok());
     }
@@ -292,19 +292,19 @@ mod tests {
         let after = |from: Time, more: u64| from + limits::WORKER_SEEN + Duration::from_millis(more);
         assert!(!workers.serve(&mail, Time(0)));
         workers.fetched("ann", "host", mails, Time(1_000));
-        let waiting = workers.wait(mails, Time(1_000)).expect("a place");
+        let waiting = workers.wait(mails, Time(1_000)).expect("room for a fetch");
         assert!(workers.serve(&mail, after(Time(1_000), 1)), "a fetch waits");
         assert!(!workers.serve(&other, Time(1_000)));
         waiting.end(Time(5_000));
         assert!(workers.serve(&mail, after(Time(5_000), 0)) && !workers.serve(&mail, after(Time(5_000), 1)));
-        workers.beat("ann", Time(6_000));
-        assert!(workers.serve(&mail, after(Time(6_000), 0)), "she works on a job of it");
+        workers.heartbeat("ann", Time(6_000));
+        assert!(workers.serve(&mail, after(Time(6_000), 0)), "the worker holds a job of the queue");
         drop(workers.wait(mails, Time(7_000)));
         assert!(!workers.serve(&mail, after(Time(7_000), 1)));
     }
 
     #[test]
-    fn queues_that_nobody_fetches_from_any_more_are_forgotten() {
+    fn queues_without_recent_fetches_are_removed() {
         let workers = Workers::new(2);
         let many: Vec<QueueName> = (0..limits::FETCHED_QUEUES).map(|n| queue(&format!("q{n}"))).collect();
         drop(workers.wait(&many, Time(0)));
@@ -315,13 +315,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_waits_hears_that_it_drains() {
+    async fn a_waiting_fetch_is_notified_when_its_worker_drains() {
         let workers = Workers::new(2);
-        assert!(!workers.set_draining("ann", true), "nobody knows her yet");
+        assert!(!workers.set_draining("ann", true), "the worker is not known yet");
         workers.fetched("ann", "host", &[queue("mail")], Time(1));
         let own = workers.clone();
         let waiting = tokio::spawn(async move { own.drained("ann").await });
         assert!(workers.set_draining("ann", true));
-        waiting.await.expect("it was told");
+        waiting.await.expect("it was notified");
     }
 }

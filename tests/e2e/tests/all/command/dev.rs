@@ -110,11 +110,11 @@ fn each_save_builds_and_swaps_the_plugin_and_a_key_runs_the_last_job_again() {
 
     change(&source, "at.done++;", "at.done++");
     terminal.until("the build failed: zig cc", 1);
-    terminal.until("what the server has stays active", 1);
+    terminal.until("the version on the server stays active", 1);
     terminal.press(b"r");
     terminal.until(twelve, 2);
     change(&source, "at.done++", "at.done++;");
-    terminal.until("is active already: nothing has changed", 1);
+    terminal.until("is already active: nothing has changed", 1);
     change(&source, "at.sum += 2 * at.done; wl_log(ctx, WL_INFO, \"doubling\");", "at.sum += at.done;");
     terminal.until(", which the server had before, is active again", 1);
     terminal.press(b"r");
@@ -264,13 +264,13 @@ fn prepared(sample: &Sample) -> Server {
     terminal.until("completed: [4,2,4]", 2);
     change(&source, sample.broken[0], sample.broken[1]);
     terminal.until(sample.complaint, 1);
-    terminal.until("what the server has stays active", 1);
+    terminal.until("the version on the server stays active", 1);
     change(&source, sample.broken[1], sample.broken[0]);
-    terminal.until("is active already: nothing has changed", 1);
+    terminal.until("is already active: nothing has changed", 1);
     terminal.until("completed: [4,2,4]", 3);
 
     assert_eq!((terminal.shown().matches("building (").count(), compiled()), (built, before), "a save builds nothing");
     terminal.press(b"q");
-    terminal.until("`windlass plugin push` puts the built component in its place", 1);
+    terminal.until("`windlass plugin push` replaces it with the built component", 1);
     server
 }

@@ -12,7 +12,7 @@ use crate::cli::author::project::Project;
 use crate::cli::client::{Event, Remote, part};
 use crate::cli::jobs::watch::log_line;
 
-/// How long a stream that broke is left alone before it is opened again.
+/// How long to wait before a broken stream is reopened.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How much of a result is shown.
 const RESULT_CHARACTERS: usize = 2_000;
@@ -22,12 +22,12 @@ pub struct Jobs {
     last: Last,
 }
 
-/// What is sent to run the last job again; none before one was seen.
+/// The request that runs the last job again; `None` before one was seen.
 type Last = Arc<Mutex<Option<Value>>>;
 
 impl Jobs {
-    /// Looks for jobs in the plugin's queues, on a thread of its own, for as long as the command runs. Each is shown by a thread of
-    /// its own, from its own stream: there its log and its events come in the order in which they happened.
+    /// Watches for jobs in the plugin's queues, on its own thread, for as long as the command runs. Each job is shown by a separate
+    /// thread from the job's own stream, in which log and events are in the order in which they happened.
     pub fn follow(remote: &Arc<Remote>, project: &Project) -> Jobs {
         let jobs = Jobs { remote: Arc::clone(remote), last: Last::default() };
         let (remote, last) = (Arc::clone(remote), Arc::clone(&jobs.last));
@@ -37,7 +37,7 @@ impl Jobs {
             loop {
                 if let Ok(Some(mut events)) = remote.events(&path, id.as_deref()) {
                     while let Some(event) = events.next() {
-                        meet(&remote, &event, &last, &mut met);
+                        notice(&remote, &event, &last, &mut met);
                         id = event.id.or(id);
                     }
                 }
@@ -58,7 +58,7 @@ impl Jobs {
     /// Enqueues the last job once more.
     pub fn again(&self) {
         let Some(job) = lock(&self.last).clone() else {
-            say("no job has been seen yet; start one with `windlass enqueue`, or begin with --payload");
+            say("no job has been seen yet; start one with `windlass enqueue`, or use --payload");
             return;
         };
         if let Err(error) = self.remote.post("/enqueue", &job) {
@@ -71,7 +71,7 @@ fn lock(last: &Mutex<Option<Value>>) -> MutexGuard<'_, Option<Value>> {
     last.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A job like this one. It runs once: whoever is at work on the handler wants to see the error, and starts it again by hand.
+/// A job like this one, with one attempt: an author wants to see the error, and runs the job again by hand.
 fn again(job: &Value) -> Value {
     let kept = ["queue", "payload", "tags", "scope"].into_iter();
     let mut new: Map<String, Value> =
@@ -80,8 +80,8 @@ fn again(job: &Value) -> Value {
     Value::Object(new)
 }
 
-/// Remembers a job that is seen for the first time, and shows it from there on.
-fn meet(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Value>>, met: &mut HashSet<String>) {
+/// Remembers a job that is seen for the first time, and starts showing it.
+fn notice(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Value>>, met: &mut HashSet<String>) {
     let Some(job) = event.data["job_id"].as_str().map(str::to_owned) else { return };
     if !met.insert(job.clone()) {
         return;
@@ -94,7 +94,7 @@ fn meet(remote: &Arc<Remote>, event: &Event, last: &Mutex<Option<Value>>, met: &
     thread::spawn(move || tail(&remote, &job, before));
 }
 
-/// Shows a job from the event after `id` to its end. A stream that breaks is opened again.
+/// Shows a job from the event after `id` to its end. A broken stream is reopened.
 fn tail(remote: &Remote, job: &str, mut id: Option<String>) {
     let mark = format!("…{}", &job[job.len().saturating_sub(6)..]);
     let path = format!("/jobs/{}/events?logs=true", part(job));
@@ -111,7 +111,7 @@ fn tail(remote: &Remote, job: &str, mut id: Option<String>) {
                     id = event.id.or(id);
                 }
             }
-            // The job is gone.
+            // The job was deleted.
             Ok(None) => return,
             Err(_) => {}
         }
@@ -119,7 +119,7 @@ fn tail(remote: &Remote, job: &str, mut id: Option<String>) {
     }
 }
 
-/// Where the handler failed, below the line that says that it did. The event tells the error alone; the rest is in the job.
+/// The traceback, shown below the error. The event has only the error; the traceback is in the job.
 fn traceback(remote: &Remote, job: &str, event: &Event) -> String {
     if !matches!(event.kind.as_str(), "failed" | "dead") {
         return String::new();
@@ -133,7 +133,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("\n    {line}")).collect()
 }
 
-/// What is said of an event; nothing of most.
+/// The line for an event; `None` for most.
 fn line(event: &Event) -> Option<String> {
     let data = &event.data["data"];
     Some(match event.kind.as_str() {
@@ -155,7 +155,7 @@ fn line(event: &Event) -> Option<String> {
     })
 }
 
-/// A result of many pages would push everything else out of sight.
+/// Truncates a long result, which would push everything else off the screen.
 fn short(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(RESULT_CHARACTERS) {
         text.truncate(end);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceback_stands_below_its_error() {
+    fn a_traceback_is_shown_below_its_error() {
         assert_eq!(indented("Traceback:\n  File \"app.py\"\n"), "\n    Traceback:\n      File \"app.py\"");
         assert_eq!(indented(""), "");
     }

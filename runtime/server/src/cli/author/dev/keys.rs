@@ -9,7 +9,7 @@ use ratatui::crossterm::terminal;
 
 use crate::cli::author::dev::DevEvent;
 
-/// One line, or several. A terminal that gives us single keys does not go back to the left by itself.
+/// Prints one or more lines. A terminal in raw mode does not return to the first column by itself.
 pub fn say(text: &str) {
     let end = if terminal::is_raw_mode_enabled().unwrap_or(false) { "\r\n" } else { "\n" };
     let mut out = std::io::stderr().lock();
@@ -17,8 +17,8 @@ pub fn say(text: &str) {
     let _ = write!(out, "{text}{end}");
 }
 
-/// Gives the terminal back while other programs print to it.
-pub fn calm<T>(work: impl FnOnce() -> T) -> T {
+/// Restores the terminal while other programs print to it.
+pub fn restored<T>(work: impl FnOnce() -> T) -> T {
     let raw = terminal::is_raw_mode_enabled().unwrap_or(false);
     if raw {
         let _ = terminal::disable_raw_mode();
@@ -30,7 +30,7 @@ pub fn calm<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Single keys, where there is a terminal. Dropped, it gives the terminal back.
+/// Reads single keys, if there is a terminal, which is restored when this is dropped.
 pub struct Keys {
     pub on: bool,
 }

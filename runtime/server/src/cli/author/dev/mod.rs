@@ -1,6 +1,6 @@
-//! `windlass dev`: at each save, swap in what was saved, and show what the jobs do; on a key, or after each save, the last job runs again.
+//! `windlass dev`: activates each save and shows what the jobs do; on a key, or after each save, the last job runs again.
 //!
-//! Python, JavaScript and TypeScript are not built at a save: `prepared` sends their sources along with a runtime that was built once.
+//! Python, JavaScript and TypeScript are not built at a save: `prepared` uploads their sources together with a runtime that was built once.
 //! `jobs` shows the jobs and knows which was the last, `keys` listens to the terminal.
 
 mod jobs;
@@ -25,12 +25,12 @@ use jobs::Jobs;
 use keys::{Keys, say};
 use swap::Swapper;
 
-/// Watch a plugin's folder: swap in each save, show the jobs' log, run the last job again on a key or after each save
+/// Watch a plugin's folder: activate each save, show the jobs' log, run the last job again on a key or after each save
 ///
 /// Rust, Go and C are built at each save. Python, JavaScript and TypeScript are not: their sources are run by a runtime that is built
 /// once, so a save takes less than two seconds. `windlass plugin push` uploads the real build.
 ///
-/// Needs a running server, your own one: each save becomes the active version there. Keys: r runs the last job again, a does so after each save,
+/// Needs a running server that is your own, because each save becomes the active version there. Keys: r runs the last job again, a does so after each save,
 /// b builds again, q stops.
 #[derive(Debug, Args)]
 pub struct Dev {
@@ -46,14 +46,14 @@ pub struct Dev {
     /// Build a whole component at each save, also for Python, JavaScript and TypeScript
     #[arg(long)]
     full_build: bool,
-    /// Swap in a save without checking its types and loading its modules first (Python, JavaScript, TypeScript)
+    /// Activate a save without first checking its types and loading its modules (Python, JavaScript, TypeScript)
     #[arg(long)]
     no_check: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// What happens around it.
+/// What the command reacts to.
 enum DevEvent {
     Saved,
     Key(char),
@@ -62,15 +62,15 @@ enum DevEvent {
 
 /// Several files are often saved at once.
 const SETTLE: Duration = Duration::from_millis(100);
-/// What building and testing leaves behind: no reason to build again.
-const PASSED_OVER: [&str; 8] = ["build", "target", "node_modules", "__pycache__", ".git", "dist", ".venv", "zig-out"];
+/// Folders of build and test output, whose changes do not start a build.
+const IGNORED: [&str; 8] = ["build", "target", "node_modules", "__pycache__", ".git", "dist", ".venv", "zig-out"];
 
 impl Dev {
     pub fn run(self) -> anyhow::Result<()> {
         let project = Project::open(&self.dir)?;
         let remote = Arc::new(self.remote);
         let payload: Option<Value> =
-            self.payload.as_deref().map(serde_json::from_str).transpose().context("--payload is no JSON")?;
+            self.payload.as_deref().map(serde_json::from_str).transpose().context("--payload is not JSON")?;
         let (tell, happened) = mpsc::channel();
         let _watcher = watch(&project.folder, tell.clone())?;
         let swapper = Swapper::new(&remote, &project, self.full_build, !self.no_check)?;
@@ -106,7 +106,7 @@ impl Session {
         while let Ok(what) = happened.recv() {
             match what {
                 DevEvent::Saved => {
-                    // All that comes within a moment is one save; a key pressed meanwhile is kept.
+                    // All changes within a moment are one save; a key pressed meanwhile is handled afterwards.
                     thread::sleep(SETTLE);
                     let keys: Vec<DevEvent> =
                         happened.try_iter().filter(|more| !matches!(more, DevEvent::Saved)).collect();
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Does what a key says; true when it says to end.
+    /// Handles a key; true if it ends the command.
     fn ends(&mut self, what: &DevEvent) -> bool {
         match what {
             DevEvent::Key('r' | '\n' | ' ') => self.jobs.again(),
@@ -147,13 +147,13 @@ impl Session {
     }
 }
 
-fn watch(folder: &Path, tell: Sender<DevEvent>) -> anyhow::Result<impl Watcher> {
+fn watch(folder: &Path, events: Sender<DevEvent>) -> anyhow::Result<impl Watcher> {
     let root = folder.to_path_buf();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let Ok(event) = event else { return };
         let changed = event.kind.is_modify() || event.kind.is_create() || event.kind.is_remove();
         if changed && event.paths.iter().any(|path| is_source(path.strip_prefix(&root).unwrap_or(path))) {
-            let _ = tell.send(DevEvent::Saved);
+            let _ = events.send(DevEvent::Saved);
         }
     })
     .context("cannot watch files on this system")?;
@@ -161,7 +161,7 @@ fn watch(folder: &Path, tell: Sender<DevEvent>) -> anyhow::Result<impl Watcher> 
     Ok(watcher)
 }
 
-/// Whether a file within the folder is worth a build.
+/// Whether a change of this file should start a build.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let scratch = name.ends_with('~')
@@ -169,7 +169,7 @@ fn is_source(path: &Path) -> bool {
         || name.starts_with(".#")
         || name == "4913"
         || name.ends_with(".lock");
-    !scratch && !path.components().any(|part| PASSED_OVER.iter().any(|passed| part.as_os_str() == *passed))
+    !scratch && !path.components().any(|part| IGNORED.iter().any(|passed| part.as_os_str() == *passed))
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_build_writes_is_no_reason_to_build() {
+    fn build_output_does_not_start_a_build() {
         for source in ["src/lib.rs", "windlass.toml", "app.py", "sdk/windlass.h"] {
             assert!(is_source(Path::new(source)), "{source}");
         }

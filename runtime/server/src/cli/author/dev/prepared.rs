@@ -1,7 +1,7 @@
-//! Plugins of languages whose build takes long: the runtime is built once and kept, and a save sends the sources along with it.
+//! Plugins in languages with a slow build: the runtime is built once and cached, and each save uploads the sources together with it.
 //!
 //! The runtime is a component like any other, and the sources are a custom section at its end (`executor::attach_sources`). So
-//! every save is a version of its own, while the server has compiled its code already: see docs/decisions.
+//! every save is a separate version, while the server has already compiled its code: see docs/decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use windlass_core::plugin::manifest::{Lang, Manifest};
 use windlass_core::quantity::Size;
 use windlass_executor::attach_sources;
 
-use crate::cli::author::build::{Made, make};
+use crate::cli::author::build::{Product, make};
 use crate::cli::author::project::Project;
 use crate::cli::author::tools;
 
-/// What the runtime takes of a plugin's memory that a built component does not: the standard library, and what is read of it.
+/// Memory that the runtime needs in addition to a built component: the standard library, and what is loaded of it.
 const MORE_MEMORY: u64 = 64 * 1024 * 1024;
-/// Files that are no part of an SDK's runtime.
+/// Files that are not part of an SDK's runtime.
 const LEFT_OUT: [&str; 6] = ["__pycache__", "node_modules", "template", "template-ts", "test", "tests"];
 
 /// Whether sources of this language are run by a runtime that is built once.
@@ -33,20 +33,20 @@ pub fn is_prepared(lang: Lang) -> bool {
 pub fn component(project: &Project, check: bool) -> anyhow::Result<Vec<u8>> {
     let runtime = runtime(project)?;
     let sources = project.folder.join("build").join(format!("{}.sources.json", project.name));
-    make(project, &Made::Sources { check }, &sources)?;
+    make(project, &Product::Sources { check }, &sources)?;
     let text = fs::read_to_string(&sources).with_context(|| format!("cannot read {}", sources.display()))?;
     let runtime = fs::read(&runtime).with_context(|| format!("cannot read {}", runtime.display()))?;
     Ok(attach_sources(&runtime, &text))
 }
 
-/// The manifest that goes with it. In a runtime a plugin takes more memory.
+/// The manifest for it. In the runtime a plugin needs more memory.
 pub fn manifest(project: &Project) -> Manifest {
     let mut manifest = project.manifest.clone();
     manifest.limits.memory = manifest.limits.memory.map(|memory| Size(memory.0.saturating_add(MORE_MEMORY)));
     manifest
 }
 
-/// The runtime for a project: built for each SDK and for each set of packages once, and kept in the cache.
+/// The runtime for a project: built once for each SDK and set of packages, and cached.
 fn runtime(project: &Project) -> anyhow::Result<PathBuf> {
     let lang = match project.lang {
         Lang::Python => "python",
@@ -54,14 +54,14 @@ fn runtime(project: &Project) -> anyhow::Result<PathBuf> {
     };
     let folder = tools::once(&format!("dev-{lang}-{}", fingerprint(project)?), |folder| {
         tools::say(
-            "building the runtime that `windlass dev` runs your sources in (once; the server compiles it once, too)",
+            "building the runtime that `windlass dev` runs your sources in (once; the server also compiles it only once)",
         );
-        make(project, &Made::Runtime, &folder.join("runtime.wasm"))
+        make(project, &Product::Runtime, &folder.join("runtime.wasm"))
     })?;
     Ok(folder.join("runtime.wasm"))
 }
 
-/// Changes with all that goes into a runtime.
+/// Changes with everything that is part of a runtime.
 fn fingerprint(project: &Project) -> anyhow::Result<String> {
     let mut digest = Sha256::new();
     let sdk = project.sdk();
@@ -81,7 +81,7 @@ fn fingerprint(project: &Project) -> anyhow::Result<String> {
     Ok(tools::short_hex(&digest.finalize()))
 }
 
-/// The files of a folder, in order; none if there is no such folder.
+/// The files of a folder, in order; empty if there is no such folder.
 fn gather(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut entries: Vec<PathBuf> = match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?,

@@ -1,4 +1,4 @@
-//! From a save to the version that runs: built or put together, uploaded, activated, and said in words that are true.
+//! From a save to the active version: built or assembled, uploaded, activated and reported.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,15 +9,15 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::cli::author::build::build;
-use crate::cli::author::dev::keys::{calm, say};
+use crate::cli::author::dev::keys::{restored, say};
 use crate::cli::author::dev::prepared;
 use crate::cli::author::project::Project;
 use crate::cli::client::{Remote, part};
 use crate::cli::plugins::plugin;
 
-/// Follows the name of whoever uploads, so that versions of `windlass dev` can be told from others.
+/// Appended to the uploader's name, so that versions of `windlass dev` can be distinguished from others.
 const MARK: &str = ", windlass dev";
-/// How many versions of `windlass dev` a plugin keeps beside the active one.
+/// How many versions of `windlass dev` a plugin keeps besides the active one.
 const KEPT: usize = 5;
 
 pub struct Swapper {
@@ -25,15 +25,15 @@ pub struct Swapper {
     folder: PathBuf,
     full_build: bool,
     check: bool,
-    /// The versions that were active since this began, and the one that is.
+    /// The versions that were active since the command started, and the active one.
     seen: HashSet<String>,
     active: Option<String>,
-    /// Whether the active version is no build but a runtime with sources.
+    /// Whether the active version is a runtime with sources, not a build.
     prepared: bool,
 }
 
 impl Swapper {
-    /// Asks the server what it has: one that cannot be reached is no server to work with.
+    /// Asks the server for its versions, and fails if it cannot be reached.
     pub fn new(remote: &Arc<Remote>, project: &Project, full_build: bool, check: bool) -> anyhow::Result<Swapper> {
         let known = remote.get("/plugins")?;
         let ours = known["plugins"].as_array().into_iter().flatten().find(|plugin| plugin["name"] == *project.name);
@@ -49,7 +49,7 @@ impl Swapper {
         })
     }
 
-    /// Swaps in what the folder holds, and says whether it is active now. What is wrong is shown, and the version before stays active.
+    /// Activates the folder's contents, and returns whether that succeeded. An error is shown, and the previous version stays active.
     pub fn swap(&mut self) -> bool {
         match self.try_swap() {
             Ok(answer) => {
@@ -60,7 +60,7 @@ impl Swapper {
                 true
             }
             Err(error) => {
-                say(&format!("{error:#}\nwhat the server has stays active"));
+                say(&format!("{error:#}\nthe version on the server stays active"));
                 false
             }
         }
@@ -70,10 +70,10 @@ impl Swapper {
         let project = Project::open(&self.folder)?;
         self.prepared = !self.full_build && prepared::is_prepared(project.lang);
         let (component, manifest) = if self.prepared {
-            (calm(|| prepared::component(&project, self.check))?, prepared::manifest(&project))
+            (restored(|| prepared::component(&project, self.check))?, prepared::manifest(&project))
         } else {
             let path = project.component();
-            calm(|| build(&project, &path))?;
+            restored(|| build(&project, &path))?;
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             (bytes, project.manifest.clone())
         };
@@ -81,15 +81,15 @@ impl Swapper {
         let manifest = serde_json::to_vec(&manifest)?;
         let by = format!("{}{MARK}", plugin::by());
         let answer = plugin::upload_by(&self.remote, &project.name, &query, &component, Some(&manifest), by)?;
-        self.forget_old(&project, &answer);
+        self.remove_old(&project, &answer);
         Ok(answer)
     }
 
-    /// What has become of the active version.
+    /// What happened to the active version.
     fn sentence(&self, version: &str, new: bool) -> String {
         let short = &version[..version.len().min(12)];
         if self.active.as_deref() == Some(version) {
-            format!("version {short} is active already: nothing has changed")
+            format!("version {short} is already active: nothing has changed")
         } else if !new || self.seen.contains(version) {
             format!("version {short}, which the server had before, is active again")
         } else {
@@ -97,8 +97,8 @@ impl Swapper {
         }
     }
 
-    /// A plugin has a limited number of versions, and each takes its room: of those that nobody will ask for the oldest go.
-    fn forget_old(&self, project: &Project, answer: &Value) {
+    /// A plugin has a limited number of versions, and each uses disk space, so the oldest versions of `windlass dev` are removed.
+    fn remove_old(&self, project: &Project, answer: &Value) {
         let idle = |version: &&Value| {
             let ours = version["uploaded_by"].as_str().is_some_and(|by| by.ends_with(MARK));
             let used = [&answer["active"], &answer["canary"]["version"]].contains(&&version["version"]);
@@ -107,16 +107,16 @@ impl Swapper {
         let idle: Vec<&Value> = answer["versions"].as_array().into_iter().flatten().filter(idle).collect();
         for version in &idle[..idle.len().saturating_sub(KEPT)] {
             let version = part(version["version"].as_str().unwrap_or_default());
-            // It may have been taken into use meanwhile; then it stays.
+            // It may be in use by now; then it stays.
             let _ = self.remote.delete(&format!("/plugins/{}/versions/{version}", part(&project.name)));
         }
     }
 
-    /// The last words: what is left on the server.
+    /// Says which version stays on the server.
     pub fn farewell(&self) {
         if self.prepared && self.active.is_some() {
             say(
-                "the last save stays active, in the runtime of `windlass dev`; `windlass plugin push` puts the built component in its place",
+                "the last save stays active, in the runtime of `windlass dev`; `windlass plugin push` replaces it with the built component",
             );
         }
     }

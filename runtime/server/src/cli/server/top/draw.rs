@@ -1,4 +1,4 @@
-//! How the dashboard looks. A small terminal gets the queues, a larger one the rest besides.
+//! Draws the dashboard. A small terminal shows only the queues, a larger one also the rest.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,10 +14,10 @@ use crate::http::PAUSED;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 const SOFT: Style = Style::new().fg(Color::DarkGray);
-/// Below these many lines there is only room for queues; below the second, also for jobs.
+/// With fewer lines than the first, there is only room for queues; with fewer than the second, also for jobs.
 const SMALL: u16 = 16;
 const MEDIUM: u16 = 26;
-/// What ` plugins (100) ` takes.
+/// The width of ` plugins (100) `.
 const TITLE: u16 = 15;
 
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
@@ -70,7 +70,7 @@ fn footer(view: &View) -> Line<'static> {
     Line::styled(format!("q quit  ↑↓ select  p pause/resume  s sort ({sort})"), SOFT)
 }
 
-/// In the order in which they are shown; the ranks say which go first where there is no room.
+/// In the order in which they are shown; the ranks decide which are left out first.
 const QUEUES: [Column; 13] = [
     Column { title: "QUEUE", rank: 0, least: 16 },
     Column { title: "PENDING", rank: 1, least: 7 },
@@ -141,7 +141,7 @@ const JOBS: [Column; 6] = [
     Column { title: "RUNS ON", rank: 4, least: 12 },
     Column { title: "ATTEMPT", rank: 7, least: 7 },
     Column { title: "PROGRESS", rank: 2, least: 16 },
-    // What it says about its progress.
+    // The message of its progress.
     Column { title: "", rank: 3, least: 10 },
 ];
 
@@ -201,7 +201,7 @@ fn plugins(view: &View) -> Vec<String> {
 /// Workers and plugins side by side, each as wide as it needs.
 fn beside(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let (workers, plugins) = (workers(view), plugins(view));
-    // The titles have to be legible, too.
+    // The titles must be legible too.
     let longest = |lines: &[String]| lines.iter().map(|line| layout::length(line)).max().unwrap_or(0).max(TITLE);
     let left = layout::halves(longest(&workers), longest(&plugins), area.width);
     let areas: [Rect; 2] = Layout::horizontal([Constraint::Length(left), Constraint::Fill(1)]).areas(area);
@@ -215,7 +215,7 @@ fn titled(name: &str, count: usize) -> Block<'static> {
     Block::new().borders(Borders::TOP).title(format!(" {name} ({count}) "))
 }
 
-/// `████░░░░  50 %`, or nothing when nothing is known.
+/// `████░░░░  50 %`, or empty if there is no progress.
 fn bar(progress: &Value) -> String {
     let counted = progress["current"].as_f64().zip(progress["total"].as_f64().filter(|total| *total > 0.0));
     let percent = progress["percent"].as_f64().or(counted.map(|(current, total)| current / total * 100.0));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_terminal_shows_all_of_it() {
+    fn a_large_terminal_shows_everything() {
         let screen = screen(160, 40);
         for word in [
             "mail",

@@ -1,11 +1,11 @@
 //! How the columns of a table share the width of the terminal: all of it is used, nothing is cut while there is room, and where there
-//! is too little the least important columns go first.
+//! is too little the least important columns are left out first.
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub title: &'static str,
-    /// The highest is left out first; 0 stays in any case. From [`EXTRA`] on it is only shown where nothing has to be cut for it.
+    /// The highest is left out first; 0 always stays. From [`EXTRA`] on, it is only shown if nothing has to be cut for it.
     pub rank: u8,
     /// A longer text may be cut to this width before a column is left out.
     pub least: u16,
@@ -41,7 +41,7 @@ pub fn fit(columns: &[Column], contents: &[u16], width: u16) -> Vec<(usize, u16)
     }
     let mut left = width.saturating_sub(sum(&shown, &least));
     let mut fitted: Vec<(usize, u16)> = shown.iter().map(|index| (*index, least(*index))).collect();
-    // What would be cut grows first, the most important before the others.
+    // Columns that would be cut grow first, the most important before the others.
     let mut order: Vec<usize> = (0..fitted.len()).collect();
     order.sort_by_key(|place| columns[fitted[*place].0].rank);
     for place in order {
@@ -54,7 +54,7 @@ pub fn fit(columns: &[Column], contents: &[u16], width: u16) -> Vec<(usize, u16)
     fitted
 }
 
-/// Gives room that nobody needs to all in equal parts.
+/// Distributes spare width equally.
 fn spread(fitted: &mut [(usize, u16)], left: u16) {
     let Some(count) = u16::try_from(fitted.len()).ok().filter(|count| *count > 0) else { return };
     let (each, rest) = (left / count, usize::from(left % count));
@@ -72,7 +72,7 @@ pub fn halves(left: u16, right: u16, width: u16) -> u16 {
     left.saturating_add(gap).clamp(third, (width - third).max(third))
 }
 
-/// A text in a cell of this width; one that is cut says so.
+/// A text in a cell of this width; one that is cut ends with an ellipsis.
 pub fn cut(text: &str, width: u16) -> String {
     let width = usize::from(width);
     if text.chars().count() <= width {
@@ -108,7 +108,7 @@ mod tests {
     fn the_whole_width_is_used_and_nothing_is_cut_while_there_is_room() {
         check([30, 3, 9, 6], 58, &[("QUEUE", 30), ("PENDING", 7), ("SERVED BY", 9), ("", 6)]);
         check([30, 3, 9, 6], 68, &[("QUEUE", 33), ("PENDING", 10), ("SERVED BY", 11), ("", 8)]);
-        // A column with neither title nor text takes no room.
+        // A column with neither title nor text has no width.
         check([30, 3, 9, 0], 60, &[("QUEUE", 34), ("PENDING", 10), ("SERVED BY", 12)]);
         for width in 0..300 {
             let fitted = fit(&COLUMNS, &[40, 3, 20, 6], width);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extra_column_goes_before_anything_is_cut() {
+    fn an_extra_column_is_left_out_before_anything_is_cut() {
         let extra = Column { title: "COMPLETED", rank: EXTRA, least: 9 };
         let columns = [COLUMNS[0], extra];
         assert_eq!(fit(&columns, &[30, 2], 41), [(0, 30), (1, 9)]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_cut_says_so() {
+    fn a_text_that_is_cut_ends_with_an_ellipsis() {
         assert_eq!(
             (cut("reports", 7), cut("reports", 4), cut("reports", 0)),
             ("reports".into(), "rep…".into(), String::new())

@@ -1,4 +1,4 @@
-//! `windlass top`: the server, live in a terminal. A thread of its own asks the server, so that keys are answered while it waits.
+//! `windlass top`: a live dashboard in the terminal. A separate thread queries the server, so that keys work while it waits.
 //!
 //! Reading order: `view` (what is known and what is selected), `layout` (how columns share the width), `draw` (how it looks).
 
@@ -23,7 +23,7 @@ use crate::cli::terminal::show;
 /// Show queues, running jobs, workers and plugins, live
 #[derive(Debug, Args)]
 pub struct Top {
-    /// How many seconds between two updates
+    /// Seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1")]
     every: f64,
 
@@ -33,10 +33,10 @@ pub struct Top {
 
 /// How soon a key is noticed.
 const KEYS: Duration = Duration::from_millis(100);
-/// Running jobs that are asked for.
+/// How many running jobs are requested.
 const JOBS: usize = 100;
 
-/// What the keys want of the server.
+/// Requests to the server that keys cause.
 enum KeyAction {
     Pause { queue: String, paused: bool },
 }
@@ -44,9 +44,9 @@ enum KeyAction {
 impl Top {
     pub fn run(self) -> anyhow::Result<()> {
         if !(0.1..=3600.0).contains(&self.every) {
-            bail!("--every {} is out of bounds; between 0.1 and 3600 seconds", self.every);
+            bail!("--every {} is out of range; choose between 0.1 and 3600 seconds", self.every);
         }
-        // The first answer before the screen is taken: an error should stay readable.
+        // The first response comes before the screen is switched, so that an error stays readable.
         let first = snapshot(&self.remote)?;
         if self.remote.json() {
             return show::json(&first);
@@ -58,7 +58,7 @@ impl Top {
         let (actions, wanted) = mpsc::channel();
         let every = Duration::from_secs_f64(self.every);
         thread::spawn(move || ask(&self.remote, every, &wanted, &snapshots));
-        let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
+        let mut terminal = ratatui::try_init().context("the terminal cannot be switched to full screen")?;
         let ended = watch(&mut terminal, View::new(Snapshot::read(&first)), &news, &actions);
         ratatui::restore();
         ended
@@ -74,7 +74,7 @@ fn watch(
     loop {
         terminal.draw(|frame| draw::draw(frame, &mut view))?;
         if event::poll(KEYS)? {
-            // Any other event, such as a new size, is answered by drawing again.
+            // Any other event, such as a new size, causes a redraw.
             if let Event::Key(key) = event::read()?
                 && key.kind == KeyEventKind::Press
             {
@@ -104,7 +104,7 @@ fn watch(
     }
 }
 
-/// Asks the server again and again, and at once after a wish.
+/// Queries the server periodically, and immediately after a key action.
 fn ask(remote: &Remote, every: Duration, wanted: &Receiver<KeyAction>, snapshots: &Sender<anyhow::Result<Value>>) {
     loop {
         match wanted.recv_timeout(every) {
@@ -124,7 +124,7 @@ fn ask(remote: &Remote, every: Duration, wanted: &Receiver<KeyAction>, snapshots
     }
 }
 
-/// All that is shown, as the server gives it.
+/// Everything that is shown, as the server returns it.
 fn snapshot(remote: &Remote) -> anyhow::Result<Value> {
     let info = remote.get("/info")?;
     Ok(json!({

@@ -1,12 +1,12 @@
-//! What the dashboard knows, and what the keys make of it. It draws nothing and asks nobody.
+//! The state of the dashboard, and how keys change it. It draws nothing and sends no requests.
 
 use serde_json::Value;
 
-/// What a look at the server found.
+/// The server's state at one moment.
 #[derive(Default)]
 pub struct Snapshot {
     pub version: String,
-    /// The whole server is.
+    /// Whether the whole server is paused.
     pub paused: bool,
     pub stats: Value,
     pub queues: Vec<Value>,
@@ -39,7 +39,7 @@ pub struct View {
     pub sort: usize,
     /// The selected queue, by name: it stays selected when the order changes.
     pub selected: Option<String>,
-    /// Why the last look failed.
+    /// Why the last update failed.
     pub trouble: Option<String>,
 }
 
@@ -71,13 +71,13 @@ impl View {
         self.order();
     }
 
-    /// The place of the selected queue in the list.
+    /// The position of the selected queue in the list.
     pub fn place(&self) -> Option<usize> {
         let selected = self.selected.as_deref()?;
         self.now.queues.iter().position(|queue| queue["name"] == selected)
     }
 
-    /// Answers with the queue to pause (true) or to resume.
+    /// Returns the queue to pause (true) or to resume.
     pub fn press(&mut self, key: Key) -> Option<(String, bool)> {
         match key {
             Key::Quit => {}
@@ -95,7 +95,7 @@ impl View {
                 let place = self.place()?;
                 let queue = self.now.queues.get_mut(place)?;
                 let paused = !queue["paused"].as_bool().unwrap_or(false);
-                // Shown at once; the next look tells what the server made of it.
+                // Shown immediately; the next update has the server's actual state.
                 queue["paused"] = Value::from(paused);
                 return Some((queue["name"].as_str()?.to_owned(), paused));
             }
@@ -107,7 +107,7 @@ impl View {
         let (_, field) = SORTS[self.sort];
         let number = |queue: &Value| queue[field].as_f64().unwrap_or(0.0);
         let name = |queue: &Value| queue["name"].as_str().unwrap_or_default().to_owned();
-        // The most of it first; names from the beginning.
+        // Largest first; names in alphabetical order.
         self.now.queues.sort_by(|a, b| number(b).total_cmp(&number(a)).then_with(|| name(a).cmp(&name(b))));
         if self.place().is_none() {
             self.selected = self.now.queues.first().map(name);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn pausing_is_asked_for_and_shown_at_once() {
+    fn pausing_is_requested_and_shown_immediately() {
         let mut view = View::new(two());
         assert_eq!(view.press(Key::Pause), Some(("images".to_owned(), false)), "it was paused");
         view.press(Key::Down);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_server_takes_every_key() {
+    fn an_empty_server_handles_every_key() {
         let mut view = View::new(Snapshot::default());
         for key in [Key::Up, Key::Down, Key::Sort, Key::Pause] {
             assert_eq!(view.press(key), None);

@@ -13,24 +13,24 @@ use crate::http::wire::aliases;
 use crate::limits;
 pub use watch::Watch;
 
-/// What a request has that nothing reads.
+/// The unknown fields of a request.
 #[derive(Debug, Default)]
 pub struct Unknown(RefCell<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
     fields: Vec<Field>,
-    /// Those that are only counted.
+    /// Fields that are only counted.
     more: usize,
 }
 
-/// One field that nothing reads.
+/// One unknown field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Where it is, such as `jobs[0].limitkey`.
     path: String,
     name: String,
-    /// The fields that would have been read in its place.
+    /// The fields that are known at this path.
     known: Vec<&'static str>,
 }
 
@@ -44,7 +44,7 @@ impl Unknown {
         found.fields.push(Field { path: cut(path), name: name.to_owned(), known: known.to_vec() });
     }
 
-    /// Of two types that are read from the same object: what neither of them knows.
+    /// For two types that are read from the same object: the fields that neither of them knows.
     pub fn both(self, other: Unknown) -> Unknown {
         let (mut found, other) = (self.0.into_inner(), other.0.into_inner());
         found.fields.retain_mut(|field| {
@@ -52,7 +52,7 @@ impl Unknown {
             field.known.extend(twin.iter().flat_map(|twin| &twin.known));
             twin.is_some()
         });
-        // What was only counted may be known to the other one.
+        // A field that was only counted may be known to the other type.
         found.more = found.more.min(other.more);
         Unknown(RefCell::new(found))
     }
@@ -67,14 +67,14 @@ impl Unknown {
         Unknown(RefCell::new(found))
     }
 
-    /// All but this one, which is read elsewhere.
+    /// All except this one, which is read elsewhere.
     pub fn without(self, name: &str) -> Unknown {
         let mut found = self.0.into_inner();
         found.fields.retain(|field| field.path != name);
         Unknown(RefCell::new(found))
     }
 
-    /// A sentence for each; none when all is known. `what` is what they are: a field, or a query parameter.
+    /// A sentence for each unknown field. `what` is "field" or "query parameter".
     pub fn sentences(self, what: &str) -> Vec<String> {
         let Found { fields, more } = self.0.into_inner();
         let named = fields.iter().take(limits::UNKNOWN_NAMED).map(|field| field.sentence(what));
@@ -94,7 +94,7 @@ impl Field {
     }
 }
 
-/// A value that is read while unknown fields are noticed.
+/// Deserializes a value and collects unknown fields.
 pub fn read<'de, T, D>(deserializer: D) -> Result<(T, Unknown), D::Error>
 where
     T: Deserialize<'de>,
@@ -105,7 +105,7 @@ where
     Ok((value, unknown))
 }
 
-/// The known name that somebody most likely meant, if one is near enough.
+/// The known name that was most likely meant, if one is close enough.
 fn likely(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let plain =
         |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect() };
@@ -117,7 +117,7 @@ fn likely(name: &str, known: &[&'static str]) -> Option<&'static str> {
     if distance(&nearest) <= most {
         return Some(nearest);
     }
-    // `retry_max_delay_ms` or `cron_expression`: one name is a part of the other, and of no third.
+    // `retry_max_delay_ms` or `cron_expression`: one name contains the other, and no other known name is involved.
     let is_part = |other: &&&'static str| {
         let other = plain(other);
         meant.len().min(other.len()) >= PART && (meant.contains(&other) || other.contains(&meant))
@@ -129,7 +129,7 @@ fn likely(name: &str, known: &[&'static str]) -> Option<&'static str> {
 /// A name shorter than this is a part of too many others to say what was meant.
 const PART: usize = 4;
 
-/// A path can be as long as a client likes.
+/// A client can send a path of any length.
 fn cut(mut path: String) -> String {
     if let Some((at, _)) = path.char_indices().nth(limits::UNKNOWN_PATH) {
         path.truncate(at);
@@ -183,7 +183,7 @@ mod tests {
         cursor: Option<String>,
     }
 
-    fn told<'de, T: Deserialize<'de>>(json: &'de str) -> Vec<String> {
+    fn warnings<'de, T: Deserialize<'de>>(json: &'de str) -> Vec<String> {
         let (_, unknown) = read::<T, _>(&mut serde_json::Deserializer::from_str(json)).expect("JSON that fits");
         unknown.sentences("field")
     }
@@ -192,8 +192,8 @@ mod tests {
     fn known_fields_give_no_warnings() {
         let json = r#"{"queue": "q", "payload": {"anything": [1, {"goes": 2}]}, "tags": {"any": "name"}, "max_retries": null,
             "chain": {"steps": [{"queue": "a", "payload": {"limitkey": 1}}]}}"#;
-        assert_eq!(told::<Job<'_>>(json), [""; 0]);
-        assert_eq!(told::<Paging>(r#"{"page": "x"}"#), [""; 0]);
+        assert_eq!(warnings::<Job<'_>>(json), [""; 0]);
+        assert_eq!(warnings::<Paging>(r#"{"page": "x"}"#), [""; 0]);
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         ] {
             let json = format!(r#"{{"queue": "q", "{name}": {{"deep": [1]}}}}"#);
             let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-            assert_eq!(told::<Job<'_>>(&json), [format!("unknown field `{name}`{meant}")]);
+            assert_eq!(warnings::<Job<'_>>(&json), [format!("unknown field `{name}`{meant}")]);
         }
     }
 
@@ -220,10 +220,10 @@ mod tests {
     fn nested_fields_are_reported_with_their_path() {
         let json = r#"[{"queue": "q"}, {"chain": {"steps": [{"queue": "a"}, {"queue": "b", "payloat": 1}]}}]"#;
         let expected = ["unknown field `[1].chain.steps[1].payloat`; did you mean `payload`?"];
-        assert_eq!(told::<Vec<Job<'_>>>(json), expected);
+        assert_eq!(warnings::<Vec<Job<'_>>>(json), expected);
         let map = r#"{"job_a": {"que\u0075es": 1}}"#;
         let expected = ["unknown field `job_a.queues`; did you mean `queue`?"];
-        assert_eq!(told::<BTreeMap<String, Job<'_>>>(map), expected);
+        assert_eq!(warnings::<BTreeMap<String, Job<'_>>>(map), expected);
     }
 
     #[test]
@@ -242,14 +242,14 @@ mod tests {
     #[test]
     fn very_many_are_counted_and_a_long_name_is_cut() {
         let many: Vec<String> = (0..limits::UNKNOWN_NAMED + 7).map(|n| format!("\"zz{n}\": 1")).collect();
-        let told = told::<Job<'_>>(&format!("{{{}}}", many.join(",")));
-        assert_eq!(told.len(), limits::UNKNOWN_NAMED + 1);
-        assert_eq!(told[limits::UNKNOWN_NAMED], "7 more unknown fields");
+        let named = warnings::<Job<'_>>(&format!("{{{}}}", many.join(",")));
+        assert_eq!(named.len(), limits::UNKNOWN_NAMED + 1);
+        assert_eq!(named[limits::UNKNOWN_NAMED], "7 more unknown fields");
         let very_many: Vec<String> = (0..limits::UNKNOWN_COLLECTED + 3).map(|n| format!("\"zz{n}\": 1")).collect();
-        let told = self::told::<Job<'_>>(&format!("{{{}}}", very_many.join(",")));
+        let named = self::warnings::<Job<'_>>(&format!("{{{}}}", very_many.join(",")));
         let rest = limits::UNKNOWN_COLLECTED + 3 - limits::UNKNOWN_NAMED;
-        assert_eq!(told[limits::UNKNOWN_NAMED], format!("{rest} more unknown fields"));
-        let long = self::told::<Job<'_>>(&format!("{{\"{}\": 1}}", "z".repeat(10_000)));
+        assert_eq!(named[limits::UNKNOWN_NAMED], format!("{rest} more unknown fields"));
+        let long = self::warnings::<Job<'_>>(&format!("{{\"{}\": 1}}", "z".repeat(10_000)));
         assert!(long[0].len() < 300, "{}", long[0].len());
     }
 }

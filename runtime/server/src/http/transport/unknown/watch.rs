@@ -1,4 +1,4 @@
-//! A deserializer around another that notices what the type does not read. It costs a few copies of pointers for each field, and
+//! A deserializer around another that collects the fields that a type does not read. It costs a few pointer copies for each field, and
 //! allocates only for what it finds: a path is a list on the stack, and a key is borrowed from the request.
 //!
 //! A type asks to skip a value with `deserialize_ignored_any`, and a derived one does so for exactly the fields it does not know. The
@@ -17,8 +17,8 @@ type Known = &'static [&'static str];
 
 /// Where in the request something is.
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+struct PathStep<'p> {
+    parent: Option<&'p PathStep<'p>>,
     step: Step<'p>,
 }
 
@@ -29,7 +29,7 @@ enum Step<'p> {
     Index(usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for PathStep<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
@@ -37,18 +37,18 @@ impl fmt::Display for Place<'_> {
         match (self.step, self.parent) {
             (Step::Root, _) => Ok(()),
             (Step::Index(index), _) => write!(f, "[{index}]"),
-            (Step::Key(key), Some(Place { step: Step::Root, .. }) | None) => f.write_str(key),
+            (Step::Key(key), Some(PathStep { step: Step::Root, .. }) | None) => f.write_str(key),
             (Step::Key(key), Some(_)) => write!(f, ".{key}"),
         }
     }
 }
 
-const ROOT: Place<'static> = Place { parent: None, step: Step::Root };
+const ROOT: PathStep<'static> = PathStep { parent: None, step: Step::Root };
 
-/// A deserializer that notices what is not read.
+/// A deserializer that collects unknown fields.
 pub struct Watch<'p, D> {
     inner: D,
-    at: &'p Place<'p>,
+    at: &'p PathStep<'p>,
     /// The fields of the object that this value is in.
     known: Known,
     unknown: &'p Unknown,
@@ -59,13 +59,13 @@ impl<'p, D> Watch<'p, D> {
         Watch { inner, at: &ROOT, known: &[], unknown }
     }
 
-    /// The visitor of this value, which has these fields.
+    /// Wraps the visitor of this value, which knows these fields.
     fn around<V>(&self, inner: V, known: Known) -> Around<'p, V> {
         Around { inner, at: self.at, known, unknown: self.unknown }
     }
 }
 
-/// Methods that ask the inner deserializer for the same, with a visitor that watches.
+/// Methods that call the inner deserializer with a wrapped visitor.
 macro_rules! ask {
     ($($method:ident($($argument:ident: $type:ty),*) as $known:expr;)+) => {
         $(
@@ -125,16 +125,16 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watch<'_, D> {
     }
 }
 
-/// A visitor, or a seed, that hands on what it is given, with a watch on what is inside.
+/// A visitor or a seed that passes on what it is given, wrapped so that its contents are watched too.
 struct Around<'p, V> {
     inner: V,
-    at: &'p Place<'p>,
+    at: &'p PathStep<'p>,
     known: Known,
     unknown: &'p Unknown,
 }
 
 impl<'p, V> Around<'p, V> {
-    fn watch<D>(inner: D, at: &'p Place<'p>, unknown: &'p Unknown) -> Watch<'p, D> {
+    fn watch<D>(inner: D, at: &'p PathStep<'p>, unknown: &'p Unknown) -> Watch<'p, D> {
         Watch { inner, at, known: &[], unknown }
     }
 }
@@ -203,7 +203,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Around<'_, V> {
         self.inner.visit_map(Object { inner: map, at: self.at, key: None, known: self.known, unknown: self.unknown })
     }
 
-    /// The enums of requests are words, which have nothing inside.
+    /// The enums of requests have no fields.
     fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<V::Value, A::Error> {
         self.inner.visit_enum(data)
     }
@@ -220,7 +220,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Around<'_, S> {
 
 struct List<'p, A> {
     inner: A,
-    at: &'p Place<'p>,
+    at: &'p PathStep<'p>,
     index: usize,
     unknown: &'p Unknown,
 }
@@ -229,7 +229,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        let at = Place { parent: Some(self.at), step: Step::Index(self.index) };
+        let at = PathStep { parent: Some(self.at), step: Step::Index(self.index) };
         self.index += 1;
         self.inner.next_element_seed(Around { inner: seed, at: &at, known: &[], unknown: self.unknown })
     }
@@ -241,7 +241,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
 
 struct Object<'p, 'de, A> {
     inner: A,
-    at: &'p Place<'p>,
+    at: &'p PathStep<'p>,
     key: Option<Cow<'de, str>>,
     known: Known,
     unknown: &'p Unknown,
@@ -262,7 +262,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, 'de, A> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let key = self.key.take();
-        let at = Place { parent: Some(self.at), step: Step::Key(key.as_deref().unwrap_or_default()) };
+        let at = PathStep { parent: Some(self.at), step: Step::Key(key.as_deref().unwrap_or_default()) };
         self.inner.next_value_seed(Around { inner: seed, at: &at, known: self.known, unknown: self.unknown })
     }
 
@@ -271,7 +271,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, 'de, A> {
     }
 }
 
-/// A key, borrowed from the request where it is written there as it is.
+/// A key, borrowed from the request unless it has escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
