@@ -92,7 +92,7 @@ fn every_setting_of_the_server_is_in_the_table_and_every_row_is_a_setting() {
         match rows.remove(flag) {
             None => problems.add(format!("docs/operating.md, \"Settings\": add this row to the table of settings\n  {row}")),
             Some((cells, _)) if !row.starts_with(&cells) => problems.add(format!(
-                "docs/operating.md, \"Settings\": the row of {flag} should begin like the second of these (the help of the flag in \
+                "docs/operating.md, \"Settings\": the row of {flag} should start like the second of these (the help of the flag in \
                  config.rs gives the default)\n  {cells}\n  {row}"
             )),
             Some((_, meaning)) if meaning.is_empty() => {

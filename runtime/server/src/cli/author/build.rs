@@ -151,9 +151,9 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
     }
     // A toolchain that was installed without rustup.
     for entry in fs::read_dir(tools::cache()?)?.flatten() {
-        let kept = entry.path().join("rustc");
-        if entry.file_name().to_string_lossy().starts_with("rust-web-") && has_std(kept.as_os_str()) {
-            return Ok(Some(kept));
+        let toolchain = entry.path().join("rustc");
+        if entry.file_name().to_string_lossy().starts_with("rust-web-") && has_std(toolchain.as_os_str()) {
+            return Ok(Some(toolchain));
         }
     }
     if tools::found("rustup").is_some() {

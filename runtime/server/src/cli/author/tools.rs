@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_reason_and_its_remedy() {
-        let error = need("no-such-tool", "it does the work", "run this").expect_err("nobody has it").to_string();
+        let error = need("no-such-tool", "it does the work", "run this").expect_err("it does not exist").to_string();
         assert_eq!(error, "no-such-tool is missing: it does the work. To get it: run this");
     }
 

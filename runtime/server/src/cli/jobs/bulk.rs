@@ -117,8 +117,8 @@ impl Bulk {
         }
         let Some(mut request) = self.jobs()? else { return nothing(remote, self.as_str()) };
         self.confirm(&request)?;
-        let word = self.as_str();
-        request.insert("action".to_owned(), json!(word));
+        let action = self.as_str();
+        request.insert("action".to_owned(), json!(action));
         request.insert("async".to_owned(), json!(true));
         for (name, text) in [("move_to_queue", &self.move_to_queue), ("reason", &self.reason)] {
             if let Some(text) = text {
@@ -140,7 +140,7 @@ impl Bulk {
         } else {
             let (affected, total, errors) = (&ended["affected"], &ended["total"], &ended["errors"]);
             let status = ended["status"].as_str().unwrap_or_default();
-            show::print(&format!("{word} {status}: {affected} of {total} jobs, {errors} errors"))?;
+            show::print(&format!("{action} {status}: {affected} of {total} jobs, {errors} errors"))?;
             if let Some(error) = ended["error"].as_str() {
                 show::note(&format!("the first error: {error}"));
             }
@@ -191,9 +191,9 @@ impl Bulk {
         let ids = if !self.job_ids.is_empty() {
             self.job_ids.clone()
         } else if stdin().is_terminal() {
-            let word = self.action.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            let action = self.action.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             bail!(
-                "name the jobs: by ids, by filters such as --state dead, or through a pipe: windlass search … | windlass bulk {word}"
+                "name the jobs: by ids, by filters such as --state dead, or through a pipe: windlass search … | windlass bulk {action}"
             );
         } else {
             read_ids(&std::io::read_to_string(stdin().lock()).context("cannot read the ids on standard input")?)?
@@ -219,9 +219,7 @@ impl Bulk {
         };
         // Standard input may be the list of ids.
         let Ok(mut terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
-            bail!(
-                "this would delete {count} jobs, and there is no terminal to ask on; add --yes if that is what you want"
-            );
+            bail!("this would delete {count} jobs, and there is no terminal to ask on; add --yes to delete them");
         };
         write!(terminal, "delete {count} jobs for good? [y/N] ")?;
         let mut answer = String::new();

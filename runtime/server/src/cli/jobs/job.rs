@@ -171,9 +171,9 @@ impl Bytes {
         match &self.file {
             Some(file) => {
                 std::fs::write(file, &bytes).with_context(|| format!("cannot write {}", file.display()))?;
-                let said = json!({ "file": file, "bytes": bytes.len() });
+                let written = json!({ "file": file, "bytes": bytes.len() });
                 if remote.json() {
-                    show::json(&said)
+                    show::json(&written)
                 } else {
                     show::print(&format!("{} bytes in {}", bytes.len(), file.display()))
                 }
@@ -194,7 +194,7 @@ fn act(remote: &Remote, id: &str, action: &str, body: &Value) -> anyhow::Result<
 /// Prints the status that an action returned.
 pub fn print_answer(remote: &Remote, answer: &Value) -> anyhow::Result<()> {
     match answer["status"].as_str().filter(|_| !remote.json()) {
-        Some(word) => show::print(word),
+        Some(status) => show::print(status),
         None => show::json(answer),
     }
 }

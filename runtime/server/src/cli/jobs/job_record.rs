@@ -113,8 +113,8 @@ fn attempts(job: &Value) -> String {
 
 /// `62 %  hash: step 9 of 32 (9437184 of 33554432 bytes)`
 fn progress(progress: &Value) -> Option<String> {
-    let said: Vec<&str> = ["phase", "message"].iter().filter_map(|field| progress[*field].as_str()).collect();
-    let said = said.join(": ");
+    let text: Vec<&str> = ["phase", "message"].iter().filter_map(|field| progress[*field].as_str()).collect();
+    let text = text.join(": ");
     let (current, total) = (progress["current"].as_u64(), progress["total"].as_u64().filter(|total| *total > 0));
     let counted = current.zip(total).map(|(current, total)| current as f64 / total as f64 * 100.0);
     let percent = progress["percent"].as_f64().or(counted).filter(|percent| percent.is_finite());
@@ -125,7 +125,7 @@ fn progress(progress: &Value) -> Option<String> {
         (None, _) => String::new(),
     };
     let percent = percent.map(|percent| format!("{:.0} %", percent.clamp(0.0, 100.0))).unwrap_or_default();
-    let parts: Vec<String> = [percent, said, count].into_iter().filter(|part| !part.is_empty()).collect();
+    let parts: Vec<String> = [percent, text, count].into_iter().filter(|part| !part.is_empty()).collect();
     (!parts.is_empty()).then(|| parts.join("  "))
 }
 

@@ -72,14 +72,14 @@ fn stopped_watching(remote: &Remote, id: &str, screen: &Screen) -> anyhow::Resul
     on_interrupt(move || {
         bar.finish_and_clear();
         let job = remote.glance(&format!("/jobs/{}", part(&id))).unwrap_or_default();
-        let stands = match job["state"].as_str() {
+        let outcome = match job["state"].as_str() {
             Some("active") => "keeps running".to_owned(),
             Some(state) if exit_code(state).is_some() => format!("is {state}"),
             Some(state) => format!("stays queued ({state})"),
             None => "continues".to_owned(),
         };
         show::note(&format!(
-            "\nstopped watching; {id} {stands}\nwatch it again:  {}\ncancel it:       {}",
+            "\nstopped watching; {id} {outcome}\nwatch it again:  {}\ncancel it:       {}",
             remote.command(&format!("job watch {id}")),
             remote.command(&format!("job cancel {id}")),
         ));
@@ -215,8 +215,8 @@ impl Screen {
     }
 
     pub fn progress(&mut self, data: &Value) {
-        let words: Vec<&str> = ["phase", "message"].iter().filter_map(|field| data[*field].as_str()).collect();
-        let message = show::one_line(&words.join(": ")).into_owned();
+        let parts: Vec<&str> = ["phase", "message"].iter().filter_map(|field| data[*field].as_str()).collect();
+        let message = show::one_line(&parts.join(": ")).into_owned();
         let (at, of) = match (data["percent"].as_f64(), data["current"].as_u64(), data["total"].as_u64()) {
             (Some(percent), _, _) => (percent.clamp(0.0, 100.0) as u64, 100),
             (None, Some(current), Some(total)) => (current.min(total), total),

@@ -23,7 +23,7 @@ pub struct GrantMore {
     /// The plugin's name
     name: String,
     #[command(flatten)]
-    words: GrantFlags,
+    flags: GrantFlags,
     /// Replace the whole grant with this file, in TOML or JSON
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Revoke {
     /// The plugin's name
     name: String,
     #[command(flatten)]
-    words: GrantFlags,
+    flags: GrantFlags,
 }
 
 /// What can be granted. Each flag can be repeated.
@@ -126,7 +126,7 @@ impl GrantMore {
             return show_grant(&remote.put(&path, &text)?);
         }
         let mut grant = read(remote, &path)?;
-        self.words.add(&mut grant)?;
+        self.flags.add(&mut grant)?;
         show_grant(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
     }
 }
@@ -135,10 +135,10 @@ impl Revoke {
     pub fn run(self, remote: &Remote) -> anyhow::Result<()> {
         let path = path(&self.name);
         let mut grant = read(remote, &path)?;
-        if self.words.is_empty() {
+        if self.flags.is_empty() {
             grant = Grant::default();
         }
-        self.words.take(&mut grant);
+        self.flags.take(&mut grant);
         show_grant(&remote.put(&path, &serde_json::to_vec(&grant)?)?)
     }
 }
@@ -292,12 +292,12 @@ mod tests {
     #[derive(Parser)]
     struct CommandLine {
         #[command(flatten)]
-        words: GrantFlags,
+        flags: GrantFlags,
     }
 
     fn flags(line: &str) -> GrantFlags {
         let line = line.split_whitespace();
-        CommandLine::try_parse_from(["grant"].into_iter().chain(line)).unwrap_or_else(|error| panic!("{error}")).words
+        CommandLine::try_parse_from(["grant"].into_iter().chain(line)).unwrap_or_else(|error| panic!("{error}")).flags
     }
 
     #[test]

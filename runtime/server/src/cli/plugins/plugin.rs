@@ -301,7 +301,7 @@ pub fn upload_by(
 
 /// Who runs this command, according to the environment.
 pub fn by() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let plain = |text: &str| text.chars().filter(|c| c.is_ascii_graphic()).collect::<String>();
     match plain(&host) {

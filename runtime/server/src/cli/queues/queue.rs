@@ -394,7 +394,7 @@ fn all_rounds(remote: &Remote, name: &str) -> anyhow::Result<Value> {
 fn draw_rounds(name: &str, now: &Value) -> anyhow::Result<()> {
     let state = now["state"].as_str().unwrap_or_default();
     let round = now["round"].as_u64().map(|round| format!(", round {round}")).unwrap_or_default();
-    let waits = now["waits_for"].as_str().map(|words| format!(": {words}")).unwrap_or_default();
+    let waits = now["waits_for"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
     show::print(&format!("{name}: {state}{round}{waits}"))?;
     let mut rows = now["rounds"].as_array().cloned().unwrap_or_default();
     for row in &mut rows {

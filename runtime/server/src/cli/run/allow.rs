@@ -32,7 +32,7 @@ pub struct AllowFlags {
     /// Set an environment variable; without =VALUE, it has the value from your shell
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// Give it a secret; without =VALUE, its value is taken from the environment variable of that name
+    /// Give it a secret; without =VALUE, its value is read from the environment variable of that name
     #[arg(long, value_name = "NAME[=VALUE]")]
     secret: Vec<String>,
     /// A queue it may spawn jobs into, besides its own: bills.send, bills.*
@@ -46,7 +46,7 @@ pub struct AllowFlags {
 impl AllowFlags {
     /// The manifest, the grant and the secrets of the one attempt.
     pub fn decide(self, asked: Option<Manifest>) -> anyhow::Result<(Manifest, Grant, BTreeMap<String, Secret>)> {
-        let said = asked.is_some();
+        let has_manifest = asked.is_some();
         let mut manifest = asked.unwrap_or_default();
         let mut secrets = BTreeMap::new();
         let mut grant = Grant {
@@ -65,21 +65,21 @@ impl AllowFlags {
             let path = path.to_str().with_context(|| format!("the path of {folder} is not text"))?.to_owned();
             grant.folders.insert(guest.to_owned(), FolderGrant { path, write });
         }
-        for word in &self.env {
-            let (name, value) = value_of(word)?;
+        for flag in &self.env {
+            let (name, value) = value_of(flag)?;
             grant.environment.insert(name, value);
         }
-        for word in &self.secret {
-            let (name, value) = value_of(word)?;
+        for flag in &self.secret {
+            let (name, value) = value_of(flag)?;
             grant.secrets.insert(name.clone());
             secrets.insert(name, Secret::new(value));
         }
-        for word in &self.config {
-            let (name, value) = word.split_once('=').ok_or_else(|| anyhow!("`{word}` is not NAME=VALUE"))?;
+        for flag in &self.config {
+            let (name, value) = flag.split_once('=').ok_or_else(|| anyhow!("`{flag}` is not NAME=VALUE"))?;
             manifest.config.insert(name.to_owned(), value.to_owned());
         }
         let missing = ask_for_what_is_granted(&mut manifest, &grant);
-        if said && !missing.is_empty() {
+        if has_manifest && !missing.is_empty() {
             eprintln!("the manifest does not ask for {}; a server will not allow it", missing.join(", "));
         }
         manifest.check().map_err(|refusal| anyhow!("the manifest is not valid: {refusal}"))?;
@@ -131,13 +131,13 @@ pub fn read_manifest(path: Option<&Path>) -> anyhow::Result<Option<Manifest>> {
 }
 
 /// `NAME=VALUE`, or the variable of that name in our own environment.
-fn value_of(word: &str) -> anyhow::Result<(String, String)> {
-    match word.split_once('=') {
+fn value_of(flag: &str) -> anyhow::Result<(String, String)> {
+    match flag.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
         None => {
-            let value = std::env::var(word)
-                .with_context(|| format!("`{word}` has no value: write {word}=VALUE, or set it in the environment"))?;
-            Ok((word.to_owned(), value))
+            let value = std::env::var(flag)
+                .with_context(|| format!("`{flag}` has no value: write {flag}=VALUE, or set it in the environment"))?;
+            Ok((flag.to_owned(), value))
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_flag_is_a_grant_and_a_request() {
-        let words = AllowFlags {
+        let flags = AllowFlags {
             allow_private_http: vec!["localhost:8080".parse().expect("a host")],
             env: vec!["TZ=UTC".to_owned()],
             secret: vec!["token=s3cret".to_owned()],
@@ -157,7 +157,7 @@ mod tests {
         };
         let mut asked = Manifest::default();
         asked.capabilities.secrets = vec!["token".to_owned(), "other".to_owned()];
-        let (manifest, grant, secrets) = words.decide(Some(asked)).expect("valid flags");
+        let (manifest, grant, secrets) = flags.decide(Some(asked)).expect("valid flags");
         let (allowed, denied) = windlass_core::plugin::grant::effective(&manifest, &grant);
         assert!(allowed.http[0].private && allowed.environment.contains_key("TZ") && allowed.secrets.contains("token"));
         assert_eq!(denied.len(), 1, "the manifest's other request: {denied:?}");
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_flag_without_a_value_needs_a_variable() {
-        let words = AllowFlags { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..AllowFlags::default() };
-        let refused = words.decide(None).expect_err("no value").to_string();
+        let flags = AllowFlags { secret: vec!["WINDLASS_TEST_NOT_SET".to_owned()], ..AllowFlags::default() };
+        let refused = flags.decide(None).expect_err("no value").to_string();
         assert!(refused.contains("write WINDLASS_TEST_NOT_SET=VALUE"), "{refused}");
     }
 }

@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn the_manifest_is_found_beside_the_component_and_beside_the_folder_it_was_built_into() {
         let dir = tempfile::tempdir().expect("a folder");
-        let orders = dir.path().canonicalize().expect("it is there").join("orders");
+        let orders = dir.path().canonicalize().expect("it exists").join("orders");
         std::fs::create_dir_all(orders.join("build")).expect("room");
         for place in ["orders.wasm", "build/orders.wasm"] {
             std::fs::write(orders.join(place), "").expect("room");

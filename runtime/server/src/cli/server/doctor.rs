@@ -57,12 +57,12 @@ impl Doctor {
             show::json(&json!({ "checks": findings.iter().map(in_json).collect::<Vec<_>>() }))?;
         } else {
             for finding in &findings {
-                let (mark, words) = match &finding.result {
-                    Ok(words) => ("ok", words),
-                    Err(words) if finding.optional => ("--", words),
-                    Err(words) => ("!!", words),
+                let (mark, message) = match &finding.result {
+                    Ok(message) => ("ok", message),
+                    Err(message) if finding.optional => ("--", message),
+                    Err(message) => ("!!", message),
                 };
-                show::print(&format!("{mark}  {:<24} {words}", finding.what))?;
+                show::print(&format!("{mark}  {:<24} {message}", finding.what))?;
             }
         }
         let fine = findings.iter().all(|finding| finding.optional || finding.result.is_ok());
@@ -71,8 +71,8 @@ impl Doctor {
 }
 
 fn in_json(finding: &Finding) -> Value {
-    let (Ok(words) | Err(words)) = &finding.result;
-    json!({ "check": finding.what, "ok": finding.result.is_ok(), "optional": finding.optional, "message": words })
+    let (Ok(message) | Err(message)) = &finding.result;
+    json!({ "check": finding.what, "ok": finding.result.is_ok(), "optional": finding.optional, "message": message })
 }
 
 fn check_folder(folder: &Path) -> Result<String, String> {

@@ -317,18 +317,18 @@ fn wanted(query: &EventQuery) -> Result<Wanted> {
         let id: JobId = id.parse().map_err(|wrong| Error::field("job_ids", format!("{id:?}: {wrong}")))?;
         wanted.jobs.push(id);
     }
-    for word in list(query.types.as_deref()) {
-        if !EventKind::WORDS.contains(&word.as_str()) {
+    for kind in list(query.types.as_deref()) {
+        if !EventKind::WORDS.contains(&kind.as_str()) {
             let known = EventKind::WORDS.join(", ");
-            return Err(Error::field("types", format!("{word:?} is not a type of event; the types are {known}")));
+            return Err(Error::field("types", format!("{kind:?} is not a type of event; the types are {known}")));
         }
-        wanted.types.push(word);
+        wanted.types.push(kind);
     }
     Ok(wanted)
 }
 
 /// `a,b,c`.
 fn list(text: Option<&str>) -> Vec<String> {
-    let words = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect()
+    let parts = text.unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
 }

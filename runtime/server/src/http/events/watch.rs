@@ -40,12 +40,12 @@ impl Wanted {
         if matches!(event.kind, EventKind::Plugin(_)) {
             // It belongs to no job, so a filter by job excludes it.
             let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
-            return all && passes(&self.types, |word| word == event.kind.as_str());
+            return all && passes(&self.types, |kind| kind == event.kind.as_str());
         }
         passes(&self.jobs, |job| *job == event.job)
             && passes(&self.queues, |queue| *queue == event.queue)
             && passes(&self.scopes, |scope| Some(scope) == event.scope.as_ref())
-            && passes(&self.types, |word| word == event.kind.as_str())
+            && passes(&self.types, |kind| kind == event.kind.as_str())
     }
 }
 
@@ -165,8 +165,8 @@ impl Watcher {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(word) = self.texts.pop_front() {
-                return Some(word);
+            if let Some(text) = self.texts.pop_front() {
+                return Some(text);
             }
             if let Some(event) = self.past.pop_front() {
                 self.take(event, false).await;

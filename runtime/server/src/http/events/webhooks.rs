@@ -1,5 +1,5 @@
 //! `/webhook-endpoints`: addresses to which events are sent. Delivery itself is in `crate::webhooks`. Clients of the older wire format
-//! find them under `/webhooks`, beside the jobs that `POST /webhooks/{queue}` enqueues.
+//! find them under `/webhooks`, together with the jobs that `POST /webhooks/{queue}` enqueues.
 
 use axum::Json;
 use axum::extract::State;

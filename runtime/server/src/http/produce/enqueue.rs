@@ -111,7 +111,7 @@ pub(crate) struct OneAnswer {
     job_url: String,
     /// The live stream of this job.
     events_url: String,
-    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` when nobody does
+    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` if nothing does
     /// yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
     #[schema(required = true)]
     served_by: Option<String>,
@@ -134,7 +134,7 @@ struct EnqueuedJob {
 /// The body of `/enqueue`, as it is described.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[allow(dead_code, reason = "only described: what is there decides which is read")]
+#[allow(dead_code, reason = "only for the description: the fields that are present decide which form is read")]
 enum EnqueueBody<'a> {
     One(Box<JobBody<'a>>),
     Several(Several<'a>),
@@ -163,7 +163,7 @@ struct SeveralAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     jobs: Vec<EnqueuedJob>,
-    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` when nobody does yet.
+    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` if nothing does yet.
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     served_by: BTreeMap<QueueName, Option<String>>,
     /// What the client should know although the request was accepted.

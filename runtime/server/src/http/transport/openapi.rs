@@ -61,7 +61,7 @@ const TAGS: [(&str, &str); 11] = [
     ("queues", "The state of queues, and their settings."),
     ("schedules", "Jobs that are enqueued at set times."),
     ("plugins", "Handlers as WebAssembly components."),
-    ("secrets", "Values that handlers may use and nobody can read back."),
+    ("secrets", "Values that handlers may use and that cannot be read back."),
     ("workers", "Running jobs in your own programs."),
     ("events", "Live streams, and waiting for jobs to end."),
     ("webhooks", "Events sent to your own addresses."),
@@ -73,7 +73,7 @@ impl Routes {
         Routes::under("")
     }
 
-    /// Routes whose paths begin like this.
+    /// Routes whose paths start with this.
     pub fn under(prefix: &'static str) -> Routes {
         Routes { router: OpenApiRouter::default(), prefix, clashes: BTreeSet::new() }
     }

@@ -87,7 +87,7 @@ mod tests {
         });
         near.write_all(&[7; 4096]).await.expect("it is read");
         let _far = reader.await.expect("no panic");
-        let error = near.write_all(&[7; 4096]).await.expect_err("nobody reads any more");
+        let error = near.write_all(&[7; 4096]).await.expect_err("the other side no longer reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -161,7 +161,7 @@ fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, JobHeartbea
     named.collect()
 }
 
-/// A string that contains JSON is read as that JSON, unless it is nested too deeply; any other value is taken as it is.
+/// A string that contains JSON is read as that JSON, unless it is nested too deeply; any other value is used unchanged.
 fn unquoted(raw: &RawValue) -> Bytes {
     let text: Option<String> = serde_json::from_str(raw.get()).ok();
     let is_json = |text: &String| {

@@ -36,19 +36,19 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn listen(tell: Sender<DevEvent>) -> Keys {
+    pub fn listen(sender: Sender<DevEvent>) -> Keys {
         let on = std::io::stdin().is_terminal() && terminal::enable_raw_mode().is_ok();
         if on {
             thread::spawn(move || {
                 while let Ok(event) = event::read() {
                     let event::Event::Key(key) = event else { continue };
-                    let print_answer = match key.code {
+                    let event = match key.code {
                         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => DevEvent::Stop,
                         KeyCode::Char(letter) => DevEvent::Key(letter),
                         KeyCode::Enter => DevEvent::Key('\n'),
                         _ => continue,
                     };
-                    if tell.send(print_answer).is_err() {
+                    if sender.send(event).is_err() {
                         return;
                     }
                 }

@@ -71,13 +71,13 @@ impl Dev {
         let remote = Arc::new(self.remote);
         let payload: Option<Value> =
             self.payload.as_deref().map(serde_json::from_str).transpose().context("--payload is not JSON")?;
-        let (tell, happened) = mpsc::channel();
-        let _watcher = watch(&project.folder, tell.clone())?;
+        let (sender, events) = mpsc::channel();
+        let _watcher = watch(&project.folder, sender.clone())?;
         let swapper = Swapper::new(&remote, &project, self.full_build, !self.no_check)?;
         let jobs = Jobs::follow(&remote, &project);
         let mut session = Session { jobs, swapper, rerun: self.rerun };
         session.swapper.swap();
-        let keys = Keys::listen(tell);
+        let keys = Keys::listen(sender);
         if keys.on {
             say("watching; r runs the last job again, a does so after each save, b builds, q ends");
         } else {
@@ -87,7 +87,7 @@ impl Dev {
             session.jobs.begin_with(project.queues().swap_remove(0), payload);
             session.jobs.again();
         }
-        session.attend(&happened);
+        session.attend(&events);
         drop(keys);
         session.swapper.farewell();
         Ok(())
@@ -102,14 +102,14 @@ struct Session {
 }
 
 impl Session {
-    fn attend(&mut self, happened: &Receiver<DevEvent>) {
-        while let Ok(what) = happened.recv() {
+    fn attend(&mut self, events: &Receiver<DevEvent>) {
+        while let Ok(what) = events.recv() {
             match what {
                 DevEvent::Saved => {
                     // All changes within a moment are one save; a key pressed meanwhile is handled afterwards.
                     thread::sleep(SETTLE);
                     let keys: Vec<DevEvent> =
-                        happened.try_iter().filter(|more| !matches!(more, DevEvent::Saved)).collect();
+                        events.try_iter().filter(|more| !matches!(more, DevEvent::Saved)).collect();
                     self.swap();
                     if keys.iter().any(|more| self.ends(more)) {
                         return;
@@ -147,13 +147,13 @@ impl Session {
     }
 }
 
-fn watch(folder: &Path, events: Sender<DevEvent>) -> anyhow::Result<impl Watcher> {
+fn watch(folder: &Path, sender: Sender<DevEvent>) -> anyhow::Result<impl Watcher> {
     let root = folder.to_path_buf();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let Ok(event) = event else { return };
         let changed = event.kind.is_modify() || event.kind.is_create() || event.kind.is_remove();
         if changed && event.paths.iter().any(|path| is_source(path.strip_prefix(&root).unwrap_or(path))) {
-            let _ = events.send(DevEvent::Saved);
+            let _ = sender.send(DevEvent::Saved);
         }
     })
     .context("cannot watch files on this system")?;

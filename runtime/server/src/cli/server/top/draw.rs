@@ -37,7 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
         jobs(frame, *area, view);
     }
     if let Some(area) = areas.get(2) {
-        beside(frame, *area, view);
+        workers_and_plugins(frame, *area, view);
     }
 }
 
@@ -149,9 +149,9 @@ fn jobs(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let rows = view.now.jobs.iter().map(|job| {
         let progress = &job["progress"];
         let who = if job["plugin"].is_string() { &job["plugin"] } else { &job["worker_id"] };
-        let words = [&progress["phase"], &progress["message"]].map(text).join(" ");
+        let message = [&progress["phase"], &progress["message"]].map(text).join(" ");
         let (id, queue, attempt) = (text(&job["id"]), text(&job["queue"]), text(&job["attempt"]));
-        vec![id, queue, text(who), attempt, bar(progress), words.trim().to_owned()]
+        vec![id, queue, text(who), attempt, bar(progress), message.trim().to_owned()]
     });
     let (head, rows, widths) = arrange(&JOBS, rows.collect(), area.width);
     let rows = rows.into_iter().map(|cells| Row::new(cells.into_iter().map(|(_, text)| text)));
@@ -199,7 +199,7 @@ fn plugins(view: &View) -> Vec<String> {
 }
 
 /// Workers and plugins side by side, each as wide as it needs.
-fn beside(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn workers_and_plugins(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let (workers, plugins) = (workers(view), plugins(view));
     // The titles must be legible too.
     let longest = |lines: &[String]| lines.iter().map(|line| layout::length(line)).max().unwrap_or(0).max(TITLE);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_large_terminal_shows_everything() {
         let screen = screen(160, 40);
-        for word in [
+        for text in [
             "mail",
             "nothing starts until `windlass resume`",
             "paused",
@@ -278,7 +278,7 @@ mod tests {
             "success 90.0 %",
             "q quit",
         ] {
-            assert!(screen.contains(word), "{word} is missing:\n{screen}");
+            assert!(screen.contains(text), "{text} is missing:\n{screen}");
         }
     }
 
