@@ -1,7 +1,7 @@
 //! The HTTP API: a folder for each group of resources. Wire types live here and are converted on purpose; a handler reads a request, asks the
-//! store or the registry, and writes the answer. It decides nothing about a job.
+//! store or the registry, and writes the response. It decides nothing about a job.
 //!
-//! Reading order: `transport` (how a request comes in and an answer goes out, with every refusal in one place), `wire` (types that
+//! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
 //! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `ops`.
 
 mod events;
@@ -31,7 +31,7 @@ use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
 pub use events::{Hub, event_json};
-pub use jobs::search::{OrderWord, SortName};
+pub use jobs::search::{OrderName, SortName};
 pub use ops::pause::PAUSED;
 pub use transport::auth::{AccessControl, Key};
 use transport::error::Error;
@@ -51,7 +51,7 @@ pub struct Parts {
     pub secrets: Secrets,
     pub clock: Arc<SystemClock>,
     pub max_body: usize,
-    /// How long a client may fall silent in the middle of a body.
+    /// How long a client may pause in the middle of a body.
     pub client_timeout: Duration,
     pub hub: Hub,
     pub workers: Workers,
@@ -84,7 +84,7 @@ pub fn description() -> serde_json::Value {
     routes().split().1
 }
 
-/// Everything the server answers. `Routes` takes no handler without its description.
+/// All routes of the server. `Routes` accepts no handler without its description.
 fn routes() -> Routes {
     Routes::new()
         .with(routes!(ops::index::index))

@@ -10,7 +10,7 @@ use crate::cli::client::{Address, Remote};
 use crate::cli::jobs::filters::Filters;
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
-use crate::http::{OrderWord, SortName};
+use crate::http::{OrderName, SortName};
 use crate::limits;
 
 /// Find jobs
@@ -38,7 +38,7 @@ pub struct Sorting {
     sort: SortName,
     /// Whether the smallest or the largest comes first
     #[arg(long, value_enum, default_value = "desc")]
-    order: OrderWord,
+    order: OrderName,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -38,10 +38,10 @@ impl Reporter {
 
     /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed with an unknown
     /// outcome may have been stored: then the children exist, and are not counted a second time.
-    async fn commit(&self, beat: Command, mut children: Vec<NewJob>, first: u32) -> Result<(), HostError> {
+    async fn commit(&self, command: Command, mut children: Vec<NewJob>, first: u32) -> Result<(), HostError> {
         let mut wait = self.store_wait();
         loop {
-            match self.store.ask(self.job, beat.clone(), children.clone()).await {
+            match self.store.ask(self.job, command.clone(), children.clone()).await {
                 // Another version has taken over the job.
                 Ok(Reply::HandedBack) => return Err(HostError::Ended),
                 Ok(_) => return Ok(()),

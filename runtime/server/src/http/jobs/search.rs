@@ -18,7 +18,7 @@ use crate::http::wire::filter::JobFilter;
 use crate::http::wire::{Shown, words};
 use crate::limits;
 
-words!(OrderWord = Order { Asc, Desc });
+words!(OrderName = Order { Asc, Desc });
 
 /// What jobs are sorted by. Jobs with equal values are ordered by their creation, jobs without a value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
@@ -48,7 +48,7 @@ impl From<SortName> for Sort {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Paging {
     sort: Option<SortName>,
-    order: Option<OrderWord>,
+    order: Option<OrderName>,
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// The `cursor` of the previous page.

@@ -99,23 +99,26 @@ struct JobHeartbeatAnswer {
 )]
 pub async fn heartbeat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
-    let beats = beats(&body, jobs)?;
-    if beats.len() > limits::WORKER_BATCH {
-        return Err(Error::field("jobs", format!("at most {} at once, not {}", limits::WORKER_BATCH, beats.len())));
+    let heartbeats = heartbeats(&body, jobs)?;
+    if heartbeats.len() > limits::WORKER_BATCH {
+        return Err(Error::field(
+            "jobs",
+            format!("at most {} at once, not {}", limits::WORKER_BATCH, heartbeats.len()),
+        ));
     }
     let mut answers = BTreeMap::new();
-    let mut asks = Vec::with_capacity(beats.len());
-    for (name, beat) in beats {
-        if let (Ok(id), Ok(holder)) = (name.parse::<JobId>(), holder(beat.lease_token)) {
-            let checkpoint = match beat.checkpoint {
+    let mut asks = Vec::with_capacity(heartbeats.len());
+    for (name, heartbeat) in heartbeats {
+        if let (Ok(id), Ok(holder)) = (name.parse::<JobId>(), holder(heartbeat.lease_token)) {
+            let checkpoint = match heartbeat.checkpoint {
                 Some(raw) => {
                     Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0, usage: Usage::default() })
                 }
                 None => None,
             };
-            let notes = records::notes(beat.records, beat.marks)?;
-            let spent = beat.usage.map(|usage| Box::new(usage.into()));
-            let progress = beat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
+            let notes = records::notes(heartbeat.records, heartbeat.marks)?;
+            let spent = heartbeat.usage.map(|usage| Box::new(usage.into()));
+            let progress = heartbeat.progress.map(|raw| progress(&body, raw, &name)).transpose()?;
             let heartbeat = windlass_core::Heartbeat { holder, progress, checkpoint, spent, notes };
             heartbeat.check()?;
             asks.push((id, Command::Heartbeat(heartbeat)));
@@ -144,19 +147,19 @@ pub async fn heartbeat(State(api): State<Api>, body: Body) -> Result<Json<Heartb
 }
 
 /// Both forms, as (job id, heartbeat).
-fn beats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, JobHeartbeat<'a>)>> {
+fn heartbeats<'a>(body: &Body, jobs: &'a RawValue) -> Result<Vec<(String, JobHeartbeat<'a>)>> {
     if jobs.get().starts_with('{') {
         let map: HashMap<String, Option<JobHeartbeat<'_>>> = body.json_part(jobs, "jobs")?;
-        return Ok(map.into_iter().map(|(id, beat)| (id, beat.unwrap_or_default())).collect());
+        return Ok(map.into_iter().map(|(id, heartbeat)| (id, heartbeat.unwrap_or_default())).collect());
     }
     if !jobs.get().starts_with('[') {
         return Err(Error::field("jobs", "an object with job ids as keys, or a list of objects with a `job_id` each"));
     }
     let list: Vec<JobHeartbeat<'_>> = body.json_part(jobs, "jobs")?;
-    let named = list.into_iter().enumerate().map(|(index, beat)| {
-        let id = beat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+    let named = list.into_iter().enumerate().map(|(index, heartbeat)| {
+        let id = heartbeat.job_id.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let id = id.ok_or_else(|| Error::field(&format!("jobs[{index}].job_id"), "the id of a job is needed"))?;
-        Ok((id, beat))
+        Ok((id, heartbeat))
     });
     named.collect()
 }
@@ -198,13 +201,13 @@ mod tests {
         let map = raw(r#"{"job_a": {"progress": {"current": 1, "total": 2}}, "job_b": null}"#);
         let list = raw(r#"[{"job_id": "job_a", "progress": "{\"current\": 1, \"total\": 2}"}, {"job_id": "job_b"}]"#);
         for form in [map, list] {
-            let mut beats = beats(&Body::from(""), &form).expect("a good form");
-            beats.sort_by(|a, b| a.0.cmp(&b.0));
-            assert_eq!(beats.len(), 2);
-            let sent = beats[0].1.progress.expect("progress");
+            let mut heartbeats = heartbeats(&Body::from(""), &form).expect("a good form");
+            heartbeats.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(heartbeats.len(), 2);
+            let sent = heartbeats[0].1.progress.expect("progress");
             let progress = progress(&Body::from(""), sent, "job_a").expect("progress");
             assert_eq!((progress.current, progress.total), (Some(1), Some(2)));
-            assert!(beats[1].1.progress.is_none());
+            assert!(heartbeats[1].1.progress.is_none());
         }
     }
 
@@ -222,7 +225,7 @@ mod tests {
     #[test]
     fn a_list_without_ids_is_refused() {
         for wrong in ["7", "\"x\"", "[{}]", "[7]"] {
-            assert!(beats(&Body::from(""), &raw(wrong)).is_err(), "{wrong}");
+            assert!(heartbeats(&Body::from(""), &raw(wrong)).is_err(), "{wrong}");
         }
     }
 }
