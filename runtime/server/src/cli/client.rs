@@ -53,7 +53,7 @@ pub enum Output {
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 /// How long one answer may take; a server that is stuck should not hang a script for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a command that was interrupted waits for the server.
 const GLANCE: Duration = Duration::from_secs(2);
 /// Compiling a large component takes its time.
@@ -67,23 +67,23 @@ impl Remote {
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).get(self.url(path));
+        let request = self.agent(Some(TIMEOUT)).get(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     pub fn delete(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).delete(self.url(path));
+        let request = self.agent(Some(TIMEOUT)).delete(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).post(self.strict_url(path));
+        let request = self.agent(Some(TIMEOUT)).post(self.strict_url(path));
         self.answer(self.with_key(request).send_json(body))
     }
 
     /// The same with a header.
     pub fn post_with(&self, path: &str, (name, value): (&str, &str), body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(PATIENCE)).post(self.strict_url(path)).header(name, value);
+        let request = self.agent(Some(TIMEOUT)).post(self.strict_url(path)).header(name, value);
         self.answer(self.with_key(request).send_json(body))
     }
 
@@ -108,8 +108,8 @@ impl Remote {
     }
 
     /// A request that may be answered late.
-    pub fn wait(&self, path: &str, patience: Duration) -> anyhow::Result<Value> {
-        let request = self.agent(Some(patience + PATIENCE)).get(self.url(path));
+    pub fn wait(&self, path: &str, timeout: Duration) -> anyhow::Result<Value> {
+        let request = self.agent(Some(timeout + TIMEOUT)).get(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
@@ -165,8 +165,8 @@ impl Remote {
         format!("{}/api/v1{path}", self.address.url.trim_end_matches('/'))
     }
 
-    fn agent(&self, patience: Option<Duration>) -> ureq::Agent {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(patience);
+    fn agent(&self, timeout: Option<Duration>) -> ureq::Agent {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(timeout);
         config.timeout_connect(Some(Duration::from_secs(10))).build().into()
     }
 

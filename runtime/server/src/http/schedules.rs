@@ -18,7 +18,7 @@ use crate::http::jobs::{Status, status};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::policy::{PolicyBody, PolicyView};
-use crate::http::wire::{CatchUpName, NameText, OverlapWord, Rfc3339, Shown, Span};
+use crate::http::wire::{CatchUpName, NameText, OverlapName, Rfc3339, Shown, Span};
 use crate::limits;
 
 /// The body that creates or changes a schedule. In a change, absent fields stay as they are.
@@ -39,7 +39,7 @@ struct ScheduleBody<'a> {
     /// With `catch_up` `all`: how many at most, the latest.
     catch_up_most: Option<u32>,
     /// When the job of its last run has not ended: run all the same, skip this run, or cancel that job first.
-    overlap: Option<OverlapWord>,
+    overlap: Option<OverlapName>,
     paused: Option<bool>,
 }
 
@@ -94,7 +94,7 @@ pub struct ScheduleAnswer {
     catch_up: CatchUpName,
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up_most: Option<u32>,
-    overlap: OverlapWord,
+    overlap: OverlapName,
     paused: bool,
     #[serde(flatten)]
     policy: PolicyView,

@@ -14,7 +14,7 @@ use crate::cli::client::Remote;
 use crate::cli::jobs::filters::Filters;
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
-use crate::http::wire::PriorityWord;
+use crate::http::wire::PriorityName;
 
 /// Apply one action to many jobs: `windlass search --state dead | windlass bulk retry`
 ///
@@ -33,7 +33,7 @@ pub struct Bulk {
     move_to_queue: Option<String>,
     /// The priority that `change-priority` sets
     #[arg(long, value_enum, value_name = "PRIORITY")]
-    set_priority: Option<PriorityWord>,
+    set_priority: Option<PriorityName>,
     /// Why, for `cancel`, `hold` and `reject`
     #[arg(long)]
     reason: Option<String>,

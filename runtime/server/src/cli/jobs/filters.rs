@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::State;
 
 use crate::cli::jobs::job_flags::pair;
-use crate::http::wire::PriorityWord;
+use crate::http::wire::PriorityName;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters (a job must pass all that are given)")]
@@ -20,7 +20,7 @@ pub struct Filters {
     state: Vec<String>,
     /// Jobs of this priority
     #[arg(long, value_enum)]
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// Jobs with this tag; may be repeated
     #[arg(long = "tag", visible_alias = "tags", value_name = "NAME=VALUE", value_parser = pair)]
     tags: Vec<(String, String)>,

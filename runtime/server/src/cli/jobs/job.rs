@@ -15,7 +15,7 @@ use crate::cli::jobs::search;
 use crate::cli::jobs::search::Sorting;
 use crate::cli::jobs::watch;
 use crate::cli::terminal::show;
-use crate::http::wire::PriorityWord;
+use crate::http::wire::PriorityName;
 use crate::limits;
 
 /// Show, watch, cancel and retry jobs
@@ -88,7 +88,7 @@ enum Action {
         queue: String,
         /// The priority it has there [default: unchanged]
         #[arg(long, value_enum)]
-        priority: Option<PriorityWord>,
+        priority: Option<PriorityName>,
         /// Count its attempts from zero
         #[arg(long)]
         reset_attempts: bool,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::cli::jobs::enqueue::read_json;
-use crate::http::wire::{BackoffWord, OnFailureWord, PriorityWord, UntilWord, WithinWord};
+use crate::http::wire::{BackoffName, OnFailureName, PriorityName, UntilName, WithinName};
 
 /// The fields of a job. The queue's defaults apply to those that are not given.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub struct JobFlags {
 struct When {
     /// How urgent it is
     #[arg(long, value_enum)]
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// Start it after this delay at the earliest, such as 5m
     #[arg(long, value_name = "DURATION")]
     delay: Option<String>,
@@ -52,7 +52,7 @@ pub struct Retries {
     max_attempts: Option<u32>,
     /// How the delay grows from one failure to the next
     #[arg(long, value_enum, value_name = "KIND")]
-    retry_backoff: Option<BackoffWord>,
+    retry_backoff: Option<BackoffName>,
     /// The delay after the first failure
     #[arg(long, value_name = "DURATION")]
     retry_base_delay: Option<String>,
@@ -95,10 +95,10 @@ struct UniqueFlags {
     unique_period: Option<String>,
     /// Among which jobs the key is unique: those of the queue, or those with the same --scope
     #[arg(long, value_enum)]
-    unique_scope: Option<WithinWord>,
+    unique_scope: Option<WithinName>,
     /// When the key is free again: at the end of the job, or only at the end of the period
     #[arg(long, value_enum)]
-    unique_until: Option<UntilWord>,
+    unique_until: Option<UntilName>,
 }
 
 #[derive(Debug, Args)]
@@ -123,7 +123,7 @@ struct Relations {
     depends_on: Vec<String>,
     /// What to do when one of those dies or is cancelled [default: cancel]
     #[arg(long, value_enum, value_name = "POLICY")]
-    on_dependency_failure: Option<OnFailureWord>,
+    on_dependency_failure: Option<OnFailureName>,
     /// The job it is a child of
     #[arg(long, visible_alias = "parent", value_name = "JOB")]
     parent_id: Option<String>,

@@ -12,7 +12,7 @@ use crate::cli::jobs::job::print_answer;
 use crate::cli::jobs::job_flags::{Body, Retries, TimeLimits, pair};
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
-use crate::http::wire::{CatchUpName, OverlapWord, PriorityWord};
+use crate::http::wire::{CatchUpName, OverlapName, PriorityName};
 
 /// Enqueue jobs at set times
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ struct Add {
     timezone: Option<String>,
     /// When the job of the last run has not ended: run anyway, skip this run, or cancel that job first [default: allow]
     #[arg(long, value_enum, value_name = "POLICY")]
-    overlap: Option<OverlapWord>,
+    overlap: Option<OverlapName>,
     /// Runs that were missed while the server was down: make up for none of them, one, or all [default: once]
     #[arg(long, value_enum, value_name = "POLICY")]
     catch_up: Option<CatchUpName>,
@@ -105,7 +105,7 @@ struct Add {
 struct JobsOf {
     /// How urgent they are
     #[arg(long, value_enum)]
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// Skip a run while a job with this key waits or runs
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,

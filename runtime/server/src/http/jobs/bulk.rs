@@ -26,7 +26,7 @@ use crate::http::events::StreamEvent;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::filter::JobFilter;
-use crate::http::wire::{JobIdText, NameText, PriorityWord, Rfc3339};
+use crate::http::wire::{JobIdText, NameText, PriorityName, Rfc3339};
 use crate::limits;
 
 /// An action, and the jobs it applies to: by their ids or by a filter.
@@ -43,7 +43,7 @@ struct BulkRequest {
     #[schema(value_type = Option<NameText>)]
     move_to_queue: Option<String>,
     /// The priority that `change_priority` sets.
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// For cancel, hold and reject.
     reason: Option<String>,
     /// Respond immediately instead of waiting for the end. Always so above 10,000 jobs.

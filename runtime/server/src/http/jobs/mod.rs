@@ -21,7 +21,7 @@ use crate::http::events::StreamEvent;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, JobPath, Query};
 use crate::http::wire::filter::state;
-use crate::http::wire::{NameText, PriorityWord, Rfc3339};
+use crate::http::wire::{NameText, PriorityName, Rfc3339};
 use crate::limits;
 use view::{JobView, WholeJob};
 
@@ -273,7 +273,7 @@ struct Move {
     queue: Option<String>,
     #[serde(default)]
     reset_attempts: bool,
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
 }
 
 /// Move a job to another queue

@@ -15,10 +15,10 @@ use crate::http::jobs::view::JobView;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, Query};
 use crate::http::wire::filter::JobFilter;
-use crate::http::wire::{Shown, words};
+use crate::http::wire::{Shown, wire_enum};
 use crate::limits;
 
-words!(OrderName = Order { Asc, Desc });
+wire_enum!(OrderName = Order { Asc, Desc });
 
 /// What jobs are sorted by. Jobs with equal values are ordered by their creation, jobs without a value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]

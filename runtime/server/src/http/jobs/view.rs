@@ -15,10 +15,10 @@ use crate::http::flows::children;
 use crate::http::jobs::attempt::{ErrorView, RunnerView, StepView, UsageView, usage_view};
 use crate::http::transport::error::Result;
 use crate::http::wire::agent;
-use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepWord, TokenUsage};
+use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepStatusName, TokenUsage};
 use crate::http::wire::{
-    BackoffWord, GroupCounts, NameText, OnFailureWord, PriorityWord, Rfc3339, Shown, StateName, Text, UntilWord,
-    WithinWord,
+    BackoffName, GroupCounts, NameText, OnFailureName, PriorityName, Rfc3339, Shown, StateName, Text, UntilName,
+    WithinName,
 };
 use crate::limits;
 
@@ -30,14 +30,14 @@ pub struct JobView {
     queue: QueueName,
     #[schema(value_type = StateName)]
     state: &'static str,
-    priority: PriorityWord,
+    priority: PriorityName,
     attempt: u32,
     /// The number of runs, including the first.
     max_attempts: u32,
     max_retries: u32,
     failures: u32,
     crashes: u32,
-    retry_backoff: BackoffWord,
+    retry_backoff: BackoffName,
     retry_base_delay: Text,
     retry_base_delay_ms: u64,
     retry_max_delay: Text,
@@ -63,9 +63,9 @@ struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_period: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unique_scope: Option<WithinWord>,
+    unique_scope: Option<WithinName>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unique_until: Option<UntilWord>,
+    unique_until: Option<UntilName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_id: Option<String>,
     /// Its round, in a queue with rounds.
@@ -82,7 +82,7 @@ struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
     callback_of: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    on_dependency_failure: Option<OnFailureWord>,
+    on_dependency_failure: Option<OnFailureName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    step_status: Option<StepWord>,
+    step_status: Option<StepStatusName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<AgentAnswer>,
     /// The usage of all its attempts together.

@@ -27,7 +27,7 @@ use crate::http::transport::warnings;
 use crate::http::wire::agent::AgentBody;
 use crate::http::wire::aliases;
 use crate::http::wire::{
-    BackoffWord, Moment, NameText, OnFailureWord, PriorityWord, Span, StateName, UntilWord, WithinWord,
+    BackoffName, Moment, NameText, OnFailureName, PriorityName, Span, StateName, UntilName, WithinName,
 };
 use crate::limits;
 
@@ -42,11 +42,11 @@ pub(crate) struct JobBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value, required = false)]
     checkpoint: Option<&'a RawValue>,
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// The number of runs, including the first.
     max_attempts: Option<u32>,
     max_retries: Option<u32>,
-    retry_backoff: Option<BackoffWord>,
+    retry_backoff: Option<BackoffName>,
     retry_base_delay: Option<Span>,
     retry_max_delay: Option<Span>,
     attempt_timeout: Option<Span>,
@@ -59,8 +59,8 @@ pub(crate) struct JobBody<'a> {
     delay: Option<Span>,
     unique_key: Option<String>,
     unique_period: Option<Span>,
-    unique_scope: Option<WithinWord>,
-    unique_until: Option<UntilWord>,
+    unique_scope: Option<WithinName>,
+    unique_until: Option<UntilName>,
     tags: Option<BTreeMap<String, String>>,
     scope: Option<String>,
     limit_key: Option<String>,
@@ -75,7 +75,7 @@ pub(crate) struct JobBody<'a> {
     /// Blocked until these have ended: ids, or names of jobs in this request.
     depends_on: Option<Vec<String>>,
     /// What happens to it when one of those dies or is cancelled.
-    on_dependency_failure: Option<OnFailureWord>,
+    on_dependency_failure: Option<OnFailureName>,
     /// Steps that follow each other; the job is the first.
     #[serde(borrow)]
     #[schema(value_type = Option<ChainBody>)]

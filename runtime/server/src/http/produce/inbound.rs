@@ -14,13 +14,13 @@ use crate::http::produce::enqueue::{IdempotencyKey, OneAnswer, store_one};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::aliases;
-use crate::http::wire::{Moment, PriorityWord, Shown};
+use crate::http::wire::{Moment, PriorityName, Shown};
 
 /// The options of an incoming webhook, in the query.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct HookQuery {
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     unique_key: Option<String>,
     /// The number of runs, including the first.
     max_attempts: Option<u32>,

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::{Agent, AgentStatus, ModelUsage, ModelUsageTotals, StepStatus};
 
-use crate::http::wire::{Span, Text, words};
+use crate::http::wire::{Span, Text, wire_enum};
 
-words!(StepWord = StepStatus { Continue, Exit });
-words!(AgentWord = AgentStatus { Continue, Done, Hold });
+wire_enum!(StepStatusName = StepStatus { Continue, Exit });
+wire_enum!(AgentStatusName = AgentStatus { Continue, Done, Hold });
 
 /// The limits of an agent. When one is reached, the job is held until a person decides.
 #[derive(Debug, Default, Deserialize, ToSchema)]

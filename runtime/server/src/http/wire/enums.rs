@@ -1,11 +1,11 @@
-//! The words for choices, in requests, in answers and as values of flags: named once, so that they cannot differ.
+//! The names of choices in requests, in responses and as values of flags, defined once so that they cannot differ.
 
 use windlass_core::flow::OnFailure;
 use windlass_core::schedule::Overlap;
 use windlass_core::{BackoffKind, Priority, UniqueScope, Until};
 
-/// Declares the wire form of an enum of the rules: the same variants, as lower-case words.
-macro_rules! words {
+/// Declares the wire form of an enum of the rules: the same variants, in lower case.
+macro_rules! wire_enum {
     ($name:ident = $of:ident { $($variant:ident),+ $(,)? }) => {
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
@@ -17,8 +17,8 @@ macro_rules! words {
         }
 
         impl From<$name> for $of {
-            fn from(word: $name) -> $of {
-                match word {
+            fn from(name: $name) -> $of {
+                match name {
                     $($name::$variant => $of::$variant),+
                 }
             }
@@ -34,16 +34,16 @@ macro_rules! words {
     };
 }
 
-pub(in crate::http) use words;
+pub(in crate::http) use wire_enum;
 
-words!(PriorityWord = Priority { Critical, High, Normal, Low });
-words!(BackoffWord = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });
-words!(WithinWord = UniqueScope { Queue, Scope });
-words!(UntilWord = Until { End, Period });
-words!(OnFailureWord = OnFailure { Fail, Cancel, Continue });
-words!(OverlapWord = Overlap { Allow, Skip, Cancel });
+wire_enum!(PriorityName = Priority { Critical, High, Normal, Low });
+wire_enum!(BackoffName = BackoffKind { None, Fixed, Linear, Quadratic, Exponential });
+wire_enum!(WithinName = UniqueScope { Queue, Scope });
+wire_enum!(UntilName = Until { End, Period });
+wire_enum!(OnFailureName = OnFailure { Fail, Cancel, Continue });
+wire_enum!(OverlapName = Overlap { Allow, Skip, Cancel });
 
-/// What a schedule does about times that passed while the server was down. How many of `all` is a field of its own.
+/// What a schedule does about times that passed while the server was down. How many of `all` is a separate field.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
 )]

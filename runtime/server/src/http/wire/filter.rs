@@ -10,7 +10,7 @@ use windlass_core::{JobId, Name, State};
 use windlass_store::search::{Filter, PayloadFilter, PayloadFilterError, Span};
 
 use crate::http::transport::error::{Error, Result};
-use crate::http::wire::{JobIdText, Moment, NameText, PriorityWord, StateName};
+use crate::http::wire::{JobIdText, Moment, NameText, PriorityName, StateName};
 use crate::jq::Jq;
 use crate::limits;
 
@@ -22,7 +22,7 @@ pub struct JobFilter {
     /// A state, or a list of states.
     #[serde(alias = "states")]
     state: Option<OneOrMore>,
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     tags: Option<BTreeMap<String, String>>,
     scope: Option<String>,
     /// The payload contains this text, byte for byte.

@@ -8,16 +8,16 @@ use windlass_core::PolicyChoice;
 
 use crate::http::transport::error::Result;
 use crate::http::wire::aliases;
-use crate::http::wire::{BackoffWord, PriorityWord, Span, Text};
+use crate::http::wire::{BackoffName, PriorityName, Span, Text};
 
 /// As it is sent. Absent fields get the defaults of the queue, then those of the plugin and the server.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct PolicyBody {
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     /// The number of runs, including the first.
     max_attempts: Option<u32>,
     max_retries: Option<u32>,
-    retry_backoff: Option<BackoffWord>,
+    retry_backoff: Option<BackoffName>,
     retry_base_delay: Option<Span>,
     retry_max_delay: Option<Span>,
     attempt_timeout: Option<Span>,
@@ -52,13 +52,13 @@ impl PolicyBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PolicyView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<PriorityWord>,
+    priority: Option<PriorityName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry_backoff: Option<BackoffWord>,
+    retry_backoff: Option<BackoffName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_base_delay: Option<Text>,
     #[serde(skip_serializing_if = "Option::is_none")]

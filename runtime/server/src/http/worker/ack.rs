@@ -19,8 +19,8 @@ use crate::http::queues::records;
 use crate::http::queues::records::{MarkBody, RecordBody};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, JobPath};
-use crate::http::wire::agent::{AgentWord, StepWord, TokenUsage};
-use crate::http::wire::{OnFailureWord, Rfc3339};
+use crate::http::wire::agent::{AgentStatusName, StepStatusName, TokenUsage};
+use crate::http::wire::{OnFailureName, Rfc3339};
 use crate::limits;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -29,9 +29,9 @@ struct Ack<'a> {
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
     /// Whether the job's chain continues.
-    step_status: Option<StepWord>,
+    step_status: Option<StepStatusName>,
     /// For a handler that works in iterations: start another one from the checkpoint, complete the job, or hold it.
-    agent_status: Option<AgentWord>,
+    agent_status: Option<AgentStatusName>,
     hold_reason: Option<String>,
     exit_reason: Option<String>,
     #[serde(borrow)]
@@ -42,7 +42,7 @@ struct Ack<'a> {
     wait: Option<WaitName>,
     /// With `wait`: what happens when a child dies or is cancelled. Fail, cancel the other children, or continue; `fail` by
     /// default.
-    on_child_failure: Option<OnFailureWord>,
+    on_child_failure: Option<OnFailureName>,
     /// Children to enqueue in the commit of this ack.
     #[serde(borrow)]
     #[schema(value_type = Vec<JobBody>)]
@@ -120,7 +120,7 @@ struct AckOf<'a> {
     #[serde(borrow)]
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<&'a RawValue>,
-    step_status: Option<StepWord>,
+    step_status: Option<StepStatusName>,
     usage: Option<TokenUsage>,
     #[serde(borrow)]
     #[schema(value_type = Vec<RecordBody>)]
