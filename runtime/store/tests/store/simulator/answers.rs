@@ -1,105 +1,57 @@
-//! What callers were told must be so: an acknowledgement has its effect on disk, a refusal has its reason.
+//! Every answer must be true: an acknowledgement has its effect on disk, a refusal has its reason.
 
+use windlass_core::flow::Batch;
 use windlass_core::{
-    Command, Complete, Fail, HandBack, Heartbeat, Holder, JobId, Move, NewJob, Notes, Refusal, Reply, State, Wait,
+    Command, Complete, Fail, HandBack, Heartbeat, Holder, JobId, Move, NewJob, Notes, Plugin, QueueName, Refusal,
+    Reply, Settings, State, Wait,
 };
-use windlass_store::{Assignment, Error};
+use windlass_store::{Assignment, BatchMade, Enqueued, Error};
 
-use super::commands::Asked;
+use super::commands::{Asked, Receiver};
 use super::world::World;
 
 impl World {
     pub fn take_answers(&mut self, asked: Vec<Asked>) {
-        let others: Vec<(JobId, Command)> = asked.iter().flat_map(Asked::commands).collect();
+        let group: Vec<(JobId, Command)> = asked.iter().flat_map(Asked::commands).collect();
         for asked in asked {
             match asked {
-                Asked::Enqueue { jobs, mut answer } => match answer.try_recv().expect("an answer") {
-                    Ok(stored) => {
-                        assert_eq!(stored.len(), jobs.len());
-                        for (job, stored) in jobs.iter().zip(stored) {
-                            self.check_stored(job, stored.id, stored.duplicate);
-                        }
-                    }
+                Asked::Enqueue { jobs, answer } => match answered(answer) {
+                    Ok(stored) => self.check_all_stored(&jobs, &stored),
                     Err(error) => self.check_refused(&jobs, &error),
                 },
-                Asked::MakeBatch { jobs, mut answer } => match answer.try_recv().expect("an answer") {
-                    Ok(made) => {
-                        assert_eq!(made.jobs.len(), jobs.len());
-                        let made_jobs = made.jobs.clone();
-                        for (job, stored) in jobs.iter().zip(made.jobs) {
-                            self.check_stored(job, stored.id, stored.duplicate);
-                        }
-                        // One without jobs and callback has done all it ever will.
-                        let known = self.model.flows.batches.contains_key(&made.id);
-                        let new = made_jobs.iter().all(|job| job.duplicate);
-                        assert!(known || new, "{} is not stored", made.id);
-                    }
+                Asked::MakeBatch { jobs, answer } => match answered(answer) {
+                    Ok(made) => self.check_made(&jobs, &made),
                     Err(error) => self.check_refused(&jobs, &error),
                 },
-                Asked::Seal { batch, mut answer } => match answer.try_recv().expect("an answer") {
-                    Ok(told) => assert!(told.sealed_at.is_some() && told.id == batch, "{told:?} should be sealed"),
-                    Err(Error::Refused(Refusal::NotFound { .. })) => {
-                        assert!(!self.model.flows.batches.contains_key(&batch), "{batch} is there");
-                    }
-                    Err(error) => panic!("{error}"),
-                },
+                Asked::Seal { batch, answer } => self.check_sealed(&batch, answered(answer)),
                 Asked::Claim { claim, deadline, answer } => self.waiting.push((claim, deadline, answer)),
-                Asked::Ask { job, command, children, mut answer } => {
-                    let answer = answer.try_recv().expect("an answer");
-                    if let Err(error @ Error::Refused(Refusal::Invalid { field, .. })) = &answer
-                        && !["wait", "queue"].contains(field)
-                    {
-                        self.check_refused(&children, error);
-                        continue;
-                    }
-                    self.check_reply(job, &command, &answer);
-                    if matches!(&answer, Ok(reply) if !matches!(reply, Reply::Unchanged | Reply::Removed)) {
-                        self.check_children(job, &children);
-                        self.check_notes(job, &command, &others);
-                    }
+                Asked::Ask { job, command, children, answer } => {
+                    self.check_ask(job, &command, &children, &answered(answer), &group);
                 }
-                Asked::Each { asks, mut answer } => {
-                    let answers = answer.try_recv().expect("an answer").expect("each has its own");
+                Asked::Each { asks, answer } => {
+                    let answers = answered(answer).expect("each has its own answer");
                     for ((job, command), answer) in asks.iter().zip(answers) {
                         self.check_reply(*job, command, &answer);
                     }
                 }
-                Asked::Configure { queue, settings, mut answer } => {
-                    let told = match answer.try_recv().expect("an answer") {
-                        Ok(told) => told,
-                        Err(Error::Refused(Refusal::InUse { .. } | Refusal::Invalid { field: "gate", .. })) => {
-                            assert!(self.gates_matter(&queue, &settings), "{settings:?} of {queue} were refused");
-                            continue;
-                        }
-                        Err(error) => panic!("{settings:?} of {queue}: {error}"),
-                    };
-                    assert_eq!(told, *settings);
-                    assert_eq!(self.model.queues[&queue].settings, *settings, "acknowledged settings are stored");
+                Asked::Configure { queue, settings, answer } => {
+                    self.check_configured(&queue, &settings, answered(answer));
                 }
                 Asked::Clear { queue, answer } | Asked::RemoveQueue { queue, answer } => {
-                    self.sweeping.push((queue, answer));
+                    self.clearing.push((queue, answer));
                 }
-                Asked::Plugin { name, mut answer, .. } => match answer.try_recv().expect("an answer") {
-                    Ok(told) => {
-                        // A canary may be counted within the same group, after the answer was made.
-                        let active = |plugin: &windlass_core::Plugin| (plugin.queues.clone(), plugin.versions.clone());
-                        let stored = self.model.plugins.get(&*name).map(active);
-                        assert_eq!(told.as_ref().map(active), stored, "an acknowledged change of {name} is stored");
-                    }
-                    Err(Error::Refused(_)) => {}
-                    Err(error) => panic!("{error}"),
-                },
-                Asked::Schedule { mut answer, .. } => match answer.try_recv().expect("an answer") {
+                Asked::Plugin { name, answer, .. } => self.check_plugin(&name, answered(answer)),
+                Asked::Schedule { answer, .. } => match answered(answer) {
                     Ok(()) | Err(Error::Refused(_)) => {}
                     Err(error) => panic!("{error}"),
                 },
                 Asked::Bulk { ask, answer } => self.check_bulk(&ask, answer),
-                Asked::Webhook { mut answer, .. } => match answer.try_recv().expect("an answer") {
+                Asked::Webhook { answer, .. } => match answered(answer) {
                     Ok(()) | Err(Error::Refused(Refusal::NotFound { .. })) => {}
                     Err(error) => panic!("{error}"),
                 },
-                Asked::Pause { paused, mut answer } => {
-                    answer.try_recv().expect("an answer").expect("never refused");
+                Asked::Pause { paused, answer } => {
+                    answered(answer).expect("never refused");
                     assert_eq!(self.model.paused.is_some(), paused, "an acknowledged pause or resume is stored");
                     assert_eq!(*self.channels.paused.borrow(), self.model.paused, "and published");
                 }
@@ -109,7 +61,79 @@ impl World {
         self.take_assignments();
     }
 
-    /// Refused for its ties, and then nothing of it is stored.
+    fn check_all_stored(&self, jobs: &[NewJob], stored: &[Enqueued]) {
+        assert_eq!(stored.len(), jobs.len());
+        for (job, stored) in jobs.iter().zip(stored) {
+            self.check_stored(job, stored.id, stored.duplicate);
+        }
+    }
+
+    fn check_made(&self, jobs: &[NewJob], made: &BatchMade) {
+        self.check_all_stored(jobs, &made.jobs);
+        // A batch that no new job joined and that has no callback may be gone already: nothing is left for it to do.
+        let known = self.model.flows.batches.contains_key(&made.id);
+        let empty = made.jobs.iter().all(|job| job.duplicate);
+        assert!(known || empty, "{} is not stored", made.id);
+    }
+
+    fn check_sealed(&self, batch: &str, answer: Result<Batch, Error>) {
+        match answer {
+            Ok(sealed) => assert!(sealed.sealed_at.is_some() && sealed.id == batch, "{sealed:?} should be sealed"),
+            Err(Error::Refused(Refusal::NotFound { .. })) => {
+                assert!(!self.model.flows.batches.contains_key(batch), "{batch} exists");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn check_ask(
+        &self,
+        job: JobId,
+        command: &Command,
+        children: &[NewJob],
+        answer: &Result<Reply, Error>,
+        group: &[(JobId, Command)],
+    ) {
+        if let Err(error @ Error::Refused(Refusal::Invalid { field, .. })) = answer
+            && !["wait", "queue"].contains(field)
+        {
+            self.check_refused(children, error);
+            return;
+        }
+        self.check_reply(job, command, answer);
+        if matches!(answer, Ok(reply) if !matches!(reply, Reply::Unchanged | Reply::Removed)) {
+            self.check_children(job, children);
+            self.check_notes(job, command, group);
+        }
+    }
+
+    fn check_configured(&self, queue: &QueueName, settings: &Settings, answer: Result<Settings, Error>) {
+        match answer {
+            Ok(stored) => {
+                assert_eq!(stored, *settings);
+                assert_eq!(self.model.queues[queue].settings, *settings, "acknowledged settings are stored");
+            }
+            Err(Error::Refused(Refusal::InUse { .. } | Refusal::Invalid { field: "gate", .. })) => {
+                assert!(self.gates_matter(queue, settings), "{settings:?} of {queue} were refused");
+            }
+            Err(error) => panic!("{settings:?} of {queue}: {error}"),
+        }
+    }
+
+    fn check_plugin(&self, name: &str, answer: Result<Option<Plugin>, Error>) {
+        match answer {
+            Ok(answered) => {
+                // A canary may be counted within the same group, after the answer was made.
+                let lasting = |plugin: &Plugin| (plugin.queues.clone(), plugin.versions.clone());
+                let stored = self.model.plugins.get(name).map(lasting);
+                assert_eq!(answered.as_ref().map(lasting), stored, "an acknowledged change of {name} is stored");
+            }
+            Err(Error::Refused(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Jobs are refused only for their batch, parent or dependencies, and then none of them is stored.
     fn check_refused(&self, jobs: &[NewJob], error: &Error) {
         let tied = jobs.iter().any(|job| job.batch_id.is_some() || job.parent.is_some() || !job.depends_on.is_empty());
         let Error::Refused(Refusal::Invalid { field: "batch_id" | "depends_on" | "parent_id", .. }) = error else {
@@ -133,7 +157,7 @@ impl World {
         assert!(gone || self.model.stored.get(label) == Some(&id), "{id} was acknowledged and is not stored");
     }
 
-    /// Children are stored with what they come with.
+    /// Children are stored in the same commit as the report they came with.
     fn check_children(&self, parent: JobId, children: &[NewJob]) {
         for child in children {
             let id = child.id.expect("a child's id is derived");
@@ -143,15 +167,15 @@ impl World {
         }
     }
 
-    /// Refused for what it has to do with rounds.
-    fn gates_matter(&self, queue: &windlass_core::QueueName, settings: &windlass_core::Settings) -> bool {
+    /// Whether settings may be refused because of rounds.
+    fn gates_matter(&self, queue: &QueueName, settings: &Settings) -> bool {
         let was = self.model.queues.get(queue).is_some_and(|queue| queue.settings.rounds);
         settings.rounds != was || settings.gate.is_some()
     }
 
     /// A job with a round does not wait for its children, and one that does gets no round.
     fn check_no_wait(&self, id: JobId, command: &Command) {
-        // One that went within the group could have been anything before.
+        // One that was removed within the group could have been anything before.
         let Some(job) = self.model.jobs.get(&id).filter(|_| !self.model.seen.contains_key(&id)) else { return };
         match command {
             Command::Wait(_) => assert!(job.round.is_some() || job.unseen, "{job:?} can wait for its children"),
@@ -163,7 +187,7 @@ impl World {
         }
     }
 
-    /// Records that were acknowledged are stored, unless somebody else had to do with them in the same group.
+    /// Records that were acknowledged are stored, unless another command of the group touched them.
     fn check_notes(&self, id: JobId, command: &Command, group: &[(JobId, Command)]) {
         let Some(notes) = notes_of(command) else { return };
         let (Some(job), Some(queue)) = (self.model.jobs.get(&id), self.model.jobs.get(&id).map(|job| &job.queue))
@@ -191,9 +215,9 @@ impl World {
         match answer {
             Ok(reply) => {
                 let could = states.iter().any(|state| allowed(command, *state));
-                // The ack that ended a round of an agent, sent again.
+                // The ack that ended an iteration of an agent, sent again.
                 let again = matches!((command, reply), (Command::Complete(_), Reply::Unchanged));
-                assert!(could || again, "{command:?} of {id} was taken ({reply:?}), though it was only {states:?}");
+                assert!(could || again, "{command:?} of {id} was accepted ({reply:?}), though it was only {states:?}");
                 if let (Reply::Now { state, .. }, false) = (reply, states.is_empty()) {
                     assert!(
                         states.contains(state),
@@ -206,7 +230,7 @@ impl World {
                 assert!(!allowed(command, *state), "{command:?} of {id} can be done when {state:?}");
             }
             Err(Error::Refused(Refusal::NotActive { .. })) => {
-                // With the token of the attempt that lives, and nothing else going on, it must be taken.
+                // With the token of the running attempt, and with no other change in the group, it must be accepted.
                 let calm = states == [State::Active] && !self.model.seen.contains_key(&id);
                 let own = self.model.jobs.get(&id).and_then(|job| job.token);
                 let said = match command {
@@ -215,14 +239,14 @@ impl World {
                     | Command::HandBack(HandBack { holder, .. })
                     | Command::Wait(Wait { holder, .. })
                     | Command::Heartbeat(Heartbeat { holder, .. }) => *holder,
-                    other => panic!("{other:?} is no word of an attempt"),
+                    other => panic!("{other:?} does not come from an attempt"),
                 };
                 let right = matches!((said, own), (Holder::Token(said), Some(own)) if said == own);
-                assert!(!(calm && right), "{command:?} of {id} comes from its living attempt");
+                assert!(!(calm && right), "{command:?} of {id} comes from its running attempt");
             }
             Err(Error::Refused(Refusal::NotFound { .. })) => {
                 let gone = now.is_none() || states.len() > 1;
-                assert!(gone, "{id} is there: {states:?}");
+                assert!(gone, "{id} exists: {states:?}");
             }
             Err(Error::Refused(Refusal::Locked { .. })) => {
                 let comes_back =
@@ -234,7 +258,7 @@ impl World {
         }
     }
 
-    /// Takes what waiting callers have been given.
+    /// Takes the jobs that waiting callers were given.
     pub fn take_assignments(&mut self) {
         let mut still = Vec::new();
         for (claim, deadline, mut answer) in std::mem::take(&mut self.waiting) {
@@ -258,14 +282,14 @@ impl World {
         if self.held.len() > 60 {
             self.held.drain(..20);
         }
-        self.sweeping.retain_mut(|(_, answer)| answer.try_recv().is_err());
-        let sweeping = &self.sweeping;
-        self.model.clearing.retain(|name| sweeping.iter().any(|(queue, _)| queue == name));
+        self.clearing.retain_mut(|(_, answer)| answer.try_recv().is_err());
+        let clearing = &self.clearing;
+        self.model.clearing.retain(|name| clearing.iter().any(|(queue, _)| queue == name));
     }
 
-    /// Once the engine rests, nobody waits for something that could start.
+    /// Once the engine has nothing more to do, no claim waits although a job could start.
     pub fn check_waiting(&self) {
-        assert!(self.sweeping.is_empty(), "a queue is being cleared for ever");
+        assert!(self.clearing.is_empty(), "a queue is never done being cleared");
         if self.model.paused.is_some() {
             return;
         }
@@ -273,16 +297,21 @@ impl World {
             let startable = self.model.startable(claim, self.now);
             assert!(
                 startable.is_none(),
-                "{claim:?} waits, and {startable:?} could start: {:?}",
+                "{claim:?} waits, although {startable:?} could start: {:?}",
                 startable.map(|id| &self.model.jobs[&id])
             );
         }
     }
 }
 
-/// The commit failed: nobody may have been told that anything was done.
-pub fn assert_unheard(asked: Asked) {
-    fn check<T>(mut answer: super::commands::Receiver<T>) {
+/// The answer, which must have arrived by now.
+fn answered<T>(mut answer: Receiver<T>) -> Result<T, Error> {
+    answer.try_recv().expect("an answer")
+}
+
+/// The commit failed: nothing of it may have been acknowledged.
+pub fn assert_unacknowledged(asked: Asked) {
+    fn check<T>(mut answer: Receiver<T>) {
         assert!(!matches!(answer.try_recv(), Ok(Ok(_))), "it was acknowledged, and never committed");
     }
     match asked {
@@ -315,7 +344,7 @@ pub fn allowed(command: &Command, state: State) -> bool {
     match command {
         Command::Complete(_) => matches!(state, State::Active | State::Completed | State::Cancelled),
         Command::Fail(_) | Command::HandBack(_) | Command::Heartbeat(_) => state == State::Active,
-        // Said again by the attempt that began to wait, it changes nothing.
+        // Sent again by the attempt that began to wait, it changes nothing.
         Command::Wait(_) => true,
         Command::Cancel { .. } => !state.is_ended(),
         Command::Retry | Command::Rebuild => state.is_ended(),

@@ -166,14 +166,14 @@ fn lapsed_leases_wait(space: Space, _: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What must not happen while all is paused, in the words of the checks.
+/// What must not happen while everything is paused, in the words of the checks.
 const STILL: [&str; 6] = [
-    "nothing starts while all is paused",
-    "no delay ends while all is paused",
-    "no lease is looked at while all is paused",
-    "nothing expires while all is paused",
-    "no schedule runs while all is paused",
-    "nothing is removed by its age while all is paused",
+    "nothing starts while everything is paused",
+    "no delay ends while everything is paused",
+    "no lease lapses while everything is paused",
+    "nothing expires while everything is paused",
+    "no schedule runs while everything is paused",
+    "nothing is removed by its age while everything is paused",
 ];
 
 /// An engine that forgets at a restart that all is paused. What it does then depends on the run; each of the checks must notice

@@ -1,4 +1,4 @@
-//! What the callers of the simulated store ask: random wishes over a small universe, so that they meet each other.
+//! What the callers of the simulated store ask: random requests over few names, so that they affect each other.
 
 use std::time::Duration;
 
@@ -6,10 +6,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::{
-    AgentStatus, BackoffKind, Blob, Body, Bulk, Checkpoint, Closing, Command, Complete, Fail, Failure, HandBack,
-    Heartbeat, Holder, JobId, ModelUsage, Move, Name, NewJob, NewMark, NewRecord, Notes, Plugin, PluginCommand,
-    PolicyChoice, Priority, Progress, QueueName, Reply, Retry, Settings, Time, Token, Unique, UniqueScope, Until,
-    Usage, Wait,
+    BackoffKind, Blob, Body, Bulk, Command, JobId, Move, Name, NewJob, Plugin, PluginCommand, PolicyChoice, Priority,
+    QueueName, Reply, Settings, Time, Unique, UniqueScope, Until,
 };
 use windlass_store::engine::operation;
 use windlass_store::engine::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
@@ -54,7 +52,7 @@ impl Asked {
 }
 
 pub const QUEUES: [&str; 4] = ["mail", "images", "reports", "sync"];
-const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "ab"];
+pub const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "ab"];
 pub const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
 const UNIQUE: [&str; 3] = ["one", "two", "three"];
 pub const PLUGINS: [&str; 2] = ["sender", "painter"];
@@ -155,32 +153,15 @@ impl World {
         (request, Asked::Seal { batch, answer })
     }
 
-    fn new_job(&mut self) -> NewJob {
+    pub fn new_job(&mut self) -> NewJob {
         self.made += 1;
         let label = format!("n{}", self.made);
         let batches: Vec<String> = self.model.flows.batches.keys().rev().take(3).cloned().collect();
         let others: Vec<JobId> = self.model.jobs.keys().rev().take(8).copied().collect();
         let rng = &mut self.rng;
         let scope = rng.maybe(40, |rng| format!("user:{}", rng.below(2)));
-        let unique = rng.maybe(35, |rng| Unique {
-            key: (*rng.pick(&UNIQUE).expect("there are keys")).to_owned(),
-            within: if scope.is_some() && rng.chance(40) { UniqueScope::Scope } else { UniqueScope::Queue },
-            until: if rng.chance(50) { Until::End } else { Until::Period },
-            period: seconds(rng, 60),
-        });
-        let policy = PolicyChoice {
-            priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
-            max_attempts: rng.maybe(40, |rng| rng.below(4) as u32),
-            backoff: rng.maybe(50, |rng| if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }),
-            base_delay: rng.maybe(30, |rng| seconds(rng, 10)),
-            max_delay: None,
-            attempt_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
-            stall_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
-            max_duration: rng.maybe(10, |rng| seconds(rng, 100)),
-            expire_after: rng.maybe(15, |rng| seconds(rng, 90)),
-            lease: rng.maybe(50, |rng| Duration::from_secs(1 + rng.below(60))),
-            ttl: rng.maybe(15, |rng| Duration::from_millis(rng.below(60_000))),
-        };
+        let unique = rng.maybe(35, |rng| unique(rng, scope.is_some()));
+        let policy = policy(rng);
         let mut job = NewJob {
             queue: Some(queue(rng)),
             payload: rng.maybe(70, body),
@@ -259,107 +240,6 @@ impl World {
         (request, Asked::Claim { claim, deadline, answer })
     }
 
-    /// Something the runner of an attempt says, or one that was.
-    fn attempt_command(&mut self) -> (Request, Asked) {
-        if self.rng.chance(30)
-            && let Some((job, token)) = self.crashed_before()
-        {
-            let checkpoint = Checkpoint { body: body(&mut self.rng), schema: 0, usage: Usage::default() };
-            let holder = Holder::Token(token);
-            let saved = Command::Heartbeat(Heartbeat { checkpoint: Some(checkpoint), ..Heartbeat::by(holder) });
-            return self.ask(job, saved, Vec::new());
-        }
-        let (job, holder) = self.speaker();
-        let notes = if self.rng.chance(25) { self.notes() } else { None };
-        let walks = self.walks && self.rng.chance(50);
-        let rng = &mut self.rng;
-        let command = match if walks { 0 } else { rng.below(100) } {
-            0..40 => Command::Complete(Complete {
-                holder,
-                result: rng.maybe(60, body),
-                usage: Usage::default(),
-                closing: closing(rng),
-                notes,
-            }),
-            40..62 => {
-                let retry = match rng.below(10) {
-                    0..6 => Retry::Backoff,
-                    6..9 => Retry::After(Duration::from_millis(rng.below(5_000))),
-                    _ => Retry::Never,
-                };
-                let failure = Failure { error: "it broke".into(), backtrace: None, retry };
-                Command::Fail(Fail { holder, failure, usage: Usage::default() })
-            }
-            62..66 => Command::Wait(Wait {
-                holder,
-                on_child_failure: OnFailure::ALL[rng.below(3) as usize],
-                checkpoint: rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: 0, usage: usage(rng) }),
-                usage: usage(rng),
-                notes,
-            }),
-            66..72 => Command::HandBack(HandBack { holder, reason: "handed back".into(), usage: usage(rng) }),
-            _ => {
-                let checkpoint =
-                    rng.maybe(30, |rng| Checkpoint { body: body(rng), schema: rng.below(3) as u32, usage: usage(rng) });
-                let percent = |rng: &mut Rng| Progress { percent: Some(rng.below(100) as f64), ..Progress::default() };
-                let notes = notes.filter(|_| checkpoint.is_some());
-                Command::Heartbeat(Heartbeat {
-                    holder,
-                    progress: rng.maybe(60, percent),
-                    checkpoint,
-                    spent: None,
-                    notes,
-                })
-            }
-        };
-        let waits = matches!(command, Command::Wait(_));
-        let spawns =
-            matches!(command, Command::Complete(_) | Command::Heartbeat(Heartbeat { checkpoint: Some(_), .. }));
-        let mut children = Vec::new();
-        let in_rounds = self.model.jobs.get(&job).is_some_and(|job| job.round.is_some());
-        let few = self.model.jobs.values().filter(|job| !job.state.is_ended()).count() < 40;
-        let spawning = if in_rounds && few { 75 } else { 20 };
-        if (waits && self.rng.chance(90)) || (spawns && self.rng.chance(spawning)) {
-            let committed = self.model.jobs.get(&job).map_or(0, |job| job.children);
-            for ordinal in committed..committed + 1 + self.rng.below(2) as u32 {
-                let mut child = self.new_job();
-                if let Some(parent) = self.model.jobs.get(&job).filter(|job| job.round.is_some())
-                    && self.rng.chance(60)
-                {
-                    child.queue = Some(parent.queue.clone());
-                    child.chain = None;
-                }
-                child.id = Some(JobId::child(job, ordinal));
-                child.parent = Some(job);
-                children.push(child);
-            }
-        }
-        self.ask(job, command, children)
-    }
-
-    /// The attempt of a job that an earlier process died under: what it saves means more than what others do.
-    fn crashed_before(&mut self) -> Option<(JobId, Token)> {
-        let crashed = |job: &super::model::ModelJob| job.token.filter(|_| job.tries.crashes > Some(0));
-        let found: Vec<_> = self.model.jobs.iter().filter_map(|(id, job)| Some((*id, crashed(job)?))).collect();
-        self.rng.pick(&found).copied()
-    }
-
-    /// A job and a word for it: the right one mostly, sometimes a stale one, a wrong one, or none.
-    fn speaker(&mut self) -> (JobId, Holder) {
-        let wrong = Token { fence: 1, secret: 77 };
-        if self.rng.chance(85)
-            && let Some((job, token)) = self.rng.pick(&self.held).copied()
-        {
-            let holder = match self.rng.below(10) {
-                0..7 => Holder::Token(token),
-                7..9 => Holder::Unsigned,
-                _ => Holder::Token(wrong),
-            };
-            return (job, holder);
-        }
-        (self.some_job(), if self.rng.chance(50) { Holder::Unsigned } else { Holder::Token(wrong) })
-    }
-
     fn act(&mut self) -> (Request, Asked) {
         if self.walks && self.rng.chance(35) {
             let built = |(_, job): &(&JobId, &super::model::ModelJob)| job.state.is_ended() && job.children > 0;
@@ -422,47 +302,37 @@ impl World {
         let known = self.model.jobs.keys().nth(index).copied();
         if self.rng.chance(3) { JobId::new(self.now, 1) } else { known.unwrap_or(JobId::new(self.now, 2)) }
     }
+}
 
-    /// Few keys, so that jobs write over each other's records; every value is another.
-    fn notes(&mut self) -> Option<Box<Notes>> {
-        let mut records = Vec::new();
-        for _ in 0..self.rng.below(3) {
-            self.made += 1;
-            let value = self.made.to_be_bytes().to_vec();
-            records.push(NewRecord { key: (*self.rng.pick(&KEYS).expect("there are keys")).to_owned(), value });
-        }
-        let rng = &mut self.rng;
-        let mark = |rng: &mut Rng| NewMark {
-            queue: queue(rng),
-            key: (*rng.pick(&KEYS).expect("there are keys")).to_owned(),
-            mark: rng.maybe(70, |_| "newer".to_owned()),
-        };
-        let marks = (0..rng.below(3)).map(|_| mark(rng)).collect();
-        Notes::new(records, marks)
+fn unique(rng: &mut Rng, scoped: bool) -> Unique {
+    Unique {
+        key: (*rng.pick(&UNIQUE).expect("there are keys")).to_owned(),
+        within: if scoped && rng.chance(40) { UniqueScope::Scope } else { UniqueScope::Queue },
+        until: if rng.chance(50) { Until::End } else { Until::Period },
+        period: seconds(rng, 60),
     }
 }
 
-fn usage(rng: &mut Rng) -> Usage {
-    Usage { wall_ms: rng.below(3), ..Usage::default() }
+fn policy(rng: &mut Rng) -> PolicyChoice {
+    PolicyChoice {
+        priority: rng.maybe(60, |rng| Priority::ALL[rng.below(4) as usize]),
+        max_attempts: rng.maybe(40, |rng| rng.below(4) as u32),
+        backoff: rng.maybe(50, |rng| if rng.chance(50) { BackoffKind::None } else { BackoffKind::Exponential }),
+        base_delay: rng.maybe(30, |rng| seconds(rng, 10)),
+        max_delay: None,
+        attempt_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
+        stall_timeout: rng.maybe(10, |rng| seconds(rng, 60)),
+        max_duration: rng.maybe(10, |rng| seconds(rng, 100)),
+        expire_after: rng.maybe(15, |rng| seconds(rng, 90)),
+        lease: rng.maybe(50, |rng| Duration::from_secs(1 + rng.below(60))),
+        ttl: rng.maybe(15, |rng| Duration::from_millis(rng.below(60_000))),
+    }
 }
 
-fn body(rng: &mut Rng) -> Body {
+pub fn body(rng: &mut Rng) -> Body {
     if rng.chance(25) {
         Body::Blob(Blob { sha256: [rng.below(4) as u8; 32], len: 100_000 })
     } else {
         Body::Inline(Bytes::from(vec![7; rng.below(20) as usize]))
     }
-}
-
-/// What some acks say besides: mostly nothing.
-fn closing(rng: &mut Rng) -> Option<Box<Closing>> {
-    let agent = match rng.below(100) {
-        0..8 => AgentStatus::Continue,
-        8..12 => AgentStatus::Hold,
-        12..14 => AgentStatus::Done,
-        _ => return None,
-    };
-    let checkpoint = rng.maybe(50, |rng| Checkpoint { body: body(rng), schema: 1, usage: usage(rng) });
-    let spent = Some(ModelUsage { input_tokens: 10, cost_usd: 0.25, ..ModelUsage::default() });
-    Some(Box::new(Closing { agent: Some(agent), checkpoint, spent, ..Closing::default() }))
 }

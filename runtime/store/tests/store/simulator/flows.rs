@@ -161,31 +161,19 @@ impl ModelFlows {
         }
     }
 
-    /// Takes an event, while the jobs are still as they were before it. `job` is its record after the group.
+    /// Takes an event, while the jobs are still as they were before it. `job` is its row after the group.
     pub fn before(&mut self, event: &Event, job: Option<&Job>, stored: &StoredFlows, jobs: &BTreeMap<JobId, ModelJob>) {
         let id = event.job;
         let had_ended = jobs.get(&id).is_some_and(|job| job.state.is_ended());
         let rebuilt = jobs.get(&id).is_some_and(|job| job.removing == Some(AfterRemoval::Rebuild));
         if rebuilt && matches!(event.kind, EventKind::Pending { .. } | EventKind::Blocked { .. }) {
-            // Its children are made anew, and counted anew.
+            // Its children are created again, and counted again.
             self.families.remove(&id);
         }
         match &event.kind {
             EventKind::Enqueued => {
                 let Some(job) = job else { return };
-                if let Some(batch) = job.batch_id.as_ref().and_then(|batch| self.batches.get_mut(batch)) {
-                    batch.members.insert(id, None);
-                }
-                if self.is_callback(job) {
-                    assert!(self.callbacks.insert(id), "{id} is called back for the second time");
-                }
-                let known = |parent: &JobId| jobs.contains_key(parent) || self.families.contains_key(parent);
-                if let Some(parent) = job.parent.filter(known) {
-                    self.families.entry(parent).or_default().children.insert(id, None);
-                }
-                if job.links.as_ref().is_some_and(|links| links.chain.is_some()) {
-                    self.steps.insert(id);
-                }
+                self.join(id, job, jobs);
                 self.wait(id, job, stored, jobs);
             }
             EventKind::Completed { .. } => self.end(id, State::Completed),
@@ -201,49 +189,74 @@ impl ModelFlows {
                 if !had_ended {
                     self.end(id, State::Cancelled);
                 }
-                self.waits.remove(&id);
-                self.stepped.remove(&id);
-                for family in self.families.values_mut() {
-                    if let Some(state) = family.children.remove(&id) {
-                        family.past.push(state.expect("it has ended by now"));
-                    }
-                }
-                // Numbers are kept while a child or the parent is.
-                self.families.retain(|parent, family| {
-                    let gone = *parent == id || !jobs.contains_key(parent);
-                    if gone {
-                        family.waiting = None;
-                    }
-                    !gone || !family.children.is_empty()
-                });
-                for batch in self.batches.values_mut() {
-                    if let Some(state) = batch.members.remove(&id) {
-                        batch.past.push(state.expect("it has ended by now"));
-                    }
-                }
+                self.remove(id, jobs);
             }
-            EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Removing if had_ended => {
-                self.stepped.remove(&id);
-                for family in self.families.values_mut() {
-                    if let Some(state) = family.children.get_mut(&id) {
-                        *state = None;
-                    }
-                }
-                for batch in self.batches.values_mut() {
-                    if let Some(state) = batch.members.get_mut(&id) {
-                        *state = None;
-                    }
-                }
-                if let Some(waits) = self.waits.get_mut(&id) {
-                    waits.failed = false;
-                }
-            }
+            EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Removing if had_ended => self.reopen(id),
             EventKind::Removing => {
                 if let Some(family) = self.families.get_mut(&id) {
                     family.waiting = None;
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A new job: it may belong to a batch, a parent and a chain.
+    fn join(&mut self, id: JobId, job: &Job, jobs: &BTreeMap<JobId, ModelJob>) {
+        if let Some(batch) = job.batch_id.as_ref().and_then(|batch| self.batches.get_mut(batch)) {
+            batch.members.insert(id, None);
+        }
+        if self.is_callback(job) {
+            assert!(self.callbacks.insert(id), "{id} is called back for the second time");
+        }
+        let known = |parent: &JobId| jobs.contains_key(parent) || self.families.contains_key(parent);
+        if let Some(parent) = job.parent.filter(known) {
+            self.families.entry(parent).or_default().children.insert(id, None);
+        }
+        if job.links.as_ref().is_some_and(|links| links.chain.is_some()) {
+            self.steps.insert(id);
+        }
+    }
+
+    /// The job is removed; its batch and its parent still count how it ended.
+    fn remove(&mut self, id: JobId, jobs: &BTreeMap<JobId, ModelJob>) {
+        self.waits.remove(&id);
+        self.stepped.remove(&id);
+        for family in self.families.values_mut() {
+            if let Some(state) = family.children.remove(&id) {
+                family.past.push(state.expect("it has ended by now"));
+            }
+        }
+        // A family's numbers last as long as a child or the parent does.
+        self.families.retain(|parent, family| {
+            let gone = *parent == id || !jobs.contains_key(parent);
+            if gone {
+                family.waiting = None;
+            }
+            !gone || !family.children.is_empty()
+        });
+        for batch in self.batches.values_mut() {
+            if let Some(state) = batch.members.remove(&id) {
+                batch.past.push(state.expect("it has ended by now"));
+            }
+        }
+    }
+
+    /// The job had ended, and was brought back.
+    fn reopen(&mut self, id: JobId) {
+        self.stepped.remove(&id);
+        for family in self.families.values_mut() {
+            if let Some(state) = family.children.get_mut(&id) {
+                *state = None;
+            }
+        }
+        for batch in self.batches.values_mut() {
+            if let Some(state) = batch.members.get_mut(&id) {
+                *state = None;
+            }
+        }
+        if let Some(waits) = self.waits.get_mut(&id) {
+            waits.failed = false;
         }
     }
 

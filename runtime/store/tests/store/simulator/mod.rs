@@ -6,12 +6,14 @@
 //! on with ever new ones for that long.
 
 mod answers;
+mod attempts;
 mod broken;
 mod bulks;
 mod causes;
 mod check;
 mod commands;
 mod disk;
+mod events;
 mod flows;
 mod lifetime;
 mod model;

@@ -14,7 +14,7 @@ use windlass_store::limits::Tuning;
 use windlass_store::read::events;
 use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
 
-use super::answers::assert_unheard;
+use super::answers::assert_unacknowledged;
 use super::bulks::BulkAsk;
 use super::causes::Causes;
 use super::check::{self, Stored};
@@ -39,7 +39,7 @@ pub struct World {
     /// Claims that wait for a job.
     pub waiting: Vec<(Claim, Time, Receiver<Vec<Assignment>>)>,
     /// Queues being cleared or removed.
-    pub sweeping: Vec<(QueueName, Receiver<u64>)>,
+    pub clearing: Vec<(QueueName, Receiver<u64>)>,
     idle_rounds: usize,
     /// The commit that was last looked at.
     checked: u64,
@@ -86,7 +86,7 @@ impl World {
             tuning,
             channels,
             waiting: Vec::new(),
-            sweeping: Vec::new(),
+            clearing: Vec::new(),
             idle_rounds: 0,
             checked: 0,
             loud,
@@ -160,7 +160,7 @@ impl World {
                 let unheard = Error::Unavailable { why: error.to_string() };
                 let local = self.engine.abandon(&unheard);
                 for asked in asked {
-                    assert_unheard(asked);
+                    assert_unacknowledged(asked);
                 }
                 self.sync(&causes);
                 let alive = if self.rng.chance(50) { None } else { Some(local) };
@@ -185,7 +185,7 @@ impl World {
     /// A new engine from what is on disk; `alive` are the attempts that go on when only the disk had failed.
     fn rebuild(&mut self, alive: Option<HashSet<(JobId, Token)>>) {
         self.waiting.clear();
-        self.sweeping.clear();
+        self.clearing.clear();
         self.model.clearing.clear();
         let new_process = alive.is_none();
         let local = alive.unwrap_or_default();
