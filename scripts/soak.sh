@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the API against its description, compares two large trees through a crash, then runs the deterministic simulator of the engine
 # for an hour, or for SECONDS_TO_RUN (and the API for a quarter of that before).
-# A failing seed prints the command that replays it. Last, the rules in core are changed one at a time, to see whether
-# their tests notice: scripts/mutants.sh.
+# A failing seed prints the command that replays it. Last, the rules in core and about a hundred random places of the engine are
+# changed one at a time, to see whether the tests notice: scripts/mutants.sh. SHARD=0/20 takes a sample of both.
 #
 # usage: scripts/soak.sh
 set -euo pipefail
@@ -19,4 +19,5 @@ WINDLASS_TREE_FILES=210000 WINDLASS_BIN="$ROOT/target/debug/windlass" WINDLASS_P
     cargo test --workspace --all-targets -- a_large_tree_is_compared --nocapture
 say "running the simulator"
 WINDLASS_SOAK_SECONDS=${SECONDS_TO_RUN:-3600} cargo test -p windlass-store --test store simulator -- --nocapture
-exec scripts/mutants.sh
+scripts/mutants.sh
+PACKAGE=windlass-store SHARD=${SHARD:-$((RANDOM % 26))/26} exec scripts/mutants.sh
