@@ -212,10 +212,7 @@ impl Bulk {
 
     fn count_error(&mut self, mut why: String) {
         self.errors += 1;
-        if why.len() > bounds::REASON_BYTES {
-            let cut = (0..=bounds::REASON_BYTES).rev().find(|at| why.is_char_boundary(*at)).unwrap_or(0);
-            why.truncate(cut);
-        }
+        why.truncate(why.floor_char_boundary(bounds::REASON_BYTES));
         self.error.get_or_insert(why);
     }
 
@@ -267,5 +264,97 @@ mod tests {
         let id = BulkId::new(Time(1_763_000_000_000), 42);
         assert_eq!(id.to_string().parse::<BulkId>().expect("its own text"), id);
         assert!("job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5".parse::<BulkId>().is_err());
+    }
+
+    #[test]
+    fn the_bytes_of_ids_sort_as_the_operations_were_created() {
+        let ids = [BulkId::new(Time(1), 9), BulkId::new(Time(2), 3), BulkId::new(Time(300), 1)];
+        assert!(ids.is_sorted() && ids.map(BulkId::to_bytes).is_sorted_by(|one, other| one < other));
+        assert_eq!(format!("{:?}", ids[0]), ids[0].to_string(), "a log shows the text form");
+    }
+
+    #[test]
+    fn each_action_asks_its_own_command_of_a_job() {
+        let queue: QueueName = "images".parse().expect("a name");
+        let reason = "tidying".to_owned();
+        let table = [
+            (Action::Retry, Command::Retry),
+            (Action::Rebuild, Command::Rebuild),
+            (Action::Requeue, Command::Requeue),
+            (Action::Cancel { reason: reason.clone() }, Command::Cancel { reason: reason.clone() }),
+            (
+                Action::Move { queue: queue.clone() },
+                Command::Move(Move { queue, reset_attempts: false, priority: None }),
+            ),
+            (
+                Action::ChangePriority { priority: Priority::High },
+                Command::Reprioritise { priority: Priority::High },
+            ),
+            (Action::Hold { reason: reason.clone() }, Command::Hold { reason: reason.clone() }),
+            (Action::Approve, Command::Approve),
+            (Action::Reject { reason: reason.clone() }, Command::Reject { reason }),
+            (Action::Delete, Command::Delete),
+        ];
+        for ((action, command), word) in table.into_iter().zip(Action::WORDS) {
+            assert_eq!((action.as_str(), action.command()), (word, command));
+        }
+    }
+
+    #[test]
+    fn a_guard_admits_what_is_still_in_its_queue_and_in_one_of_its_states() {
+        let queue = |name: &str| name.parse::<QueueName>().expect("a name");
+        let job = Job::new(JobId::new(Time(1), 1), queue("mail"), Time(1));
+        let (here, other) = (Some(queue("mail")), Some(queue("images")));
+        let (own, another) = (vec![State::Dead, job.state], vec![State::Dead]);
+        for (queue, states, expected) in [
+            (None, Vec::new(), true),
+            (here.clone(), Vec::new(), true),
+            (None, own.clone(), true),
+            (here.clone(), own.clone(), true),
+            (other.clone(), Vec::new(), false),
+            (other, own, false),
+            (None, another.clone(), false),
+            (here, another, false),
+        ] {
+            let guard = Guard { queue, states };
+            assert_eq!(guard.admits(&job), expected, "{guard:?}");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_over_when_nothing_more_will_happen() {
+        for (status, word, over) in [
+            (BulkStatus::Queued, "queued", false),
+            (BulkStatus::Running, "running", false),
+            (BulkStatus::Completed, "completed", true),
+            (BulkStatus::Failed, "failed", true),
+            (BulkStatus::Cancelled, "cancelled", true),
+        ] {
+            assert_eq!((status.as_str(), status.is_over()), (word, over));
+        }
+    }
+
+    #[test]
+    fn a_job_that_nothing_was_done_to_is_counted_as_processed_alone() {
+        let mut bulk = bulk(3);
+        bulk.count(Ok(Reply::Unchanged));
+        bulk.pass_over();
+        assert_eq!((bulk.processed, bulk.affected, bulk.errors), (2, 0, 0));
+        bulk.end(BulkStatus::Cancelled, Time(9));
+        assert_eq!((bulk.status, bulk.updated_at, bulk.finished_at), (BulkStatus::Cancelled, Time(9), Some(Time(9))));
+    }
+
+    #[test]
+    fn the_first_error_is_kept_and_cut_between_two_characters() {
+        for (why, kept) in [
+            ("x".repeat(bounds::REASON_BYTES), bounds::REASON_BYTES),
+            ("x".repeat(bounds::REASON_BYTES + 1), bounds::REASON_BYTES),
+            (format!("x{}", "ä".repeat(bounds::REASON_BYTES)), bounds::REASON_BYTES - 1),
+        ] {
+            let mut bulk = bulk(2);
+            bulk.count_error(why);
+            bulk.count_error("another".to_owned());
+            assert_eq!((bulk.errors, bulk.error.map(|error| error.len())), (2, Some(kept)));
+        }
     }
 }

@@ -284,11 +284,7 @@ const SWAPPED: &str = "a new version of the plugin takes over";
 /// Cuts text to at most so many bytes, between two characters.
 pub(crate) fn bounded(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
-        let mut cut = bytes;
-        while !text.is_char_boundary(cut) {
-            cut -= 1;
-        }
-        text.truncate(cut);
+        text.truncate(text.floor_char_boundary(bytes));
         text.push('…');
     }
     text

@@ -12,6 +12,8 @@ mod payload;
 mod progress;
 mod rounds;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
