@@ -286,10 +286,7 @@ mod tests {
                 Action::Move { queue: queue.clone() },
                 Command::Move(Move { queue, reset_attempts: false, priority: None }),
             ),
-            (
-                Action::ChangePriority { priority: Priority::High },
-                Command::Reprioritise { priority: Priority::High },
-            ),
+            (Action::ChangePriority { priority: Priority::High }, Command::Reprioritise { priority: Priority::High }),
             (Action::Hold { reason: reason.clone() }, Command::Hold { reason: reason.clone() }),
             (Action::Approve, Command::Approve),
             (Action::Reject { reason: reason.clone() }, Command::Reject { reason }),

@@ -137,4 +137,21 @@ mod tests {
         check(Vec::new(), vec![mark("a", Some(""))], 0, Some("1 to 256"));
         check(many(1, 1), Vec::new(), bounds::RECORDS_OF_A_JOB as u32, Some("at most 10000"));
     }
+
+    #[test]
+    fn what_is_just_within_a_bound_is_taken() {
+        let check = |records: Vec<NewRecord>, marks: Vec<NewMark>, written: usize| {
+            Notes { records, marks }.check(written as u32).map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(check(vec![record("a", 1)], Vec::new(), bounds::RECORDS_OF_A_JOB - 1), Ok(()));
+        assert_eq!(check(vec![record(&"x".repeat(bounds::RECORD_KEY_BYTES), 1)], Vec::new(), 0), Ok(()));
+        let marked = |bytes: usize| vec![mark("a", Some(&"m".repeat(bytes)))];
+        assert_eq!(check(Vec::new(), marked(bounds::MARK_BYTES), 0), Ok(()));
+        assert!(check(Vec::new(), marked(bounds::MARK_BYTES + 1), 0).is_err());
+        // Keys, values and marks count together.
+        let full = || vec![record("abc", bounds::RECORD_BYTES - 3); bounds::NOTES_BYTES / bounds::RECORD_BYTES - 1];
+        let rest = |bytes: usize| [full(), vec![record("abcd", bytes - 4)]].concat();
+        assert_eq!(check(rest(bounds::RECORD_BYTES - 5), vec![mark("ab", Some("new"))], 0), Ok(()));
+        assert!(check(rest(bounds::RECORD_BYTES - 4), vec![mark("ab", Some("new"))], 0).is_err());
+    }
 }

@@ -17,11 +17,9 @@ pub fn delay(backoff: Backoff, failures: u32, seed: u64) -> Duration {
     };
     let cap = u64::try_from(backoff.cap.as_millis()).unwrap_or(u64::MAX);
     let plain = plain.min(cap);
-    // -100 to +100 thousandths.
-    let shift = (mix(seed) % 201) as i64 - 100;
-    let jitter = i128::from(plain) * i128::from(shift) / 1_000;
-    let jittered = (i128::from(plain) + jitter).clamp(0, i128::from(cap));
-    Duration::from_millis(jittered as u64)
+    let thousandths = 900 + mix(seed) % 201;
+    let jittered = u128::from(plain) * u128::from(thousandths) / 1_000;
+    Duration::from_millis((jittered as u64).min(cap))
 }
 
 /// One step of splitmix64: spreads a seed over all bits.

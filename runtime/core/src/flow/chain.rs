@@ -127,3 +127,121 @@ impl Chain {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    fn step(queue: &str) -> ChainStep {
+        ChainStep { queue: queue.parse().expect("a name"), payload: None }
+    }
+
+    fn chain(steps: usize) -> Chain {
+        let (on_failure, on_exit) = (Some(step("failed")), Some(step("done")));
+        Chain { steps: (0..steps).map(|at| step(&format!("q{at}"))).collect(), on_failure, on_exit, kept_by: 0 }
+    }
+
+    /// A job of the chain that has ended.
+    fn ended(at: u32, part: ChainPart, state: State) -> Job {
+        let first = JobId::new(Time(5), 1);
+        let place = ChainPlace { first, step: at, part };
+        let links = Some(Box::new(Links { chain: Some(place), ..Links::default() }));
+        Job { state, links, ..Job::new(JobId::new(Time(6), 2), "q0".parse().expect("a name"), Time(6)) }
+    }
+
+    fn payload(new: &NewJob) -> String {
+        let Some(Body::Inline(bytes)) = &new.payload else { panic!("a small payload") };
+        String::from_utf8(bytes.to_vec()).expect("text")
+    }
+
+    #[test]
+    fn an_id_names_the_first_job_of_the_chain() {
+        let place = ChainPlace { first: JobId::new(Time(5), 1), step: 3, part: ChainPart::OnExit };
+        assert!(place.chain_id().starts_with("chain_"));
+        assert_eq!(Chain::first(&place.chain_id()), Some(place.first));
+        for text in [place.first.to_string(), "chain_".to_owned(), "chain_7".to_owned()] {
+            assert_eq!(Chain::first(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_chain_that_is_too_short_too_long_or_too_large_is_refused() {
+        let queue = "q0".parse().expect("a name");
+        for (steps, good) in [(1, false), (2, true), (bounds::CHAIN_STEPS, true), (bounds::CHAIN_STEPS + 1, false)] {
+            assert_eq!(chain(steps).check(&queue).is_ok(), good, "{steps} steps");
+        }
+        assert!(chain(2).check(&"other".parse().expect("a name")).is_err(), "the first step is the job itself");
+        for (bytes, good) in [(bounds::CHAIN_BYTES, true), (bounds::CHAIN_BYTES + 1, false)] {
+            let mut large = chain(2);
+            large.steps[1].payload = Some(vec![b'1'; bytes - 1]);
+            large.on_exit = Some(ChainStep { payload: Some(vec![b'1']), ..step("done") });
+            assert_eq!(large.check(&queue).is_ok(), good, "{bytes} bytes together");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_job_depends_on_how_it_ended_and_where_it_stands() {
+        use ChainPart::{OnExit, OnFailure, Step};
+        let cases = [
+            (0, Step, State::Completed, Some(("q1", 1, Step))),
+            (1, Step, State::Completed, Some(("done", 1, OnExit))),
+            (0, Step, State::Dead, Some(("failed", 0, OnFailure))),
+            (0, Step, State::Cancelled, None),
+            (0, Step, State::Active, None),
+            (0, OnFailure, State::Completed, None),
+            (1, OnExit, State::Completed, None),
+        ];
+        for (at, part, state, expected) in cases {
+            let next = chain(2).next(&ended(at, part, state), None);
+            let found = next.as_ref().map(|next| {
+                let place = next.links.as_ref().and_then(|links| links.chain).expect("a place");
+                (next.queue.as_ref().map_or("", |queue| queue.as_str()), place.step, place.part)
+            });
+            assert_eq!(found, expected, "{at} {part:?} {state:?}");
+        }
+        let exits = Job { step_status: Some(StepStatus::Exit), ..ended(0, Step, State::Completed) };
+        let next = chain(2).next(&exits, None).expect("the exit");
+        assert_eq!(next.queue, Some("done".parse().expect("a name")));
+        let alone = Job { links: None, ..ended(0, Step, State::Completed) };
+        assert_eq!(chain(2).next(&alone, None), None);
+    }
+
+    #[test]
+    fn the_next_job_is_told_the_result_and_takes_over_whom_the_chain_is_about() {
+        let job = Job {
+            tags: vec![("a".into(), "b".into())],
+            scope: Some("user:1".into()),
+            limit_key: Some("tenant".into()),
+            batch_id: Some("batch".into()),
+            created_by: Some("key".into()),
+            priority: crate::Priority::High,
+            ..ended(0, ChainPart::Step, State::Completed)
+        };
+        let next = chain(2).next(&job, None).expect("another step");
+        assert_eq!((&next.tags, &next.scope, &next.limit_key), (&job.tags, &job.scope, &job.limit_key));
+        assert_eq!((&next.batch_id, &next.created_by), (&job.batch_id, &job.created_by));
+        assert_eq!(next.policy.priority, Some(job.priority));
+        let id = job.id;
+        assert_eq!(payload(&next), format!(r#"{{"previous_job_id":"{id}","previous_result":null}}"#));
+        let with_result = Job { result: BodyRef::from(&Body::Inline("7".into())), ..job.clone() };
+        let told = |result: Option<&[u8]>| payload(&chain(2).next(&with_result, result).expect("another step"));
+        assert_eq!(told(Some(b"7")), format!(r#"{{"previous_job_id":"{id}","previous_result":7}}"#));
+        let by_reference = format!(r#"{{"previous_job_id":"{id}","previous_result":{{"$result_of":"{id}"}}}}"#);
+        assert_eq!(told(None), by_reference);
+        let dead = Job { last_error: Some("broke".into()), state: State::Dead, ..job };
+        let failed = payload(&chain(2).next(&dead, None).expect("the failure step"));
+        assert_eq!(failed, format!(r#"{{"error":"broke","failed_job_id":"{id}","failed_step":0}}"#));
+    }
+
+    #[test]
+    fn no_two_jobs_of_a_chain_have_the_same_id() {
+        let follow = |at, state| chain(3).next(&ended(at, ChainPart::Step, state), None).and_then(|next| next.id);
+        let ids =
+            [(0, State::Completed), (1, State::Completed), (2, State::Completed), (0, State::Dead), (1, State::Dead)]
+                .map(|(at, state)| follow(at, state).expect("a job follows"));
+        for (index, id) in ids.iter().enumerate() {
+            assert!(!ids[..index].contains(id), "{ids:?}");
+        }
+    }
+}

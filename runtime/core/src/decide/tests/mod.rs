@@ -3,6 +3,7 @@
 mod agents;
 mod counting;
 mod links;
+mod outcomes;
 mod plugins;
 mod rounds;
 mod stops;
@@ -15,9 +16,9 @@ use std::collections::BTreeMap;
 
 use crate::flow::RoundFacts;
 use crate::{
-    Body, BodyKind, Change, Checkpoint, Command, Complete, Effect, EventKind, Facts, Fail, Failure, HandBack,
-    Heartbeat, Holder, Job, LockKey, Move, NewJob, Plugin, PolicyChoice, Priority, Queue, Refusal, Reply, Retry,
-    Runner, Settings, State, Time, Token, Usage, decide,
+    AttemptError, Body, BodyKind, Change, Checkpoint, Command, Complete, Effect, EventKind, Facts, Fail, Failure,
+    HandBack, Heartbeat, Holder, Job, LockKey, Move, NewJob, Plugin, PolicyChoice, Priority, Queue, Refusal, Reply,
+    Retry, Runner, Settings, State, Time, Token, Usage, decide,
 };
 
 pub struct Fixture {
@@ -29,6 +30,7 @@ pub struct Fixture {
     pub effects: Vec<Effect>,
     pub events: Vec<EventKind>,
     pub errors: usize,
+    pub last_error: Option<AttemptError>,
     /// What the next enqueue depends on.
     pub dependencies: Vec<(crate::JobId, State)>,
     /// How many children the next command brings.
@@ -53,6 +55,7 @@ impl Fixture {
             effects: Vec::new(),
             events: Vec::new(),
             errors: 0,
+            last_error: None,
             dependencies: Vec::new(),
             children: 0,
             rounds: None,
@@ -122,7 +125,10 @@ impl Fixture {
                 Change::DropRecords(_) => self.records.clear(),
                 Change::Lock { key, lock: Some(lock) } => drop(self.locks.insert(key, lock)),
                 Change::Lock { key, lock: None } => drop(self.locks.remove(&key)),
-                Change::Error { .. } => self.errors += 1,
+                Change::Error { error, .. } => {
+                    self.errors += 1;
+                    self.last_error = Some(error);
+                }
                 Change::Event(event) => self.events.push(event.kind),
                 Change::Body { kind: BodyKind::Checkpoint, body, .. } => {
                     self.checkpoint = body.and_then(|body| match body {
