@@ -121,7 +121,7 @@ fn a_full_disk_fails_no_job_of_a_plugin() {
 
     let full = disk.fill();
     eventually("the checkpoint waits", || server.said().contains("an attempt waits for the store").then_some(()));
-    eventually("the result waits", || server.said().contains("asked until it can answer").then_some(()));
+    eventually("the result waits", || server.said().contains("repeated until it can").then_some(()));
     drop(full);
 
     let job = completed_uncharged(&server, &running);

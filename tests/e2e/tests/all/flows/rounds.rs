@@ -206,7 +206,7 @@ fn a_sweep_rebuilds_failed_and_marked_jobs_once() {
     command.args(["queue", "sweep", "src"]).env("WINDLASS_URL", server.url("")).stdout(Stdio::piped());
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 jobs are taken up again"), "{said}{output:?}");
+    assert!(output.status.success() && said.contains("1 jobs are rebuilt"), "{said}{output:?}");
     while rounds(&server, "src")["state"] != "completed" {
         walk(&server, "src", 2, 2);
     }

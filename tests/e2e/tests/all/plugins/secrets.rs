@@ -89,7 +89,7 @@ fn only_its_guest_can_read_a_checkpoint_with_a_secret() {
     let spawn = json!({"queue": "hostile", "payload": {"try": "spawn_secret", "name": "token"}, "max_attempts": 1});
     let job = server.wait_for(&server.enqueue(&spawn), "dead");
     let error = job["errors"][0]["error"].as_str().expect("an error");
-    assert!(error.contains("has a secret in it") && !error.contains(SECRET), "{error}");
+    assert!(error.contains("contains a secret") && !error.contains(SECRET), "{error}");
 }
 
 #[test]
