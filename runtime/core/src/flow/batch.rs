@@ -189,4 +189,42 @@ mod tests {
             assert!(!Batch::is_id(text), "{text}");
         }
     }
+
+    #[test]
+    fn a_batch_is_open_until_it_is_sealed_and_over_when_none_of_its_jobs_is_stored() {
+        let mut batch = batch();
+        assert_eq!(batch.standing().as_str(), "open");
+        batch.tally.moved(None, Some(State::Pending));
+        batch.seal(Time(8));
+        batch.seal(Time(9));
+        assert_eq!((batch.sealed_at, batch.standing().as_str()), (Some(Time(8)), "running"));
+        assert!(!batch.finish(Time(9)) && batch.finished_at.is_none(), "a member has not ended");
+        batch.tally.moved(Some(State::Pending), Some(State::Dead));
+        assert_eq!(batch.standing().as_str(), "finished");
+        assert!(batch.finish(Time(10)) && batch.finished_at == Some(Time(10)));
+        batch.callback(None).expect("it has a queue");
+        batch.tally.moved(Some(State::Dead), None);
+        assert!(!batch.is_over(), "its callback is stored");
+        batch.tally.release();
+        assert!(batch.is_over());
+        assert!(!Batch { finished_at: None, ..batch }.is_over());
+    }
+
+    #[test]
+    fn a_batch_without_a_callback_calls_nobody_and_takes_the_id_it_is_given() {
+        let new = NewBatch { id: Some("batch_mine".into()), callback: None };
+        let mut batch = new.make(JobId::new(Time(7), 9), Time(7));
+        batch.seal(Time(8));
+        assert!(!batch.finish(Time(8)) && batch.finished_at == Some(Time(8)));
+        assert_eq!(batch.callback(None), None);
+        assert_eq!(batch.id, "batch_mine");
+    }
+
+    #[test]
+    fn the_payload_of_a_callback_has_a_bound() {
+        for (bytes, good) in [(bounds::CALLBACK_BYTES, true), (bounds::CALLBACK_BYTES + 1, false)] {
+            let callback = Callback { queue: "done".parse().expect("a name"), payload: Some(vec![b'1'; bytes].into()) };
+            assert_eq!(NewBatch { id: None, callback: Some(callback) }.check().is_ok(), good, "{bytes} bytes");
+        }
+    }
 }

@@ -116,4 +116,38 @@ mod tests {
     fn a_job_that_is_not_in_the_request_is_refused() {
         assert!(order(&jobs(&[&[7]])).is_err());
     }
+
+    #[test]
+    fn jobs_outside_the_request_do_not_matter_to_the_order() {
+        let mut all = jobs(&[&[1], &[]]);
+        all[1].resolve_siblings(|_| None);
+        let stored = NewJob {
+            queue: Some("mail".parse().expect("a queue's name")),
+            depends_on: vec![Dependency::Job(JobId::new(Time(1), 1))],
+            ..NewJob::default()
+        };
+        all.push(stored.check(Time::ZERO).expect("a good job"));
+        assert_eq!(order(&all).expect("no circle"), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_request_has_at_most_so_many_dependencies() {
+        let many = |count: usize| {
+            let each = bounds::DEPENDENCIES;
+            let lists: Vec<Vec<usize>> = (0..=count / each)
+                .map(|index| (0..each.min(count - index * each)).map(|_| count / each + 1).collect())
+                .collect();
+            let mut edges: Vec<&[usize]> = lists.iter().map(Vec::as_slice).collect();
+            edges.push(&[]);
+            order(&jobs(&edges)).map(|order| order.len())
+        };
+        assert!(many(bounds::DEPENDENCIES_AT_ONCE).is_ok());
+        let refused = many(bounds::DEPENDENCIES_AT_ONCE + 1).expect_err("too many").to_string();
+        assert!(refused.contains("at most"), "{refused}");
+    }
+
+    #[test]
+    fn each_way_to_fail_has_its_own_name() {
+        assert_eq!(OnFailure::ALL.map(OnFailure::as_str), ["fail", "cancel", "continue"]);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod counting;
+mod job;
 mod links;
 mod outcomes;
 mod plugins;
