@@ -369,4 +369,42 @@ mod tests {
         assert_eq!(field("", "UTC"), "cron");
         assert_eq!(field("0 0 * * *", "Mars/Olympus"), "timezone");
     }
+
+    #[test]
+    fn an_instant_is_missed_when_it_is_more_than_a_minute_old() {
+        let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
+        hourly.catch_up = CatchUp::Skip;
+        let instant = at("2026-05-01T01:00:00Z").millis();
+        for (late, runs) in [(60_000, 1), (60_001, 0)] {
+            assert_eq!(hourly.due(Time(instant + late)).expect("a good cron").instants.len(), runs, "{late} ms late");
+        }
+    }
+
+    #[test]
+    fn only_so_many_missed_runs_are_caught_up_on_and_counted() {
+        let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
+        for (at_most, good) in [(0, false), (1, true), (bounds::CATCH_UP, true), (bounds::CATCH_UP + 1, false)] {
+            hourly.catch_up = CatchUp::All { at_most };
+            assert_eq!(hourly.check().is_ok(), good, "{at_most}");
+        }
+        hourly.catch_up = CatchUp::Once;
+        let due = hourly.due(at("2027-05-01T00:10:00Z")).expect("a good cron");
+        assert_eq!((due.instants.len(), due.skipped.map(|one| one.count)), (1, Some(bounds::MISSED_RUNS as u64)));
+    }
+
+    #[test]
+    fn the_job_of_an_instant_has_all_that_the_schedule_says() {
+        let mut nightly = schedule("0 0 * * *", "UTC", "2026-05-01T00:00:00Z");
+        nightly.payload = Bytes::from_static(b"{}");
+        nightly.policy.max_attempts = Some(7);
+        nightly.tags = vec![("a".into(), "b".into())];
+        let (until, within) = (crate::Until::End, crate::UniqueScope::Queue);
+        nightly.unique = Some(Unique { key: "k".into(), within, until, period: LATE });
+        let instant = nightly.next_run.expect("it runs");
+        let job = nightly.job(instant);
+        assert_eq!(job.id, Some(JobId::of_schedule("nightly", instant)));
+        assert_eq!((job.queue.as_ref(), job.schedule.as_deref()), (Some(&nightly.queue), Some("nightly")));
+        assert_eq!((job.payload, job.policy), (Some(Body::Inline(nightly.payload.clone())), nightly.policy.clone()));
+        assert_eq!((job.unique, job.tags), (nightly.unique.clone(), nightly.tags.clone()));
+    }
 }

@@ -140,3 +140,51 @@ fn impossible_bounds_and_costs_are_refused() {
     assert!(matches!(answer, Err(Refusal::Invalid { field: "usage", .. })), "{answer:?}");
     assert_eq!(fixture.state(), State::Active);
 }
+
+#[test]
+fn bounds_of_an_agent_are_taken_at_their_edge() {
+    let longest = crate::bounds::LONGEST;
+    for (agent, good) in [
+        (Agent { max_iterations: Some(1), ..Agent::default() }, true),
+        (Agent { max_cost_usd: Some(0.0), ..Agent::default() }, true),
+        (Agent { max_cost_usd: Some(-0.5), ..Agent::default() }, false),
+        (Agent { max_cost_usd: Some(f64::INFINITY), ..Agent::default() }, false),
+        (Agent { iteration_timeout: Some(longest), ..Agent::default() }, true),
+        (Agent { iteration_timeout: Some(longest + core::time::Duration::from_millis(1)), ..Agent::default() }, false),
+    ] {
+        assert_eq!(agent.check().is_ok(), good, "{agent:?}");
+    }
+    assert!(spent(0.0).check().is_ok() && spent(f64::NAN).check().is_err());
+}
+
+#[test]
+fn the_money_is_used_up_when_all_of_it_is_spent() {
+    for (cost, expected) in [(0.5, State::Pending), (1.0, State::Held)] {
+        let mut fixture = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
+        let holder = fixture.start(outside());
+        let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(cost)), ..Closing::default() };
+        fixture.ask(ack(holder, closing)).expect("its own word");
+        assert_eq!(fixture.state(), expected, "{cost} of 1");
+    }
+}
+
+#[test]
+fn every_kind_of_token_adds_up_and_the_latest_attempts_are_listed() {
+    let attempts = crate::bounds::SPENDING_ATTEMPTS + 2;
+    let mut fixture = Fixture::with(plain());
+    let mut one = ModelUsage { cache_creation_tokens: 3, cache_read_tokens: 5, ..spent(0.5) };
+    for attempt in 1..=attempts {
+        let holder = fixture.start(outside());
+        one.provider = Some(format!("provider {attempt}"));
+        let heartbeat = Heartbeat { spent: Some(Box::new(one.clone())), ..Heartbeat::by(holder) };
+        fixture.ask(Command::Heartbeat(heartbeat)).expect("it holds the lease");
+        fixture.ask(crate::decide::tests::hand_back(holder)).expect("its own word");
+    }
+    let spending = fixture.job().spending.as_deref().expect("it was told");
+    let (total, times) = (&spending.total, attempts as u64);
+    assert_eq!((total.input_tokens, total.output_tokens), (100 * times, 7 * times));
+    assert_eq!((total.cache_creation_tokens, total.cache_read_tokens), (3 * times, 5 * times));
+    assert_eq!((total.model.as_deref(), &total.provider), (Some("m-1"), &one.provider), "the last ones named");
+    let listed: Vec<u32> = spending.attempts.iter().map(|(attempt, _)| *attempt).collect();
+    assert_eq!(listed, (3..=attempts as u32).collect::<Vec<_>>());
+}
