@@ -177,3 +177,122 @@ impl NewJob {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{AfterRemoval, NewBatch};
+
+    fn plain() -> NewJob {
+        NewJob { queue: Some("mail".parse().expect("a name")), ..NewJob::default() }
+    }
+
+    fn refused_field(new: NewJob) -> Option<&'static str> {
+        match new.check(Time(5)) {
+            Ok(_) => None,
+            Err(Refusal::Invalid { field, .. }) => Some(field),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_text_is_refused_when_it_is_empty_too_long_or_has_a_zero_byte() {
+        type Set = fn(&mut NewJob, String);
+        let fields: [(&str, usize, Set); 4] = [
+            ("scope", bounds::SCOPE_BYTES, |new, text| new.scope = Some(text)),
+            ("limit_key", bounds::LIMIT_KEY_BYTES, |new, text| new.limit_key = Some(text)),
+            ("target_worker", bounds::WORKER_BYTES, |new, text| new.target_worker = Some(text)),
+            ("batch_id", bounds::NAME_BYTES, |new, text| new.batch_id = Some(text)),
+        ];
+        for (field, most, set) in fields {
+            let with = |text: String| {
+                let mut new = plain();
+                set(&mut new, text);
+                refused_field(new)
+            };
+            assert_eq!((with("x".into()), with("x".repeat(most))), (None, None), "{field}");
+            for text in [String::new(), "x".repeat(most + 1), "a\0b".to_owned()] {
+                assert_eq!(with(text), Some(field));
+            }
+        }
+    }
+
+    #[test]
+    fn tags_are_refused_outside_their_bounds_and_taken_at_them() {
+        let tag = |key: usize, value: usize| ("k".repeat(key), "v".repeat(value));
+        let with = |tags| refused_field(NewJob { tags, ..plain() });
+        let (key, value) = (bounds::TAG_KEY_BYTES, bounds::TAG_VALUE_BYTES);
+        assert_eq!((with(vec![tag(1, 0); bounds::TAGS]), with(vec![tag(key, value)])), (None, None));
+        for tags in [vec![tag(1, 0); bounds::TAGS + 1], vec![tag(0, 1)], vec![tag(key + 1, 1)], vec![tag(1, value + 1)]]
+        {
+            assert_eq!(with(tags), Some("tags"));
+        }
+    }
+
+    #[test]
+    fn a_job_is_refused_for_a_time_that_is_too_far_away_or_too_many_dependencies() {
+        let (furthest, more) = (bounds::FURTHEST, Duration::from_millis(1));
+        for (new, expected) in [
+            (NewJob { delay: Some(furthest), ..plain() }, None),
+            (NewJob { delay: Some(furthest + more), ..plain() }, Some("delay")),
+            (NewJob { scheduled_at: Some(Time(5) + furthest), ..plain() }, None),
+            (NewJob { scheduled_at: Some(Time(5) + furthest + more), ..plain() }, Some("scheduled_at")),
+            (NewJob { depends_on: vec![Dependency::Sibling(0); bounds::DEPENDENCIES], ..plain() }, None),
+            (
+                NewJob { depends_on: vec![Dependency::Sibling(0); bounds::DEPENDENCIES + 1], ..plain() },
+                Some("depends_on"),
+            ),
+            (NewJob { queue: None, ..plain() }, Some("queue")),
+        ] {
+            assert_eq!(refused_field(new), expected);
+        }
+    }
+
+    #[test]
+    fn a_batch_can_be_joined_until_it_is_sealed() {
+        let mut batch = NewBatch::default().make(JobId::new(Time(1), 1), Time(1));
+        let member = NewJob { batch_id: Some(batch.id.clone()), ..plain() }.check(Time(5)).expect("a good job");
+        assert!(member.check_batch(Some(&batch)).is_ok());
+        assert!(member.check_batch(None).is_err(), "there is no such batch");
+        batch.seal(Time(2));
+        assert!(member.check_batch(Some(&batch)).is_err(), "it is sealed");
+        assert!(plain().check(Time(5)).expect("a good job").check_batch(None).is_ok(), "it names none");
+    }
+
+    #[test]
+    fn a_child_is_refused_below_the_last_round_and_while_its_parent_is_rebuilt() {
+        let child = plain().check(Time(5)).expect("a good job");
+        let mut parent = Job::new(JobId::new(Time(1), 1), "mail".parse().expect("a name"), Time(1));
+        for (round, rounds, good) in [
+            (None, true, true),
+            (Some(bounds::ROUNDS - 1), true, true),
+            (Some(bounds::ROUNDS), true, false),
+            (Some(bounds::ROUNDS), false, true),
+        ] {
+            parent.round = round;
+            assert_eq!(child.check_parent(&parent, rounds).is_ok(), good, "{round:?} {rounds}");
+        }
+        parent.links = Some(Box::new(Links { removing: Some(AfterRemoval::Rebuild), ..Links::default() }));
+        assert!(child.check_parent(&parent, false).is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_child_follows_from_its_parent_and_its_place() {
+        let parent = JobId::new(Time(1), 1);
+        let child = plain().child_of(parent, 3, 2).expect("room for it");
+        assert_eq!((child.parent, child.id), (Some(parent), Some(JobId::child(parent, 5))));
+        assert!(plain().child_of(parent, u32::MAX, 1).is_err());
+        let mut checked = plain().check(Time(5)).expect("a good job");
+        checked.set_id(parent);
+        assert_eq!((checked.id, checked.queue().as_str()), (Some(parent), "mail"));
+    }
+
+    #[test]
+    fn siblings_are_named_by_their_ids_once_they_are_stored() {
+        let id = JobId::new(Time(1), 1);
+        let new = NewJob { depends_on: vec![Dependency::Sibling(0), Dependency::Sibling(1)], ..plain() };
+        let mut checked = new.check(Time(5)).expect("a good job");
+        checked.resolve_siblings(|place| (place == 1).then_some(id));
+        assert_eq!(checked.depends_on, [Dependency::Sibling(0), Dependency::Job(id)]);
+    }
+}
