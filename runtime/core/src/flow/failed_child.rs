@@ -48,8 +48,9 @@ impl FailedChild {
         Some(FailedChild { id: job.id, how })
     }
 
-    pub fn removed(id: JobId) -> FailedChild {
-        FailedChild { id, how: HowFailed::Removed }
+    /// What a removed child means to its parent: as it was before, it had failed, or had not ended.
+    pub fn removed(job: &Job) -> Option<FailedChild> {
+        if job.is_ended() { FailedChild::of(job) } else { Some(FailedChild { id: job.id, how: HowFailed::Removed }) }
     }
 }
 
@@ -60,8 +61,8 @@ const ERROR_BYTES: usize = bounds::REASON_BYTES - 300;
 pub fn blame(child: Option<&FailedChild>, more: u64) -> String {
     let Some(FailedChild { id, how }) = child else {
         return match more {
-            0 => "a child failed".to_owned(),
-            more => format!("{} children failed", more + 1),
+            0 => "a child failed or was removed, and is not among the latest children".to_owned(),
+            more => format!("{} children failed or were removed, and are not among the latest children", more + 1),
         };
     };
     let text = |text: &str| crate::decide::bounded(text.to_owned(), ERROR_BYTES);
@@ -99,8 +100,8 @@ mod tests {
             (Some(dead), 3, format!("child {id} (queue resize) failed: connection refused; 3 more children failed")),
             (Some(cancelled), 0, format!("child {id} (queue resize) was cancelled: not wanted")),
             (Some(HowFailed::Removed), 0, format!("child {id} was removed before it had ended")),
-            (None, 0, "a child failed".to_owned()),
-            (None, 2, "3 children failed".to_owned()),
+            (None, 0, "a child failed or was removed, and is not among the latest children".to_owned()),
+            (None, 2, "3 children failed or were removed, and are not among the latest children".to_owned()),
         ];
         for (how, more, expected) in cases {
             let child = how.map(|how| FailedChild { id, how });

@@ -35,7 +35,7 @@ pub struct Flows {
     /// Parents that wait, and whose children's numbers have.
     waiting: BTreeSet<JobId>,
     /// The first child of each parent that has failed since the last commit.
-    failed: BTreeMap<JobId, JobId>,
+    failed: BTreeMap<JobId, FailedChild>,
     /// Jobs of chains that have ended.
     stepped: Vec<JobId>,
     /// Links made since the last commit, by the job that waits: not yet to be found on disk.
@@ -140,9 +140,7 @@ impl<D: Disk> Engine<D> {
             if family.waiting.is_some() {
                 self.flows.waiting.insert(parent);
             }
-            if states[1].is_none_or(|state| matches!(state, State::Dead | State::Cancelled)) {
-                self.flows.failed.entry(parent).or_insert(job.id);
-            }
+            self.note_failed_child(parent, job, states[1]);
         }
         if states[1].is_none() {
             self.drop_family(parent, false)?;
@@ -153,6 +151,28 @@ impl<D: Disk> Engine<D> {
             }
         }
         Ok(())
+    }
+
+    /// A child of a parent that may wait has moved. `job` is its last row when it was removed (`is` is none): nobody can read it later.
+    fn note_failed_child(&mut self, parent: JobId, job: &Job, is: Option<State>) {
+        let noted = &mut self.flows.failed;
+        match is {
+            None => {
+                if let Some(failed) = FailedChild::removed(job) {
+                    noted.insert(parent, failed);
+                } else if noted.get(&parent).is_some_and(|failed| failed.id == job.id) {
+                    noted.remove(&parent);
+                }
+            }
+            Some(State::Dead | State::Cancelled) => {
+                if !noted.contains_key(&parent)
+                    && let Some(failed) = FailedChild::of(job)
+                {
+                    noted.insert(parent, failed);
+                }
+            }
+            Some(_) => {}
+        }
     }
 
     /// The numbers of a job's children go when the job and all of them are gone; `going` is when the job itself does.
@@ -275,11 +295,11 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// A child that has failed: one that did so since the last commit, or the latest of those that others know of.
+    /// A child that has failed: one that did so since the last commit, or the latest that is still stored.
     fn failed_child(&mut self, parent: JobId) -> Result<Option<FailedChild>, DiskError> {
-        if let Some(id) = self.flows.failed.get(&parent).copied() {
-            match self.load(id)? {
-                None => return Ok(Some(FailedChild::removed(id))),
+        if let Some(noted) = self.flows.failed.get(&parent).cloned() {
+            match self.load(noted.id)? {
+                None => return Ok(Some(noted)),
                 Some(child) => {
                     if let Some(failed) = FailedChild::of(child) {
                         return Ok(Some(failed));

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::decide::tests::{Fixture, beat, cancel, complete, fail, here, outside, plain, policy};
-use crate::flow::{FailedChild, OnFailure};
+use crate::flow::{FailedChild, HowFailed, OnFailure};
 use crate::{Command, EventKind, Holder, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage, Wait};
 
 fn other(number: u128) -> JobId {
@@ -119,6 +119,20 @@ fn a_parent_that_fails_with_its_children_says_which_and_why() {
     assert!(error.starts_with("child job_") && error.ends_with("; 2 more children failed"), "{error}");
     assert!(error.contains("failed: it broke"), "the child's own error, not that its retries are used up: {error}");
     assert_eq!(fixture.reason(), error);
+}
+
+#[test]
+fn a_removed_child_has_failed_unless_it_had_completed() {
+    let mut child = Fixture::with(policy(PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() }));
+    let how = |child: &Fixture| FailedChild::removed(child.job()).map(|failed| failed.how);
+    assert_eq!(how(&child), Some(HowFailed::Removed));
+    let holder = child.start(outside());
+    child.ask(fail(holder, Retry::Backoff)).expect("the attempt holds the job");
+    assert!(matches!(how(&child), Some(HowFailed::Dead { error, .. }) if error == "it broke"));
+    child.ask(Command::Retry).expect("it had ended");
+    let holder = child.start(outside());
+    child.ask(complete(holder)).expect("the attempt holds the job");
+    assert_eq!(how(&child), None);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What people ask of jobs: cancel, retry, requeue, move, reprioritise, hold, delete; and of whole queues.
 
 use bytes::Bytes;
+use windlass_core::flow::OnFailure;
 use windlass_core::{
     Body, BodyKind, Checkpoint, Command, Heartbeat, Holder, JobId, Move, NewJob, PolicyChoice, Priority, Reply, Retry,
-    State, Usage,
+    State, Usage, Wait,
 };
 use windlass_store::Error;
 
@@ -228,6 +229,63 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     let nameless = NewJob { id: Some(JobId::child(parent, 9)), ..NewJob::default() };
     assert!(house.store.ask(parent, done(&got), vec![nameless]).await.is_err());
     assert_eq!(house.state(parent).await, Some(State::Active), "together or not at all");
+}
+
+#[tokio::test]
+async fn the_error_of_a_parent_names_the_child_that_failed_and_not_one_that_was_removed_meanwhile() {
+    for (first_died, expected) in [(false, "was cancelled: "), (true, "failed: it broke")] {
+        let house = House::new();
+        let parent = house.put(job("mail")).await;
+        let child = |ordinal| NewJob { id: Some(JobId::child(parent, ordinal)), parent: Some(parent), ..job("images") };
+        let got = house.claim("mail").await.expect("a job");
+        let wait = Command::Wait(Wait {
+            holder: Holder::Token(got.token),
+            on_child_failure: OnFailure::Fail,
+            checkpoint: None,
+            usage: Usage::default(),
+            notes: None,
+        });
+        if first_died {
+            // It failed and is removed before its parent begins to wait: all in one commit, so that its row is gone.
+            let point = Checkpoint { body: Body::Inline(Bytes::new()), schema: 1, usage: Usage::default() };
+            let spawn = Heartbeat { checkpoint: Some(point), ..Heartbeat::by(Holder::Token(got.token)) };
+            house.store.ask(parent, Command::Heartbeat(spawn), vec![child(0), child(1)]).await.expect("accepted");
+            let first = house.claim("images").await.expect("a child");
+            house.ask(first.job.id, failed(&first, Retry::Never)).await.expect("accepted");
+            let asks = vec![(first.job.id, Command::Delete), (parent, wait)];
+            house.store.ask_each(asks).await.expect("accepted");
+        } else {
+            house.store.ask(parent, wait, vec![child(0), child(1)]).await.expect("accepted");
+            let first = house.claim("images").await.expect("a child");
+            house.ask(first.job.id, done(&first)).await.expect("accepted");
+            let second = JobId::child(parent, 1);
+            let asks = vec![(first.job.id, Command::Delete), (second, cancel())];
+            house.store.ask_each(asks).await.expect("accepted");
+        }
+        let named = JobId::child(parent, if first_died { 0 } else { 1 });
+        let job = house.job(parent).await;
+        let error = job.last_error.expect("it has failed");
+        assert_eq!(job.state, State::Dead);
+        assert!(error.starts_with(&format!("child {named} (queue images) {expected}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_was_removed_before_its_parent_waited_is_said_to_be_removed() {
+    let house = House::new();
+    let parent = house.put(job("mail")).await;
+    let child = NewJob { id: Some(JobId::child(parent, 0)), parent: Some(parent), ..job("images") };
+    let got = house.claim("mail").await.expect("a job");
+    let holder = Holder::Token(got.token);
+    let point = Checkpoint { body: Body::Inline(Bytes::new()), schema: 1, usage: Usage::default() };
+    let spawn = Heartbeat { checkpoint: Some(point), ..Heartbeat::by(holder) };
+    house.store.ask(parent, Command::Heartbeat(spawn), vec![child]).await.expect("accepted");
+    house.ask(JobId::child(parent, 0), Command::Delete).await.expect("accepted");
+    let (on_child_failure, usage) = (OnFailure::Fail, Usage::default());
+    let wait = Wait { holder, on_child_failure, checkpoint: None, usage, notes: None };
+    house.ask(parent, Command::Wait(wait)).await.expect("accepted");
+    let error = house.job(parent).await.last_error.expect("it has failed");
+    assert_eq!(error, "a child failed or was removed, and is not among the latest children");
 }
 
 #[tokio::test]

@@ -96,19 +96,46 @@ struct Waits {
 #[derive(Debug, Default)]
 struct ModelFamily {
     children: BTreeMap<JobId, Option<State>>,
-    past: Vec<State>,
+    past: Vec<PastChild>,
     waiting: Option<OnFailure>,
     /// Failures it has been run again after.
     seen: usize,
 }
 
+/// A child that was removed.
+#[derive(Debug)]
+struct PastChild {
+    id: JobId,
+    /// Cancelled also when it had not ended.
+    state: State,
+    had_ended: bool,
+}
+
 impl ModelFamily {
     fn failures(&self) -> usize {
-        self.children.values().flatten().chain(&self.past).filter(|state| failed(Some(**state))).count()
+        let past = self.past.iter().map(|child| &child.state);
+        self.children.values().flatten().chain(past).filter(|state| failed(Some(**state))).count()
+    }
+
+    /// Whether what a parent's error says of one of its children is so.
+    fn is_true(&self, child: JobId, reason: &str) -> bool {
+        let says = |text: &str| reason.contains(text);
+        let past = self.past.iter().rfind(|past| past.id == child);
+        match (self.children.get(&child), past) {
+            (Some(Some(State::Dead)), _) => says(" failed: "),
+            (Some(Some(State::Cancelled)), _) => says(" was cancelled: "),
+            (Some(_), _) | (None, None) => false,
+            (None, Some(past)) => match past.state {
+                State::Dead => says(" failed: "),
+                State::Cancelled if past.had_ended => says(" was cancelled: "),
+                State::Cancelled => says(" was removed before it had ended"),
+                _ => false,
+            },
+        }
     }
 
     fn count(&self, state: Option<State>) -> u64 {
-        let gone = self.past.iter().filter(|past| Some(**past) == state).count();
+        let gone = self.past.iter().filter(|past| Some(past.state) == state).count();
         (self.children.values().filter(|child| **child == state).count() + gone) as u64
     }
 }
@@ -189,7 +216,7 @@ impl ModelFlows {
                 if !had_ended {
                     self.end(id, State::Cancelled);
                 }
-                self.remove(id, jobs);
+                self.remove(id, had_ended, jobs);
             }
             EventKind::Pending { .. } | EventKind::Blocked { .. } | EventKind::Removing if had_ended => self.reopen(id),
             EventKind::Removing => {
@@ -219,12 +246,12 @@ impl ModelFlows {
     }
 
     /// The job is removed; its batch and its parent still count how it ended.
-    fn remove(&mut self, id: JobId, jobs: &BTreeMap<JobId, ModelJob>) {
+    fn remove(&mut self, id: JobId, had_ended: bool, jobs: &BTreeMap<JobId, ModelJob>) {
         self.waits.remove(&id);
         self.stepped.remove(&id);
         for family in self.families.values_mut() {
             if let Some(state) = family.children.remove(&id) {
-                family.past.push(state.expect("it has ended by now"));
+                family.past.push(PastChild { id, state: state.expect("it has ended by now"), had_ended });
             }
         }
         // A family's numbers last as long as a child or the parent does.
@@ -305,15 +332,14 @@ impl ModelFlows {
             let family = &self.families[&id];
             assert!(family.failures() > family.seen, "{id}: {reason}, but none has: {family:?}");
             let child: JobId = named.split(' ').next().and_then(|id| id.parse().ok()).expect("the id of a child");
-            let ended = family.children.get(&child).copied().flatten();
-            let failed = !family.children.contains_key(&child) || failed(ended);
-            assert!(failed, "{id}: {reason}, but that one has not: {family:?}");
+            assert!(family.is_true(child, reason), "{id}: {reason}, but that is not so: {family:?}");
             let more = named.rsplit_once("; ").and_then(|(_, more)| more.split_once(" more child"));
             let more: usize = more.map_or(0, |(more, _)| more.parse().expect("a number"));
             assert_eq!(more + 1, family.failures() - family.seen, "{id}: {reason}: {family:?}");
         }
-        if reason.ends_with("child failed") && !reason.starts_with("child ") {
-            // One that failed before its parent began to wait may have been removed: nobody knows which it was.
+        if reason.ends_with("among the latest children") {
+            // Only a child that had failed and was removed before its parent began to wait leaves no name: its row was
+            // gone when its failure began to matter.
             let family = &self.families[&id];
             assert!(!family.children.values().any(|ended| failed(*ended)), "{id}: {reason} names none of {family:?}");
         }
