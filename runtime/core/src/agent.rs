@@ -1,7 +1,7 @@
 //! Handlers that work in rounds: what an ack may say besides the result, how many rounds a job may take, and what was spent.
 //!
 //! An agent acks each round with `continue` (another round from this checkpoint), `hold` (a person should look) or `done`.
-//! The rounds and the money are counted here; when one is used up the job is held, so that a person decides and no work is lost.
+//! Iterations and cost are counted here; when one is used up the job is held, so that a person decides and no work is lost.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Checkpoint, Job, Refusal, Token, bounds};
 
-/// What a runner says with the end of an attempt, besides the result.
+/// What is reported at the end of an attempt, besides the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Closing {
     /// Whether the chain that the job is a step of continues.
@@ -25,7 +25,7 @@ pub struct Closing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepStatus {
     Continue,
-    /// The chain ends here, and well.
+    /// The chain ends here, successfully.
     Exit,
 }
 

@@ -1,4 +1,4 @@
-//! What a job carries and makes: payload, checkpoint, result. Bytes to the rules; only their size and place matter here.
+//! A job's bodies: payload, checkpoint, result. To the rules they are bytes, of which only size and place matter.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Body {
     /// Small enough to travel in the commit.
     Inline(Bytes),
-    /// Already a durable file of its own, named by what it holds.
+    /// Already a durable file, named by its content.
     Blob(Blob),
 }
 
@@ -38,7 +38,7 @@ impl BodyKind {
     pub const ALL: [BodyKind; 3] = [BodyKind::Payload, BodyKind::Checkpoint, BodyKind::Result];
 }
 
-/// Where a body of a job is kept, as the job's record says it.
+/// Where a body of a job is stored, by the job's row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BodyRef {
     #[default]

@@ -39,9 +39,9 @@ pub const RECORDS_OF_A_JOB: usize = 10_000;
 
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
 pub const TIMELINE: usize = 64;
-/// How many attempt errors are kept for a job.
+/// How many attempt errors are stored for a job.
 pub const ERRORS: u32 = 50;
-/// Of how many attempts a job says by itself what they spent.
+/// For how many attempts a job lists the usage one by one.
 pub const SPENDING_ATTEMPTS: usize = 50;
 /// How many runs `max_attempts` may grant.
 pub const MAX_ATTEMPTS: u32 = 10_000;

@@ -193,7 +193,7 @@ impl Bulk {
         }
     }
 
-    /// Counts what came of the action on one job. A job that is gone, or in a state in which this cannot be done, is passed
+    /// Counts what came of the action on one job. A job that was removed, or is in a state in which this cannot be done, is passed
     /// over; it is no error.
     pub fn count(&mut self, came: Result<Reply, Refusal>) {
         self.processed += 1;

@@ -53,7 +53,7 @@ pub enum Command {
     /// The clock: `expire_after` has passed.
     Expire,
     /// The clock: a lease or a time limit of the running attempt may have passed. Silence counts from `alive_from` on:
-    /// while the server itself was down nobody could send a heartbeat.
+    /// while the server itself was down no heartbeat could arrive.
     Watch {
         alive_from: Time,
     },
@@ -210,7 +210,7 @@ pub struct Failure {
     pub retry: Retry,
 }
 
-/// What a failure says about the next attempt.
+/// What a failure asks for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// As the policy says.

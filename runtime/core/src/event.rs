@@ -1,4 +1,4 @@
-//! What happened, told to those who watch. An event is stored with the change it tells of, and released after it.
+//! What happened, for those who watch. An event is stored with the change it describes, and published after it.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,11 +24,11 @@ pub enum EventKind {
         /// The round it waits for, when it waits for nothing else.
         round: Option<u32>,
     },
-    /// It waits for nobody any more, only for its time.
+    /// It waits for no other job any more, only for its time.
     Scheduled {
         at: Time,
     },
-    /// Its time has come (scheduled, retrying), or it was handed back or retried: it waits in line again.
+    /// Its time has come (scheduled, retrying), or it was handed back or retried: it is pending again.
     Pending {
         reason: Reason,
     },
@@ -40,7 +40,7 @@ pub enum EventKind {
         attempt: u32,
         bytes: u64,
     },
-    /// A round of an agent has ended, and the next waits in line.
+    /// An iteration of an agent has ended, and the next is pending.
     Continued {
         iteration: u32,
     },

@@ -27,7 +27,7 @@ impl JobId {
     }
 
     /// The id of the `ordinal`-th child of `parent`: the same each time it is asked for, so that a repeated attempt
-    /// spawns no doubles. It keeps the parent's time, so a tree sorts together.
+    /// spawns no duplicates. It has the parent's time, so a tree sorts together.
     pub fn child(parent: JobId, ordinal: u32) -> JobId {
         JobId::derived(parent.time(), &[b"child", &parent.to_bytes(), &ordinal.to_be_bytes()])
     }

@@ -272,7 +272,7 @@ impl Job {
             && asked(old) == asked(self)
     }
 
-    /// Whether the time for which it is kept by its own policy is over.
+    /// Whether its own retention time is over.
     pub fn is_past_keeping(&self, now: Time) -> bool {
         self.is_ended() && self.keep_until.is_some_and(|until| until <= now)
     }
@@ -358,7 +358,7 @@ pub struct Stop {
 /// What happens to the job once its attempt has stopped. In order of weight: a later one replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AfterStop {
-    /// Back in line, for the version that has taken over.
+    /// Pending again, for the version that has taken over.
     Swap,
     Hold {
         reason: String,
@@ -372,7 +372,7 @@ pub enum AfterStop {
     Remove,
 }
 
-/// What a handler says of how far it is.
+/// What a handler reports while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub ts: Time,
@@ -412,7 +412,7 @@ pub struct Usage {
     pub log_bytes: u64,
 }
 
-/// The job's history: every move with its reason. The first and the latest are kept, what fell out between is counted.
+/// The job's history: every move with its reason. The first and the latest are stored, those dropped in between are counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     pub steps: Vec<Step>,
@@ -426,7 +426,7 @@ pub struct Step {
     pub attempt: u32,
     /// Why, in a word or a short sentence.
     pub reason: Reason,
-    /// The attempt that made room with this move: given back, handed over or stopped. One that failed has its error to tell of it.
+    /// The attempt that made room with this move: given back, handed over or stopped. An attempt that failed has an error instead.
     pub ran: Option<Box<EndedAttempt>>,
 }
 

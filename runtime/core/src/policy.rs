@@ -60,7 +60,7 @@ pub struct Policy {
     pub max_duration: Option<Duration>,
     /// How long an external worker holds the job without a heartbeat.
     pub lease: Duration,
-    /// How long the ended job is kept; the queue's retention when absent.
+    /// How long the ended job stays stored; the queue's retention when absent.
     pub ttl: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ impl Default for Policy {
     }
 }
 
-/// What a producer, or a queue's defaults, say of the policy. What is absent falls to the next in line.
+/// What a producer, or a queue's defaults, choose of the policy. What is absent comes from the next level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChoice {
     pub priority: Option<Priority>,

@@ -22,7 +22,7 @@ pub struct Queue {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     pub paused: bool,
-    /// Paused, and said to be on its way to empty hands: running jobs finish.
+    /// Paused in order to become idle: running jobs finish.
     pub draining: bool,
     pub defaults: PolicyChoice,
     pub max_concurrency: Option<u32>,

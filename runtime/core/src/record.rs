@@ -13,7 +13,7 @@ pub struct Record {
     pub queue: QueueName,
     pub key: String,
     pub value: Vec<u8>,
-    /// A word that somebody has put on it. Marked ones can be listed, and their jobs swept.
+    /// A mark that somebody has put on it. Marked records can be listed, and a sweep rebuilds their jobs.
     pub mark: Option<String>,
     /// The job that wrote it.
     pub job: JobId,

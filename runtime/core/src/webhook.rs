@@ -1,10 +1,10 @@
-//! Addresses that events are sent to: what one may say, and how far it has been told.
+//! Addresses that events are sent to: what one may contain, and how far its deliveries have come.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{EventKind, Refusal, Time, bounds};
 
-/// An address that wants to hear of events. The server delivers; the store keeps how far.
+/// An address that receives events. The server delivers; the store remembers how far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     /// `hook_` and what the server made up.
@@ -12,8 +12,8 @@ pub struct Webhook {
     pub url: String,
     /// Kinds of events by their names, or `*` for all.
     pub events: Vec<String>,
-    /// What deliveries are signed with, sealed by the server: only it can open it.
-    pub sealed_secret: Option<Vec<u8>>,
+    /// What deliveries are signed with, encrypted by the server: only it can decrypt it.
+    pub encrypted_secret: Option<Vec<u8>>,
     pub enabled: bool,
     /// How often a delivery that failed is tried again before it is given up.
     pub retry_limit: u32,
@@ -61,7 +61,7 @@ mod tests {
             id: "hook_1".into(),
             url: "https://example.com/".into(),
             events: events.iter().map(|word| (*word).to_owned()).collect(),
-            sealed_secret: None,
+            encrypted_secret: None,
             enabled: true,
             retry_limit: 3,
             created_at: Time::ZERO,

@@ -69,7 +69,7 @@ impl Secrets {
     pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
         let mut hooks = store.webhooks().await?;
-        hooks.retain(|hook| hook.sealed_secret.is_some());
+        hooks.retain(|hook| hook.encrypted_secret.is_some());
         let count = rows.len() + hooks.len();
         let file = key_file.display().to_string();
         let key = match std::fs::read_to_string(key_file) {
@@ -84,7 +84,7 @@ impl Secrets {
         let cipher = XChaCha20Poly1305::new(&key.into());
         let mut decrypted = BTreeMap::new();
         for row in rows {
-            match decrypt_text(&cipher, &row.name, &row.sealed) {
+            match decrypt_text(&cipher, &row.name, &row.encrypted) {
                 Some(value) => drop(decrypted.insert(row.name, Secret::new(value))),
                 None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
@@ -106,7 +106,7 @@ impl Secrets {
 
     /// The signing secret of the webhook. `None` if it has none, or one that was encrypted with another key.
     pub fn of_webhook(&self, hook: &Webhook) -> Option<String> {
-        decrypt_text(&self.inner.cipher, &of_webhook(&hook.id), hook.sealed_secret.as_ref()?)
+        decrypt_text(&self.inner.cipher, &of_webhook(&hook.id), hook.encrypted_secret.as_ref()?)
     }
 
     /// The value of a secret, for an attempt that may have it.
@@ -125,8 +125,8 @@ impl Secrets {
             let why = format!("a secret has {least} to {most} bytes; a shorter one could not be redacted from logs");
             return Err(Refusal::invalid("value", why).into());
         }
-        let sealed = encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
-        self.inner.store.change_secret(SecretChange::Put { name: name.clone(), sealed }).await?;
+        let encrypted = encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
+        self.inner.store.change_secret(SecretChange::Put { name: name.clone(), encrypted }).await?;
         self.write(|decrypted| drop(decrypted.insert(name.to_string(), Secret::new(value))));
         Ok(())
     }

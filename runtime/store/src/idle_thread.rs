@@ -1,20 +1,20 @@
-//! Threads that give way: those that read all jobs do it with what nobody else wants of the processor.
+//! Threads that yield to all others: what reads all jobs uses only processor time that is otherwise idle.
 
-/// Puts the calling thread behind everything else on the machine: whoever else wakes up takes the processor from it at once. A low
+/// Runs the calling thread only while nothing else wants the processor: any other thread that wakes up preempts it. A low
 /// priority alone would not do: between two threads of any other policy the one that computes keeps its slice of some
-/// milliseconds. Processes that it starts are born so too. Going down is always allowed.
-pub fn leave_to_all_others() {
+/// milliseconds. Processes that it starts inherit this. Lowering is always allowed.
+pub fn use_idle_priority() {
     #[cfg(target_os = "linux")]
     {
         let lowered = rustix::process::setpriority_process(None, 19).map_err(std::io::Error::from);
         if let Err(error) = lowered.and_then(|()| idle_policy()) {
-            tracing::debug!(%error, "a thread cannot give way");
+            tracing::debug!(%error, "a thread cannot be given idle priority");
         }
     }
 }
 
 /// Lowers the priority of the calling thread, for work that is not urgent and holds locks that others wait for: with
-/// `leave_to_all_others` they might wait long for it.
+/// `use_idle_priority` they might wait long for it.
 pub fn lower_priority() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 10) {

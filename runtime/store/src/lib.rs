@@ -11,7 +11,7 @@
 //! use windlass_core::{NewJob, State, Time};
 //! use windlass_store::{By, Claim, Clock, Durability, Options, Store};
 //!
-//! /// The store reads no clock of its own; the server hands it one.
+//! /// The store does not read the system's clock; the server passes one in.
 //! struct Noon;
 //! impl Clock for Noon {
 //!     fn now(&self) -> Time {

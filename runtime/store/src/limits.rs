@@ -15,7 +15,7 @@ pub const INLINE_BODY: usize = 64 * 1024;
 /// Table files of the database that stay open at once, and at most one in so many of the files that the process may open.
 pub const OPEN_TABLES: usize = 900;
 pub const OPEN_TABLES_PART: usize = 6;
-/// Job records kept in memory.
+/// Job rows cached in memory.
 pub const CACHED_JOBS: usize = 32 * 1024;
 /// Ids in the window of one lane: refilled from a cursor.
 pub const WINDOW: usize = 256;
@@ -23,7 +23,7 @@ pub const WINDOW: usize = 256;
 pub const HOT_LANES: usize = 4_096;
 /// How far the cursor of a lane may move before it is written again: what a restart steps over at most.
 pub const CURSOR_STEP: u64 = 1_024;
-/// Limiters of keys kept in memory.
+/// Limiters of keys cached in memory.
 pub const KEY_LIMITERS: usize = 32 * 1024;
 /// Timers in memory.
 pub const TIMERS: usize = 4_096;
@@ -33,14 +33,14 @@ pub const TIMERS_PER_GROUP: usize = 512;
 pub const BACKGROUND_STEP: usize = 256;
 /// Children that are looked at for one whose failure a parent's error names.
 pub const FAILED_CHILD_LOOK: usize = 1_024;
-/// Events kept on disk, and for how long.
+/// Events stored on disk, and for how long.
 pub const EVENTS: u64 = 100_000;
 pub const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Events in memory for watchers that come late or fall behind.
 pub const RECENT_EVENTS: usize = 8_192;
 /// Groups of log lines in memory for watchers that fall behind.
 pub const RECENT_LOGS: usize = 1_024;
-/// Log lines kept per job.
+/// Log lines stored per job.
 pub const LOG_LINES: u64 = 10_000;
 /// How long progress and logs may wait for a commit to ride along with.
 pub const SOFT_DELAY: Duration = Duration::from_millis(500);

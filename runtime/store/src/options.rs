@@ -25,7 +25,7 @@ pub struct Options {
     pub durability: Durability,
 }
 
-/// What an operator says about one start.
+/// What an operator chooses for one start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
     /// How many acknowledged commits are known to be missing, and given up.

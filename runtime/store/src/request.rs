@@ -1,4 +1,4 @@
-//! What callers hand to the store, and what they get back.
+//! What callers pass to the store, and what it returns.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub struct BatchMade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linked {
     pub id: JobId,
-    /// Where it stands; where it stood last, when it is gone.
+    /// Its state; its last state when it was removed.
     pub state: Option<State>,
 }
 
@@ -78,7 +78,7 @@ pub struct QueueView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundsView {
     pub course: RoundsState,
-    /// What its round waits for, in words.
+    /// What its round waits for, as a sentence.
     pub waits_for: Option<String>,
 }
 
@@ -109,9 +109,9 @@ pub struct EventRecord {
 /// Which event numbers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventBounds {
-    /// The oldest that is still stored: those before it are gone.
+    /// The oldest that is still stored: those before it were deleted.
     pub from: u64,
-    /// No number from here on has been given to anybody yet.
+    /// The next number that will be assigned.
     pub reserved: u64,
 }
 
@@ -135,7 +135,7 @@ pub struct LogRecord {
     pub lines: Vec<LogLine>,
 }
 
-/// What the database takes on disk, in bytes. Large bodies and components are files beside it.
+/// How much disk space the database uses, in bytes. Large bodies and components are files beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
     pub tables: u64,
@@ -191,18 +191,18 @@ pub struct Running {
     pub version: String,
 }
 
-/// A secret as it is stored: sealed by the server, and opaque here.
+/// A secret as it is stored: encrypted by the server, and opaque here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretRow {
     pub name: String,
-    pub sealed: Vec<u8>,
+    pub encrypted: Vec<u8>,
     pub created_at: Time,
     pub updated_at: Time,
 }
 
 #[derive(Clone, Debug)]
 pub enum SecretChange {
-    Put { name: Name, sealed: Vec<u8> },
+    Put { name: Name, encrypted: Vec<u8> },
     Remove { name: Name },
 }
 

@@ -1,5 +1,5 @@
 //! Background work in small steps: retention, clearing a queue, removing one. Each group does a bounded piece, so that
-//! removing a million jobs stalls nobody.
+//! removing a million jobs stalls no other request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::engine::operation::Answer;
 pub struct RetentionWork {
     /// When to look for ended jobs that are past their keeping, per queue and state.
     due: BTreeMap<(u32, State), Time>,
-    /// Where the last look ended: no later one steps over what is gone.
+    /// Where the last scan ended: later ones need not skip removed rows.
     cursors: BTreeMap<(u32, State), Vec<u8>>,
     clears: VecDeque<Clear>,
 }
@@ -73,7 +73,7 @@ impl<D: Disk> Engine<D> {
         if self.paused.is_none() {
             self.prune_all()?;
         }
-        // After the look for ended jobs: those that end here are not on disk yet.
+        // After the scan for ended jobs: those that end here are not on disk yet.
         self.step_flows()
     }
 
@@ -111,7 +111,7 @@ impl<D: Disk> Engine<D> {
             next = key.to_vec();
             next.push(0);
             let now = self.now;
-            // A job with a time of its own is removed by its timer.
+            // A job with its own retention time is removed by its timer.
             let kept =
                 self.load(job)?.is_none_or(|job| job.state != state || job.keep_until.is_some_and(|at| at > now));
             if !kept {
@@ -128,7 +128,7 @@ impl<D: Disk> Engine<D> {
     }
 
     pub(crate) fn begin_clear(&mut self, queue: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
-        // In this order: what comes due meanwhile is met again in line.
+        // In this order: what comes due meanwhile is met again among the pending.
         self.begin(queue, &[State::Scheduled, State::Pending], false, answer);
         Ok(())
     }

@@ -326,7 +326,7 @@ pub(super) fn out_of_time(job: &Job, at: Time) -> bool {
     job.deadline().is_some_and(|deadline| at >= deadline)
 }
 
-/// The error of an attempt that nobody has measured.
+/// The error of an attempt without measurements.
 pub(super) fn error_of(job: &Job, run: &Run, error: String, now: Time) -> AttemptError {
     AttemptError {
         attempt: job.attempt,
@@ -343,7 +343,7 @@ pub(super) fn record_error(draft: &mut Draft, job: &mut Job, error: AttemptError
     draft.changes.push(Change::Error { job: job.id, error });
 }
 
-/// What the timeline says about an attempt that ended without a failure; nothing about one that nobody has measured.
+/// What the timeline says about an attempt that ended without a failure; nothing about one without measurements.
 fn ran(run: &Run, usage: Usage) -> Option<Box<EndedAttempt>> {
     (usage != Usage::default()).then(|| Box::new(EndedAttempt { runner: run.runner.clone(), usage }))
 }

@@ -29,7 +29,7 @@ pub(super) fn depend(
     failed
 }
 
-/// What the end of a dependency does to one that depends on it, when it is a failure and its policy minds.
+/// What the failure of a dependency does to a job whose policy does not ignore it.
 fn failure(policy: OnFailure, dependency: JobId, state: State) -> Option<(State, Reason)> {
     if state == State::Completed {
         return None;
@@ -107,7 +107,7 @@ pub(super) fn child_failed(
     Ok(draft.now(known.job))
 }
 
-/// Nothing else holds it back: in line, or until its time.
+/// Nothing else holds it back: it is pending, or scheduled until its time.
 fn unblock(draft: &mut Draft, job: &mut Job, rounds: Option<RoundFacts>, now: Time, reason: &'static str) {
     match job.scheduled_at.filter(|at| *at > now) {
         Some(at) => {

@@ -94,7 +94,7 @@ fn hold(draft: &mut Draft, job: &mut Job, reason: String, now: Time) -> State {
     State::Held
 }
 
-/// Where a job that nobody holds begins. One that ends at once, because a dependency has failed, was blocked first.
+/// The first state of a job that is not held. One that ends at once, because a dependency has failed, was blocked first.
 fn first_state(draft: &mut Draft, job: &Job, facts: &Facts<'_>, ends_at_once: bool, now: Time) -> State {
     if job.waits_for() > 0 || ends_at_once {
         draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for(), round: None });

@@ -96,7 +96,7 @@ pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Deci
     Ok(draft.now(known.job))
 }
 
-/// One more run for a dead job, its history kept.
+/// One more attempt for a dead job, with its history.
 pub(super) fn requeue(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
     if known.job.state != State::Dead {
         return Err(wrong_state(JobAction::Requeue, &known.job, "dead"));

@@ -146,7 +146,7 @@ impl Batch {
 
     /// Nobody will ask for it any more: all is done, and none of its jobs is stored.
     pub fn is_over(&self) -> bool {
-        self.finished_at.is_some() && self.tally.kept_by == 0
+        self.finished_at.is_some() && self.tally.references == 0
     }
 }
 

@@ -8,14 +8,14 @@ use crate::flow::Links;
 use crate::flow::payload::{over, raw, value};
 use crate::{Body, BodyRef, Job, JobId, NewJob, PolicyChoice, QueueName, Refusal, State, StepStatus, bounds};
 
-/// What was asked for: kept once for all jobs of the chain.
+/// What was asked for: stored once for all jobs of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chain {
     pub steps: Vec<ChainStep>,
     pub on_failure: Option<ChainStep>,
     pub on_exit: Option<ChainStep>,
     /// Jobs of the chain that are still stored. The chain is deleted with the last of them.
-    pub kept_by: u64,
+    pub references: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ mod tests {
 
     fn chain(steps: usize) -> Chain {
         let (on_failure, on_exit) = (Some(step("failed")), Some(step("done")));
-        Chain { steps: (0..steps).map(|at| step(&format!("q{at}"))).collect(), on_failure, on_exit, kept_by: 0 }
+        Chain { steps: (0..steps).map(|at| step(&format!("q{at}"))).collect(), on_failure, on_exit, references: 0 }
     }
 
     /// A job of the chain that has ended.

@@ -32,12 +32,12 @@ pub use tally::Tally;
 /// How a job hangs together with others. A job that stands alone has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// How many jobs it was said to depend on.
+    /// How many jobs it depends on, ended ones too.
     pub depends_on: u32,
     /// How many of those have not ended yet.
     pub waits_for: u32,
     pub on_dependency_failure: OnFailure,
-    /// How many jobs were said to depend on it.
+    /// How many jobs depend on it, ended ones too.
     pub dependants: u32,
     /// How many children others have put under it.
     pub adopted: u32,
@@ -73,7 +73,7 @@ pub enum FollowUp {
     CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CancelReason },
     /// Remove everything below `parent`, which waits for that.
     RemoveChildren { parent: JobId },
-    /// A round may run: put the jobs that wait for it in line.
+    /// A round may run: make the jobs that wait for it pending.
     OpenRound { queue: QueueName, round: u32 },
 }
 

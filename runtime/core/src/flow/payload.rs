@@ -1,13 +1,13 @@
-//! Payloads made by the rules: what a producer gave, laid over what the flow has to tell.
+//! Payloads made by the rules: what a producer gave, merged over what the flow adds.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-/// The fields of `given` over those of `told`. What is no JSON object goes under `payload`, whole.
-pub fn over(told: BTreeMap<&str, Box<RawValue>>, given: Option<&[u8]>) -> Bytes {
-    let mut fields: BTreeMap<&str, &RawValue> = told.iter().map(|(name, value)| (*name, &**value)).collect();
+/// The fields of `given` over those of `added`. A `given` that is no JSON object becomes the field `payload`.
+pub fn over(added: BTreeMap<&str, Box<RawValue>>, given: Option<&[u8]>) -> Bytes {
+    let mut fields: BTreeMap<&str, &RawValue> = added.iter().map(|(name, value)| (*name, &**value)).collect();
     let own: BTreeMap<String, Box<RawValue>>;
     let whole: Box<RawValue>;
     match given {
@@ -44,12 +44,12 @@ mod tests {
     use super::*;
 
     fn check(given: Option<&str>, expected: &str) {
-        let told = BTreeMap::from([("a", raw(&1)), ("b", raw("two"))]);
-        assert_eq!(over(told, given.map(str::as_bytes)), expected.as_bytes());
+        let added = BTreeMap::from([("a", raw(&1)), ("b", raw("two"))]);
+        assert_eq!(over(added, given.map(str::as_bytes)), expected.as_bytes());
     }
 
     #[test]
-    fn what_was_given_lies_over_what_is_told() {
+    fn what_was_given_overrides_what_is_added() {
         check(None, r#"{"a":1,"b":"two"}"#);
         check(Some(r#"{"b": {"x": [1, 2]}, "c": null}"#), r#"{"a":1,"b":{"x": [1, 2]},"c":null}"#);
         check(Some("[1]"), r#"{"a":1,"b":"two","payload":[1]}"#);

@@ -2,7 +2,7 @@
 
 use crate::Job;
 
-/// How far one job says it is, of a hundred. One that has ended is through, however it ended.
+/// A job's progress in percent. One that has ended counts as a hundred, however it ended.
 pub fn percent(job: &Job) -> f64 {
     if job.is_ended() {
         return 100.0;

@@ -15,7 +15,7 @@ pub struct Tally {
     pub dead: u64,
     pub cancelled: u64,
     /// Jobs that are still stored. The group is removed after the last of them.
-    pub kept_by: u64,
+    pub references: u64,
 }
 
 impl Tally {
@@ -24,7 +24,7 @@ impl Tally {
         match was {
             None => {
                 self.total += 1;
-                self.kept_by += 1;
+                self.references += 1;
                 self.open += 1;
             }
             Some(state) if state.is_ended() => {
@@ -57,12 +57,12 @@ impl Tally {
 
     /// A job that is not counted itself keeps the group stored.
     pub fn keep(&mut self) {
-        self.kept_by += 1;
+        self.references += 1;
     }
 
     /// A job that kept the group stored has been removed.
     pub fn release(&mut self) {
-        decrement(&mut self.kept_by);
+        decrement(&mut self.references);
     }
 
     /// Jobs that ended in another way than completed.
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn numbers(tally: &Tally) -> [u64; 6] {
-        [tally.total, tally.open, tally.completed, tally.dead, tally.cancelled, tally.kept_by]
+        [tally.total, tally.open, tally.completed, tally.dead, tally.cancelled, tally.references]
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_job_that_leaves_is_taken_out_of_the_number_it_was_in() {
-        let full = Tally { total: 8, open: 2, completed: 2, dead: 2, cancelled: 2, kept_by: 8 };
+        let full = Tally { total: 8, open: 2, completed: 2, dead: 2, cancelled: 2, references: 8 };
         let cases = [
             (State::Blocked, [7, 1, 2, 2, 2, 7]),
             (State::Completed, [7, 2, 1, 2, 2, 7]),

@@ -41,7 +41,7 @@ pub enum PluginCommand {
     EndCanary {
         promote: bool,
     },
-    /// `force` also when it is in use: what runs on it is stopped and its jobs go back in line.
+    /// `force` also when it is in use: its attempts are stopped, and their jobs are pending again.
     RemoveVersion {
         version: Digest,
         force: bool,
@@ -86,7 +86,7 @@ pub struct PluginFacts<'a> {
 /// What it comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginChange {
-    /// As it is now; none when it is gone, or was never there.
+    /// As it is now; none when it was removed or never existed.
     pub plugin: Option<Plugin>,
     /// The operator's new grant; `Some(None)` deletes the old one.
     pub grant: Option<Option<Grant>>,
@@ -161,7 +161,7 @@ fn upload(
     if let Some(queues) = queues {
         wanted.queues = queues;
     } else if wanted.queues.is_empty() {
-        // It keeps what it serves, at first the queue of its own name; a manifest without queues has no opinion.
+        // It keeps what it serves, at first the queue of its own name; a manifest without queues changes nothing.
         wanted.queues.clone_from(&plugin.queues);
     }
     each_once(&mut wanted.queues);

@@ -17,7 +17,7 @@ pub struct Choice {
 pub enum Why {
     Active,
     Canary,
-    /// The active version cannot go on from the job's checkpoint; the one that saved it can.
+    /// The active version cannot continue from the job's checkpoint; the one that saved it can.
     Pinned,
 }
 

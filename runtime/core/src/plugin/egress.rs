@@ -1,4 +1,4 @@
-//! Where outbound HTTP may go: patterns of hosts, and which addresses are nobody's business.
+//! Where outbound HTTP may go: patterns of hosts, and which addresses are never reachable.
 //!
 //! A name is only a promise. Whoever connects must resolve it, ask [`reach`] about the address, and connect to that very
 //! address: a second lookup could answer differently.

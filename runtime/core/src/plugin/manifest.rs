@@ -24,10 +24,10 @@ pub struct Manifest {
     /// Values that the guest reads with `config.get`. Not for secrets: they are shown to whoever may see the plugin.
     pub config: BTreeMap<String, String>,
     pub capabilities: Capabilities,
-    /// The schemas of checkpoints that this version can go on from. Absent: any. A job whose checkpoint has another one stays
+    /// The schemas of checkpoints that this version can continue from. Absent: any. A job whose checkpoint has another one stays
     /// with the version that saved it.
     pub schemas: Option<Vec<u32>>,
-    /// How its author makes the component. The server takes no notice of it.
+    /// How its author makes the component. The server ignores it.
     pub build: Build,
 }
 
@@ -38,7 +38,7 @@ pub struct Build {
     pub lang: Option<Lang>,
     /// The plugin's name. By default the name of its folder.
     pub name: Option<String>,
-    /// The source that registers the handlers, for languages that need to be told.
+    /// The source that registers the handlers, for languages that need it.
     pub entry: Option<String>,
     /// Where the SDK lies, seen from the folder. By default `sdk`.
     pub sdk: Option<String>,
@@ -170,7 +170,7 @@ impl Manifest {
         self.policy().check()
     }
 
-    /// What it says of the policy of its jobs. Time limits are left to the grant, which may shorten them.
+    /// The policy it gives its jobs. Time limits are left to the grant, which may shorten them.
     pub fn policy(&self) -> PolicyChoice {
         PolicyChoice {
             max_attempts: self.retry.max_attempts,

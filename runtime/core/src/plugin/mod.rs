@@ -185,7 +185,7 @@ impl Version {
         self.component.hex()
     }
 
-    /// Whether it can go on from a checkpoint of this schema.
+    /// Whether it can continue from a checkpoint of this schema.
     pub fn reads(&self, schema: u32) -> bool {
         self.manifest.schemas.as_ref().is_none_or(|schemas| schemas.contains(&schema))
     }

@@ -1,4 +1,4 @@
-//! Why a cron expression cannot be read, in words that name the field. Croner decides what can be read; this only explains a refusal
+//! Why a cron expression cannot be read, with the name of the field. Croner decides what can be read; this only explains a refusal
 //! of it, so that it never refuses by itself.
 
 use croner::Cron;

@@ -1,7 +1,7 @@
 //! Cron schedules: which instants are due, which of them to run after downtime, and what to do when the last run is
 //! still going. Instants are counted in the schedule's own time zone; clock changes are croner's to get right, and the
 //! tests below hold it to that: a time inside the skipped hour runs once, at its end; a fixed time inside the repeated
-//! hour runs once; a wildcard keeps its beat through both.
+//! hour runs once; a wildcard runs evenly through both.
 //!
 //! Reading order: `mod` (a schedule and what it has to do), `skipped` (runs that did not take place), `cron` and `zone` (what people
 //! write, and what is wrong with it).
@@ -49,10 +49,10 @@ pub struct Schedule {
     pub skipped: SkippedRuns,
 }
 
-/// What to do about instants that passed while nobody was looking.
+/// What to do about instants that passed while the server was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CatchUp {
-    /// They are gone.
+    /// They are skipped.
     Skip,
     /// One run for all of them.
     #[default]

@@ -8,7 +8,7 @@ use jaq_core::load::{Arena, Error as LoadError, File, Loader, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars};
 use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use windlass_store::idle_thread::leave_to_all_others;
+use windlass_store::idle_thread::use_idle_priority;
 
 use crate::jq::{needles, wire};
 use crate::json::is_deeper;
@@ -27,7 +27,7 @@ pub fn run() -> std::io::Result<()> {
         Err(why) => return wire::write_checked(&mut output, &Err(why)),
     };
     wire::write_checked(&mut output, &Ok(needles::of(&code)))?;
-    leave_to_all_others();
+    use_idle_priority();
     while let Some((ends, bytes)) = wire::read_payloads(&mut input)? {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let payloads = starts.zip(&ends).map(|(from, until)| &bytes[from..*until]);

@@ -40,7 +40,7 @@ impl Registry {
             manifest.check()?;
         }
         let code = metrics::compile(&self.inner.executor, bytes.clone()).await?;
-        let component = self.inner.store.keep_blob(bytes).await?;
+        let component = self.inner.store.store_blob(bytes).await?;
 
         let _changing = self.inner.changing.lock().await;
         let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == *name);

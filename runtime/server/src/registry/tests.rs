@@ -34,7 +34,7 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let clock = Arc::new(SystemClock::start()) as Arc<dyn Clock>;
     let options = Options { dir: dir.path().to_owned(), durability: Durability::Os };
     let store = Store::open(options, clock).expect("a fresh folder");
-    let component = store.keep_blob(Bytes::from_static(b"no component")).await.expect("it is stored");
+    let component = store.store_blob(Bytes::from_static(b"no component")).await.expect("it is stored");
     serve(&store, component, &["orders"]).await;
     let executor = Executor::new(Config { instances: 1, ..Config::default() }).expect("an executor");
     let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");

@@ -87,7 +87,7 @@ impl Webhooks {
 /// Delivers the stored events of one webhook, page after page, then waits for more.
 async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: bool) {
     let secret = secrets.of_webhook(&hook);
-    if secret.is_none() && hook.sealed_secret.is_some() {
+    if secret.is_none() && hook.encrypted_secret.is_some() {
         warn!(
             webhook = hook.id,
             "its secret cannot be decrypted, so nothing is sent; remove the webhook and add it again"

@@ -27,7 +27,7 @@ pub struct WaitingClaims {
     by_queue: HashMap<QueueName, std::collections::BTreeSet<u64>>,
     anything: std::collections::BTreeSet<u64>,
     deadlines: std::collections::BTreeSet<(Time, u64)>,
-    /// Claims whose callers were gone when they were answered: to be given back.
+    /// Claims whose callers had disconnected when they were answered: to be returned.
     pub lost: Vec<Assignment>,
 }
 
@@ -150,9 +150,9 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// A claim that nobody took: the job is pending again at once, and nothing counts.
+    /// A claim that did not reach its caller: the job is pending again at once, and nothing is counted.
     pub(crate) fn give_back(&mut self, lost: Assignment) -> Result<(), DiskError> {
-        // Whatever becomes of this commit: nobody runs it.
+        // Whatever becomes of this commit, the job does not run.
         self.local.remove(&(lost.job.id, lost.token));
         let holder = Holder::Token(lost.token);
         let reason = "the worker that asked for it had gone".into();

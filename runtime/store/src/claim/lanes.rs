@@ -17,7 +17,7 @@ use crate::disk::keys;
 use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
 use crate::limits::Tuning;
 
-/// One place in line.
+/// One place in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyPlace {
     pub seq: u64,
@@ -223,7 +223,7 @@ impl Ring {
         self.loaded = false;
     }
 
-    /// Takes the candidate that `peek` showed. `served` says that it started, so the turn goes to the next lane; a stale
+    /// Takes the candidate that `peek` showed. `served` says that it started, so it is the next lane's turn; a stale
     /// one costs its lane no turn.
     pub fn take(&mut self, served: bool) {
         let Some(limit_key) = self.turn.front().cloned() else { return };
@@ -363,7 +363,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Refills an empty window from where the lane goes on.
+    /// Refills an empty window from where the lane continues.
     fn fill(&mut self, disk: &impl Disk, limit_key: &str) -> Result<(), DiskError> {
         let prefix = self.lane_key(limit_key);
         let Some(lane) = self.lanes.get_mut(limit_key) else { return Ok(()) };

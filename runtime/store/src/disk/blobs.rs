@@ -20,7 +20,7 @@ pub struct Blobs {
 impl Blobs {
     pub fn open(dir: PathBuf) -> io::Result<Blobs> {
         fs::create_dir_all(&dir)?;
-        // What was being written when the process ended belongs to nobody.
+        // A file that was being written when the process ended is of no use.
         for entry in fs::read_dir(&dir)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "part") {
@@ -37,7 +37,7 @@ impl Blobs {
         let path = self.path(&blob);
         let same_length = path.metadata().is_ok_and(|found| found.len() == blob.len);
         if same_length && fs::read(&path)? == *bytes {
-            // Fresh again, so that no sweep that is under way takes it for an orphan.
+            // Fresh again, so that a collection that is under way does not delete it.
             File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::now())?;
             return Ok(blob);
         }
@@ -61,7 +61,7 @@ impl Blobs {
 
     /// Removes files that `is_held` knows no holder of and that are older than `grace`: a younger one may belong to a
     /// command that is on its way.
-    pub fn sweep(&self, grace: std::time::Duration, mut is_held: impl FnMut(&[u8; 32]) -> bool) -> io::Result<usize> {
+    pub fn collect(&self, grace: std::time::Duration, mut is_held: impl FnMut(&[u8; 32]) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_takes_only_what_nobody_holds() {
+    fn only_blobs_that_no_job_holds_are_collected() {
         let dir = tempfile::tempdir().expect("a folder");
         let blobs = Blobs::open(dir.path().join("blobs")).expect("opens");
         let held = blobs.put(&Bytes::from_static(b"held")).expect("stores");
         let orphan = blobs.put(&Bytes::from_static(b"orphan")).expect("stores");
-        assert_eq!(blobs.sweep(Duration::from_secs(3600), |_| false).expect("sweeps"), 0, "all are young");
-        assert_eq!(blobs.sweep(Duration::ZERO, |sha| *sha == held.sha256).expect("sweeps"), 1);
+        assert_eq!(blobs.collect(Duration::from_secs(3600), |_| false).expect("collects"), 0, "all are young");
+        assert_eq!(blobs.collect(Duration::ZERO, |sha| *sha == held.sha256).expect("collects"), 1);
         assert!(blobs.get(&held).is_ok());
         assert!(blobs.get(&orphan).is_err());
     }

@@ -1,5 +1,5 @@
-//! What must be true of a data folder before it is opened: nobody else has it, its format is known, and everything that was ever
-//! acknowledged is in it. What is not is refused, with words that say what can be done, and none that lead to a store with less.
+//! What must be true of a data folder before it is opened: no other process has it open, its format is known, and everything that was ever
+//! acknowledged is in it. Otherwise it is refused, with advice on what to do, and none that would lead to a store with less.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -26,7 +26,7 @@ const MISSING: &str = "Nothing was changed. If the data folder or a part of it i
 pub const DAMAGED: &str = "Restore the whole data folder from a backup. To begin with an empty store, choose another data \
      folder, and keep this one: what can still be read may be rescued.";
 
-/// A refusal of the system's, told apart from damage: a full disk is no reason to restore anything.
+/// An error of the system, distinguished from damage: a full disk is no reason to restore anything.
 pub fn refused(dir: &Path, error: &io::Error) -> OpenError {
     OpenError::Folder { dir: dir.to_owned(), why: folder::explain(error) }
 }
@@ -58,7 +58,7 @@ pub fn check_format(dir: &Path) -> Result<(), OpenError> {
     write_whole(dir, "format", &format!("{FOLDER_FORMAT}\n")).map_err(|error| refused(dir, &error))
 }
 
-/// Whether the folder says that its format is one we know; false when it says nothing.
+/// Whether the folder names a format that we know; false when it names none.
 fn read_format(dir: &Path) -> Result<bool, OpenError> {
     let path = dir.join("format");
     let text = match fs::read_to_string(&path) {
@@ -79,7 +79,7 @@ fn read_format(dir: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// What a folder with acknowledged commits must have. fjall would create it where it is missing, and begin empty without a word.
+/// What a folder with acknowledged commits must have. fjall would create it where it is missing, and begin empty without an error.
 pub fn check_there(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
     let missing = |file: PathBuf, what: String| Err(OpenError::Damaged { file, what, advice: MISSING.into() });
     if acknowledged > 0 && !marker(dir).is_file() {
@@ -119,7 +119,7 @@ fn parts(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Writes down which parts the database has, so that the next start can tell whether one is missing.
+/// Writes down which parts the database has, so that the next start can find out whether one is missing.
 pub fn list_parts(dir: &Path) -> io::Result<()> {
     let list = parts(dir)?.join("\n");
     if fs::read_to_string(dir.join("parts")).is_ok_and(|known| known == list) {
@@ -161,10 +161,10 @@ pub fn clear_unfinished(dir: &Path) -> io::Result<()> {
     fs::remove_dir_all(store_dir(dir))
 }
 
-/// The folder in which fjall keeps the names of the others.
+/// The folder in which fjall stores the names of the others.
 const KEYSPACES_OF_FJALL: &str = "0";
 
-/// What was acknowledged must all be there, but for as many commits as the operator said are lost.
+/// What was acknowledged must all be there, except as many commits as the operator declared lost.
 pub fn check_complete(dir: &Path, disk: &FjallDisk, acknowledged: u64, lost: u64) -> Result<(), OpenError> {
     let found = last_commit(disk).map_err(|error| unreadable(dir, &error))?;
     if found >= acknowledged {

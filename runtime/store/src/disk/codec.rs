@@ -1,7 +1,7 @@
 //! How records look on disk: a format version, then the value in postcard.
 //!
 //! The types are core's own, so a move costs no second copy of the job. When one of them changes its shape, the old
-//! shape is kept here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each format.
+//! shape stays here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each format.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ pub fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
 }
 
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    // Nearly every record fits here: writing to a fixed buffer is several times quicker than growing a vector.
+    // Nearly every record fits here: writing to a fixed buffer is several times faster than growing a vector.
     let mut buffer = [0u8; 2048];
     buffer[0] = FORMAT;
     if let Ok(used) = postcard::to_slice(value, &mut buffer[1..]) {

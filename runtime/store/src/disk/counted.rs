@@ -1,4 +1,4 @@
-//! fjall as the engine uses it: every commit is counted, and noted in the witness before anybody hears of it.
+//! fjall as the engine uses it: every commit is counted, and noted in the witness before it is acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch};
 
-/// What the keeper thread watches: the last acknowledged commit, and since when one is under way.
+/// What the watchdog watches: the last acknowledged commit, and since when one is under way.
 #[derive(Default)]
 pub struct CommitStatus {
     pub acknowledged: AtomicU64,
@@ -68,7 +68,7 @@ impl Disk for Acknowledged {
     }
 
     fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError> {
-        // The journal's file takes writes also when nobody will ever find it again.
+        // The journal's file accepts writes even after it was unlinked.
         self.folder.is_here().map_err(DiskError::Gone)?;
         let writes = batch.writes.len();
         let bytes = batch.writes.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();

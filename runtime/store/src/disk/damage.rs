@@ -13,7 +13,7 @@ use ::fjall::{AbstractTree, Keyspace, LsmError, Slice};
 use lsm_tree::{Cache, Checksum, Table};
 
 use crate::disk::DiskError;
-use crate::idle_thread::leave_to_all_others;
+use crate::idle_thread::use_idle_priority;
 use crate::limits;
 use crate::store::store_dir;
 
@@ -35,7 +35,7 @@ pub fn is_damage_io(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidData | InvalidInput | NotFound | UnexpectedEof)
 }
 
-/// What is wrong with a file of the database, in words.
+/// What is wrong with a file of the database, as a message.
 pub fn explain(error: &LsmError) -> String {
     match error {
         LsmError::ChecksumMismatch { .. } => "a part of it does not match its checksum".into(),
@@ -64,7 +64,7 @@ pub fn table(keyspace: &Keyspace, from: Bound<Slice>, until: Bound<Slice>, back:
     found.map(|table| table.path.to_path_buf())
 }
 
-/// The file that keeps a database from being opened, and what is wrong with it. None if all tables and their lists can be read.
+/// The file that prevents a database from being opened, and what is wrong with it. None if all tables and their lists can be read.
 pub fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)> {
     let cache = Arc::new(Cache::with_capacity_bytes(0));
     let mut keyspaces: Vec<PathBuf> =
@@ -113,7 +113,7 @@ impl Suspicion {
         *looked = Some(Instant::now());
         let suspicion = Arc::clone(self);
         let look = move || {
-            leave_to_all_others();
+            use_idle_priority();
             let damaged = damaged_among(&keyspaces);
             if let Some(damaged) = &damaged {
                 tracing::error!("{damaged}");

@@ -67,7 +67,7 @@ impl FjallDisk {
         Ok(FjallDisk { db, spaces: spaces.into(), persist, dir: dir.into() })
     }
 
-    /// Whether it takes writes. After one that failed, also in the background, fjall takes none until it is reopened.
+    /// Whether it accepts writes. After one that failed, also in the background, fjall accepts none until it is reopened.
     pub fn takes_writes(&self) -> Result<(), DiskError> {
         self.db.persist(PersistMode::Buffer).map_err(|error| DiskError::Io(explain(&error)))
     }
@@ -78,7 +78,7 @@ impl FjallDisk {
     }
 
     /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
-    /// is written. Not to be kept: what it sees cannot be cleared away.
+    /// is written. Not to be held for long: what it sees cannot be reclaimed.
     pub fn view(&self) -> View {
         View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces) }
     }
@@ -150,7 +150,7 @@ impl View {
         self.snapshot.get(keyspace, key).map_err(|error| at(keyspace, space, key, error))
     }
 
-    /// Pairs from `from` (inclusive) to `until` (exclusive); can be gone through from either end.
+    /// Pairs from `from` (inclusive) to `until` (exclusive); can be iterated from either end.
     pub fn range(&self, space: Space, from: &[u8], until: &[u8]) -> Range {
         // An empty range the wrong way round would be a panic inside fjall.
         let until = until.max(from);
@@ -278,7 +278,7 @@ fn unread(
     DiskError::Damaged { file, holds: space.holds(), why }
 }
 
-/// What went wrong, in words.
+/// What went wrong, as a message.
 pub fn explain(error: &::fjall::Error) -> String {
     match error {
         ::fjall::Error::Io(error) => folder::explain(error),

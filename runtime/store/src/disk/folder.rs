@@ -83,7 +83,7 @@ impl DataFolder {
         parts.iter().try_for_each(|(path, identity)| same(path, *identity))
     }
 
-    /// Whether the disk takes as much as a large commit: asked before a database that can still be read is given up. The file
+    /// Whether the disk has room for a large commit: asked before a database that can still be read is given up. The file
     /// is made where the journal lies, which may be another disk than the folder's.
     pub fn probe(&self) -> io::Result<()> {
         let path = store_dir(&self.dir).join("probe");

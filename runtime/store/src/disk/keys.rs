@@ -44,7 +44,7 @@ pub fn lane(queue: u32, priority: Priority, target: &str, limit_key: &str) -> Ve
     key
 }
 
-/// A place in line: the lane's key and the sequence number.
+/// A place in a lane: the lane's key and the sequence number.
 pub fn ready(lane: &[u8], seq: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(lane.len() + 8);
     key.extend(lane);

@@ -31,7 +31,7 @@ pub enum Space {
     Jobs,
     /// Payloads, checkpoints and results, apart from the jobs so that a move never rewrites them.
     Bodies,
-    /// Pending jobs in line: queue, priority, target, key, sequence.
+    /// Pending jobs in their lanes: queue, priority, target, key, sequence.
     Ready,
     /// The lanes of `Ready`, each with a cursor.
     Lanes,

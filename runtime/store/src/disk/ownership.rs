@@ -1,4 +1,4 @@
-//! Who may look into a data folder: its owner, and nobody else. It holds payloads, results and the keys of secrets.
+//! Only its owner may read a data folder. It holds payloads, results and the keys of secrets.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
-/// Creates the folder, or takes the rights of others from one that exists. One of another user is refused before anything is
+/// Creates the folder, or removes the permissions of others from one that exists. One of another user is refused before anything is
 /// written, also to root: files that root makes in it would lock its owner out.
 pub fn prepare(dir: &Path) -> Result<(), OpenError> {
     let refused = |error: io::Error| check::refused(dir, &error);
@@ -26,7 +26,7 @@ pub fn prepare(dir: &Path) -> Result<(), OpenError> {
     }
     DirBuilder::new().recursive(true).mode(FOLDER).create(dir).map_err(refused)?;
     tighten(dir, FOLDER);
-    // Below these nobody gets who does not get through the folder itself.
+    // Nothing below these can be reached without passing the folder itself.
     for entry in fs::read_dir(dir).map_err(refused)?.flatten() {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => tighten(&entry.path(), FOLDER),

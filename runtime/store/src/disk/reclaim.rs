@@ -1,7 +1,7 @@
 //! Disk space of removed jobs, given back while the server runs.
 //!
 //! fjall gives space back as a side effect of writing: a journal is removed when every keyspace has written its part of it to tables,
-//! and the rows of removed jobs go when their table is merged with the one that says they are removed. A store that has become quiet
+//! and the rows of removed jobs disappear when their table is merged with the one that holds the removal. A store that has become quiet
 //! would keep both. So one thread of low priority looks every few seconds whether much of what lies there is of no use, and has it
 //! written out and merged: while little is committed, or after some minutes all the same.
 //!
@@ -33,7 +33,7 @@ pub struct Reclaimer {
     pub alive: Weak<()>,
 }
 
-/// A row of each keyspace that nobody reads: its key is behind all others. A keyspace from which everything was removed has no row
+/// A row of each keyspace that is never read: its key is behind all others. A keyspace from which everything was removed has no row
 /// that shows how far it has been written out, and would hold the journals for ever.
 const MARKER: [u8; 65] = [u8::MAX; 65];
 

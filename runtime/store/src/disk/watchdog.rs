@@ -1,4 +1,4 @@
-//! The keeper: one quiet thread that makes the witness durable about once a second, has the engine look whether its folder is
+//! The watchdog: one quiet thread that makes the witness durable about once a second, has the engine look whether its folder is
 //! still there, ends a commit that is stuck, and removes blob files that no job holds.
 
 use std::sync::atomic::Ordering;
@@ -32,14 +32,14 @@ pub struct Watchdog {
     pub alive: Weak<()>,
 }
 
-const SWEEP_BLOBS_EVERY: Duration = Duration::from_secs(600);
+const COLLECT_BLOBS_EVERY: Duration = Duration::from_secs(600);
 /// A younger file may belong to a command that is on its way.
 const BLOB_GRACE: Duration = Duration::from_secs(3600);
 
 impl Watchdog {
     pub fn run(self) {
         let mut synced = 0;
-        let mut last_sweep = Instant::now();
+        let mut last_collection = Instant::now();
         while self.alive.strong_count() > 0 {
             park_timeout(limits::WITNESS_EVERY);
             let acknowledged = self.commit_status.acknowledged.load(Ordering::Relaxed);
@@ -52,9 +52,9 @@ impl Watchdog {
             if let Some(requests) = self.requests.upgrade() {
                 let _ = requests.try_send(Request::Check);
             }
-            if last_sweep.elapsed() > SWEEP_BLOBS_EVERY {
-                last_sweep = Instant::now();
-                self.sweep_blobs();
+            if last_collection.elapsed() > COLLECT_BLOBS_EVERY {
+                last_collection = Instant::now();
+                self.collect_blobs();
             }
         }
     }
@@ -76,7 +76,7 @@ impl Watchdog {
         }
     }
 
-    fn sweep_blobs(&self) {
+    fn collect_blobs(&self) {
         let Ok(disk) = self.shared.now() else { return };
         // The files are found by their path, and must be those of this database.
         if self.folder.check().is_err() {
@@ -98,10 +98,10 @@ impl Watchdog {
                     .scan(Space::Blobs, sha256, &crate::disk::after_prefix(sha256), 1)
                     .map_or(true, |holders| !holders.is_empty())
         };
-        match self.blobs.sweep(BLOB_GRACE, is_held) {
+        match self.blobs.collect(BLOB_GRACE, is_held) {
             Ok(0) => {}
             Ok(removed) => tracing::debug!(removed, "swept blobs that no job holds"),
-            Err(error) => tracing::warn!("cannot sweep blobs: {error}"),
+            Err(error) => tracing::warn!("cannot collect unused blobs: {error}"),
         }
     }
 }

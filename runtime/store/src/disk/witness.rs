@@ -1,4 +1,4 @@
-//! The witness: a file beside the database that says which commit was acknowledged last.
+//! The witness: a file beside the database with the number of the last acknowledged commit.
 //!
 //! fjall cuts its journal at the first record it cannot read, and opens with what came before, silently. So the last
 //! acknowledged commit is written here after every commit (which costs no sync: it survives the process) and made
@@ -18,7 +18,7 @@ pub struct Witness {
     durability: Durability,
 }
 
-/// What a witness says.
+/// What a witness contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub commit: u64,
@@ -59,7 +59,7 @@ impl Witness {
     }
 }
 
-/// What a witness's file says; none when it is torn.
+/// What a witness's file contains; none when it is torn.
 pub fn read(file: &File) -> io::Result<Option<Seen>> {
     let mut bytes = [0; SIZE];
     match file.read_exact_at(&mut bytes, 0) {

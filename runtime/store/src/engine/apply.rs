@@ -1,4 +1,4 @@
-//! Carries a decision into memory and into the batch. Counts, limits, places in line and watches follow from the
+//! Carries a decision into memory and into the batch. Counts, limits, places in lanes and watches follow from the
 //! change of the job; nothing else touches them.
 
 use windlass_core::{

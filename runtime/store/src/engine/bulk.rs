@@ -122,7 +122,7 @@ impl Store {
     /// Takes an action on many jobs on: durable when it returns, and carried out whatever crashes.
     pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
         let bytes: Vec<u8> = jobs.iter().flat_map(|id| id.to_bytes()).collect();
-        let jobs = self.keep_blob(bytes.into()).await?;
+        let jobs = self.store_blob(bytes.into()).await?;
         let bulk = self.call(BulkChange::Begin { action, guard, jobs }).await?;
         // Nobody listens only when the store is closing: the next process finds it.
         let _ = self.inner.bell.send(());
@@ -193,7 +193,7 @@ impl Store {
 /// Carries operations out. Holds the store only while it does something with it.
 struct Driver {
     store: Weak<Inner>,
-    /// Rung when there is a new operation; broken when the store is gone.
+    /// Signalled when there is a new operation; disconnected when the store is closed.
     bell: Receiver<()>,
 }
 

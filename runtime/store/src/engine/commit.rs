@@ -1,4 +1,4 @@
-//! One commit per group: what was decided becomes one write batch, and nobody hears of it before it is durable.
+//! One commit per group: what was decided becomes one write batch, and nothing is answered or published before it is durable.
 
 use windlass_core::Job;
 

@@ -87,7 +87,7 @@ impl EventLog {
         numbered.map(|(offset, event)| Arc::new(EventRecord { seq: first + offset as u64, event })).collect()
     }
 
-    /// Deletes the oldest events: those beyond the number that is kept, and those that are too old unless everything is paused.
+    /// Deletes the oldest events: those beyond the maximum number, and those that are too old unless everything is paused.
     pub fn trim(&mut self, batch: &mut WriteBatch, meta: &mut Meta, tuning: &Tuning, paused: bool, now: Time) {
         while let Some(oldest) = self.chunks.front().copied() {
             let too_many = self.stored - u64::from(oldest.count) >= tuning.events;

@@ -31,7 +31,7 @@ impl From<DiskError> for Failure {
     }
 }
 
-/// For callers that go on after a refusal: only the disk stops them.
+/// For callers that continue after a refusal: only an error of the disk stops them.
 pub trait UnlessRefused<T> {
     /// None when it was refused.
     fn unless_refused(self) -> Result<Option<T>, DiskError>;

@@ -159,7 +159,7 @@ impl<D: Disk> Engine<D> {
         self.unsaved.require_commit();
     }
 
-    /// When the engine should be called again though nobody asks.
+    /// When the engine should be called again without a request.
     pub fn next_wake(&mut self) -> Result<Option<Time>, DiskError> {
         let given_back = !self.waiting.lost.is_empty();
         let busy = self.retention.is_busy() || self.meta.work_from < self.meta.next_work;
@@ -312,7 +312,7 @@ impl<D: Disk> Engine<D> {
     }
 
     /// The disk has failed: everybody who waits gets the error. Returns the attempts of this process that are still running, without
-    /// those whose claim nobody heard of.
+    /// those whose claim was not answered.
     pub fn abandon(&mut self, error: &Error) -> HashSet<(JobId, Token)> {
         for lost in std::mem::take(&mut self.waiting.lost) {
             self.local.remove(&(lost.job.id, lost.token));

@@ -58,7 +58,7 @@ pub enum Request<D: Disk> {
         deadline: Time,
         answer: Answer<Vec<Assignment>>,
     },
-    /// The caller of a claim has gone.
+    /// The caller of a claim has disconnected.
     Forget {
         ticket: u64,
     },
@@ -66,7 +66,7 @@ pub enum Request<D: Disk> {
     GiveBack {
         assignments: Vec<Assignment>,
     },
-    /// Look whether the folder is still there and the database takes writes.
+    /// Check that the folder still exists and the database accepts writes.
     Check,
     /// Commit what there is, then stop.
     Close {
@@ -121,7 +121,7 @@ impl<D: Disk, O: Operation<D>> Call<D> for Asked<O, O::Answer> {
     }
 
     fn refuse(self: Box<Self>, error: Error) {
-        // A caller that has gone needs no answer, here and below.
+        // A caller that has disconnected needs no answer, here and below.
         let _ = self.answer.send(Err(error));
     }
 }

@@ -124,13 +124,13 @@ impl<D: Disk> Engine<D> {
 
     pub(crate) fn change_secret(&mut self, change: SecretChange) -> Result<(), Failure> {
         match change {
-            SecretChange::Put { name, sealed } => {
+            SecretChange::Put { name, encrypted } => {
                 let old = match self.disk.get(Space::Secrets, name.as_bytes())? {
                     Some(bytes) => Some(codec::decode::<SecretRow>(Space::Secrets, &bytes)?),
                     None => None,
                 };
                 let created_at = old.map_or(self.now, |old| old.created_at);
-                let row = SecretRow { name: name.to_string(), sealed, created_at, updated_at: self.now };
+                let row = SecretRow { name: name.to_string(), encrypted, created_at, updated_at: self.now };
                 self.unsaved.batch.put(Space::Secrets, name.as_bytes().to_vec(), codec::encode(&row));
             }
             SecretChange::Remove { name } => {

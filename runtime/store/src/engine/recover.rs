@@ -95,8 +95,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The attempts that ran in this process: still alive, dead with an earlier process, or claimed in a commit of which nobody
-    /// heard. Those of external workers are watched by the clock.
+    /// The attempts that ran in this process: still alive, dead with an earlier process, or claimed in a commit that was never
+    /// answered. Those of external workers are watched by the clock.
     fn settle_local(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
         let mut ids = Vec::new();
         self.disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;
@@ -111,7 +111,7 @@ impl<D: Disk> Engine<D> {
             } else if live.contains(&(id, token)) {
                 self.local.insert((id, token));
             } else {
-                // Claimed in a commit whose caller never heard of it.
+                // Claimed in a commit that was never answered.
                 let reason = "the claim was never delivered".to_owned();
                 let back = HandBack { holder: Holder::Token(token), reason, usage: Usage::default() };
                 self.try_ask(id, Command::HandBack(back))?;

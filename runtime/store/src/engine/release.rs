@@ -1,4 +1,4 @@
-//! Everything that others learn once a group is durable. Nobody hears of anything that a power cut could take back.
+//! Answers and events, sent once a group is durable. Nothing is sent that a power cut could undo.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Release {
 
 /// What the engine follows up after a release.
 pub struct Released {
-    /// Claims whose callers have gone.
+    /// Claims whose callers have disconnected.
     pub undelivered: Vec<Assignment>,
     pub ended: Vec<(JobId, Token)>,
 }
@@ -100,7 +100,7 @@ impl Release {
         Released { undelivered, ended: std::mem::take(&mut self.ended) }
     }
 
-    /// The commit failed, and whether it was stored is not known. Returns the claims that nobody heard of.
+    /// The commit failed, and whether it was stored is not known. Returns the claims that were not answered.
     pub fn fail(&mut self, error: &Error) -> Vec<Assignment> {
         for send in self.answers.drain(..) {
             send(Some(error.clone()));

@@ -1,6 +1,6 @@
 //! After a failure: the engine is rebuilt from what is on disk, and the database reopened if it has to be.
 //!
-//! A commit that failed is unknown, not undone, and fjall takes no more writes after one. So the folder is reopened; but only
+//! A commit that failed is unknown, not undone, and fjall accepts no more writes after one. So the folder is reopened; but only
 //! when it is the one that was opened, or holds as much, and when the disk has room: until then readers keep the database that
 //! is open, and writes are refused. Nothing is created on the way, not even a file.
 
@@ -45,7 +45,7 @@ impl EngineThread {
         mut local: Local,
         alive: impl Fn(&Local) -> Alive,
     ) -> Result<Engine<Acknowledged>, Vec<oneshot::Sender<()>>> {
-        // After a read that failed the database is as good as before: another engine on it may go on at once.
+        // After a read that failed the database is as good as before: another engine on it may continue at once.
         let mut waits = matches!(error, DiskError::Commit(_) | DiskError::Gone(_));
         if !waits {
             tracing::error!("the store met what it cannot read: {error}");

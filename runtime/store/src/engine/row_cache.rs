@@ -1,4 +1,4 @@
-//! Small rows that many jobs share and every move of theirs changes (a batch's numbers): kept in memory, written once a
+//! Small rows that many jobs share and every move of theirs changes (a batch's numbers): cached in memory, written once a
 //! commit however often they changed.
 
 use std::collections::hash_map::Entry;
@@ -47,7 +47,7 @@ impl<V: Serialize + DeserializeOwned> Table<V> {
         }
     }
 
-    /// Puts the row there, or takes it away.
+    /// Stores the row, or removes it.
     pub fn put(&mut self, key: Vec<u8>, row: Option<V>) {
         self.changed.insert(key.clone());
         self.rows.insert(key, row);

@@ -1,4 +1,4 @@
-//! What the engine's thread tells everybody else: the database as readers find it, and whether the store takes writes.
+//! What the engine thread shares with readers: the database, and whether the store accepts writes.
 
 use std::sync::Mutex;
 
@@ -50,7 +50,7 @@ impl Shared {
             return self.now();
         }
         let mut reads = self.reads.subscribe();
-        // Whatever has come of it, `now` says it.
+        // Whatever has become of it is in `now`.
         let _ = timeout(limits::READ_WAITS, reads.wait_for(|reads| !matches!(reads, Reads::Reopening))).await;
         self.now()
     }

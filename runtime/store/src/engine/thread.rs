@@ -31,11 +31,11 @@ pub struct EngineThread {
     pub witness: Arc<Witness>,
     pub commit_status: Arc<CommitStatus>,
     pub seed: u64,
-    /// Held as long as the store lives: nobody else opens the folder meanwhile.
+    /// Held as long as the store is open: no other process can open the folder meanwhile.
     pub lock: File,
     /// The database, while it is open.
     pub disk: Option<FjallDisk>,
-    /// Whether a damaged table keeps the database from writing.
+    /// Whether a damaged table prevents the database from writing.
     pub suspicion: Arc<Suspicion>,
     /// A folder that was found where ours was and lacks a part of what we acknowledged.
     pub short: Option<crate::engine::reopen::ShortStore>,
@@ -46,14 +46,14 @@ pub type Local = HashSet<(JobId, Token)>;
 
 /// How the engine's work ended.
 enum End {
-    /// Somebody asked for it, and waits to hear that all is put away.
+    /// A caller asked for it, and waits until everything is closed.
     Closed(Vec<oneshot::Sender<()>>),
-    /// The disk failed; these attempts of ours go on.
+    /// The disk failed; these attempts of this process continue.
     Failed(DiskError, Local),
 }
 
 impl EngineThread {
-    /// Answers with those who wait for the end, to be told when nothing of the store is open any more.
+    /// Returns the callers that wait for the end, to be answered when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
         let channels = engine.channels.clone();
         loop {
@@ -122,7 +122,7 @@ impl EngineThread {
         }
     }
 
-    /// Whether the folder is still there and the database takes writes, though nobody writes.
+    /// Whether the folder still exists and the database accepts writes, even while nothing is written.
     fn check(&self) -> Result<(), DiskError> {
         self.folder.check().map_err(DiskError::Gone)?;
         self.disk.as_ref().map_or(Ok(()), FjallDisk::takes_writes)

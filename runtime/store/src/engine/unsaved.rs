@@ -33,7 +33,7 @@ pub struct Unsaved {
     locks: HashMap<Vec<u8>, Option<Lock>>,
     /// Other than those that follow from a job's index entries.
     timers: Vec<TimerChange>,
-    /// Something was decided that must be durable before anybody hears of it.
+    /// Something was decided that must be durable before it is answered or published.
     required: bool,
     /// Since when something waits that may be part of a later commit.
     waiting_since: Option<Time>,

@@ -9,7 +9,7 @@ use crate::disk::{Disk, DiskError, Space, after_prefix};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 
-/// A link's value on the side of the dependency: the number of its time, or that its end has been told.
+/// A link's value on the side of the dependency: the number of its time, or that its end has been reported.
 const TOLD: u64 = u64::MAX;
 
 fn link_value(number: u64) -> Vec<u8> {
@@ -124,7 +124,7 @@ impl<D: Disk> Engine<D> {
             let told = read_link(value).is_none_or(|made| made == TOLD || made > number);
             let Some(dependant) = keys::last_job(key).filter(|_| !told) else { continue };
             let [from, to] = keys::link(dependency, dependant);
-            // One that has gone has taken its links along.
+            // The links of a removed job were removed with it.
             if self.try_ask(dependant, Command::DependencyEnded { dependency, state })?.is_some() {
                 self.unsaved.batch.put(Space::Links, from, link_value(TOLD));
                 self.unsaved.batch.put(Space::Links, to, end_value(Some(state)));
@@ -153,7 +153,7 @@ impl<D: Disk> Engine<D> {
         let until = all.min(self.flows.ordinal + room as u64);
         let looked = (until - self.flows.ordinal) as usize;
         for number in self.flows.ordinal..until {
-            // One that has ended, or gone, is not touched.
+            // One that has ended or was removed is not touched.
             self.try_ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?;
         }
         self.flows.ordinal = until;

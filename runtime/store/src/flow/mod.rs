@@ -96,7 +96,7 @@ impl Flows {
 }
 
 impl<D: Disk> Engine<D> {
-    /// A job has moved, come (`was` is none) or gone (`is` is none): what hangs on it follows.
+    /// A job has changed, was enqueued (`was` is none) or removed (`is` is none): what depends on it follows.
     pub(crate) fn follow(&mut self, was: Option<&Job>, is: Option<&Job>) -> Result<(), DiskError> {
         let Some(job) = is.or(was) else { return Ok(()) };
         if job.batch_id.is_none() && job.parent.is_none() && job.links.is_none() && job.children == 0 {
@@ -125,7 +125,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// The numbers that a job's parent keeps of its children.
+    /// The numbers of its parent's children.
     fn follow_children(&mut self, job: &Job, states: [Option<State>; 2]) -> Result<(), DiskError> {
         let Some(parent) = job.parent else { return Ok(()) };
         let key = keys::family(parent);
@@ -144,7 +144,7 @@ impl<D: Disk> Engine<D> {
         }
         if states[1].is_none() {
             self.drop_family(parent, false)?;
-            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.tally.kept_by);
+            let left = self.flows.families.get(&self.disk, &key)?.map_or(0, |family| family.tally.references);
             if left == 0 {
                 // It may be what its parent waits for to be rebuilt.
                 self.flows.waiting.insert(parent);
@@ -175,12 +175,12 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The numbers of a job's children go when the job and all of them are gone; `going` is when the job itself does.
+    /// The numbers of a job's children are removed with the last of the job and its children; `going`: the job itself is being removed.
     fn drop_family(&mut self, parent: JobId, going: bool) -> Result<(), DiskError> {
         let gone = going || self.load(parent)?.is_none();
         let key = keys::family(parent);
         match self.flows.families.get(&self.disk, &key)? {
-            Some(family) if gone && family.tally.kept_by == 0 => self.flows.families.put(key, None),
+            Some(family) if gone && family.tally.references == 0 => self.flows.families.put(key, None),
             Some(family) if gone && family.waiting.is_some() => {
                 let family = Family { waiting: None, ..family.clone() };
                 self.flows.families.put(key, Some(family));
@@ -200,9 +200,9 @@ impl<D: Disk> Engine<D> {
         if let Some(place) = links.chain {
             let key = keys::chain(place.first);
             if let Some(chain) = self.flows.chains.change(&self.disk, &key)? {
-                chain.kept_by += u64::from(states[0].is_none());
-                chain.kept_by -= u64::from(states[1].is_none());
-                if chain.kept_by == 0 {
+                chain.references += u64::from(states[0].is_none());
+                chain.references -= u64::from(states[1].is_none());
+                if chain.references == 0 {
                     self.flows.chains.put(key, None);
                 }
             }
@@ -249,7 +249,7 @@ impl<D: Disk> Engine<D> {
 
     /// A job of a chain has ended: the next one comes in the same commit.
     fn settle_step(&mut self, id: JobId) -> Result<(), DiskError> {
-        // It may have been brought back, or have gone, within the group.
+        // It may have been brought back, or removed, within the group.
         let Some(job) = self.load(id)?.filter(|job| job.is_ended()).cloned() else { return Ok(()) };
         let Some(place) = job.links.as_ref().and_then(|links| links.chain) else { return Ok(()) };
         let result = match job.result {
@@ -322,7 +322,7 @@ impl<D: Disk> Engine<D> {
     /// A job waits for everything below it to be removed: has it been?
     fn settle_removed(&mut self, parent: JobId) -> Result<(), DiskError> {
         let key = keys::family(parent);
-        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.tally.kept_by == 0) {
+        if self.flows.families.get(&self.disk, &key)?.is_none_or(|family| family.tally.references == 0) {
             // Its children will be created again, and counted again.
             self.flows.families.put(key, None);
             self.try_ask(parent, Command::SubtreeRemoved)?;
@@ -368,8 +368,8 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn put_chain(&mut self, first: JobId, chain: Chain) -> Result<(), DiskError> {
         let key = keys::chain(first);
         // A child that was removed and is spawned again has steps from its first time.
-        let kept_by = self.flows.chains.get(&self.disk, &key)?.map_or(0, |old| old.kept_by);
-        self.flows.chains.put(key, Some(Chain { kept_by, ..chain }));
+        let references = self.flows.chains.get(&self.disk, &key)?.map_or(0, |old| old.references);
+        self.flows.chains.put(key, Some(Chain { references, ..chain }));
         Ok(())
     }
 

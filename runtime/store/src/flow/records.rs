@@ -29,7 +29,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// Marks a record, or takes its mark away. One that is not there is passed over.
+    /// Marks a record, or removes its mark. A missing record is ignored.
     pub(crate) fn put_mark(&mut self, new: NewMark) -> Result<(), DiskError> {
         let Some(queue) = self.queues.get(&new.queue).map(|queue| queue.row.id) else { return Ok(()) };
         let Some(mut row) = self.stored_record(queue, &new.key)? else { return Ok(()) };

@@ -99,13 +99,13 @@ impl Rounds {
         self.levels.get(&queue).map_or(Position::Idle, Levels::position)
     }
 
-    /// Drops what nobody will ask for, and answers the round that is to be opened: it runs, jobs wait for it, and no work is
-    /// noted that would put them in line. From here on it is.
+    /// Drops what is not needed any more, and returns the round that is to be opened: it runs, jobs wait for it, and no work is
+    /// noted that would make them pending. After this call it is.
     fn tidy(&mut self, queue: u32) -> Option<u32> {
         let levels = self.levels.get_mut(&queue)?;
         if levels.course.current.is_none() {
             // All have ended: numbers stay as long as a job of theirs does.
-            let gone = levels.rows.extract_if(.., |_, row| row.tally.kept_by == 0);
+            let gone = levels.rows.extract_if(.., |_, row| row.tally.references == 0);
             self.changed.extend(gone.map(|(round, _)| (queue, round)));
         }
         let round = levels.course.running?;
@@ -183,7 +183,7 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// A queue is no longer idle. Should its first job have ended at once, nothing else would tell those that go by it.
+    /// A queue is no longer idle. Should its first job have ended at once, nothing else would notify the queues behind its gate.
     fn touch_neighbours_of(&mut self, queue: u32) {
         let row = self.queues.by_id(queue).map(|queue| &queue.row);
         let Some((name, gate)) = row.map(|row| (row.name.clone(), row.settings.gate.clone())) else { return };
@@ -263,7 +263,7 @@ impl<D: Disk> Engine<D> {
         self.rounds.touched.extend(ids);
     }
 
-    /// Puts up to `room` jobs that wait for a round in line; whether that was all, and how many it were.
+    /// Makes up to `room` jobs that wait for a round pending; returns whether these were all, and how many.
     pub(crate) fn open_round(
         &mut self,
         queue: &QueueName,
@@ -320,7 +320,7 @@ impl<D: Disk> Engine<D> {
         self.rounds.touched.extend(with_rounds.map(|queue| queue.row.id));
     }
 
-    /// The queue is gone, and so are its numbers.
+    /// The queue was removed, and with it its numbers.
     pub(crate) fn drop_rounds(&mut self, id: u32) {
         if let Some(levels) = self.rounds.levels.remove(&id) {
             self.rounds.changed.extend(levels.rows.into_keys().map(|round| (id, round)));

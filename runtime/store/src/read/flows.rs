@@ -14,7 +14,7 @@ use crate::read::row;
 use crate::store::Store;
 use crate::{Error, Linked, RoundRow, RoundsView};
 
-/// How many children one page looks for: of a million that are gone, a page finds none and says where to go on.
+/// How many children one page looks for: of a million that were removed, a page finds none and says where to continue.
 const CHILDREN_LOOKED_AT: u64 = 10_000;
 
 impl Store {

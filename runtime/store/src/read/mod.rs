@@ -36,7 +36,7 @@ impl From<DiskError> for Error {
 }
 
 impl Store {
-    /// Why the store takes no writes; none while all is well.
+    /// Why the store accepts no writes; none while it does.
     pub fn trouble(&self) -> Option<String> {
         self.inner.shared.trouble()
     }
@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// A body that is not there: gone since the record was read, or lost?
+    /// A body that is missing: removed since the row was read, or lost?
     async fn gone_or(&self, error: Error, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
         match row::<Job>(&self.current().await?, Space::Jobs, &keys::job(job.id))? {
             Some(now) if now.body(kind) == job.body(kind) => Err(error),
@@ -213,7 +213,7 @@ impl Store {
         self.read(|view| rows(view, Space::Schedules)).await
     }
 
-    /// Stored events after `seq`, oldest first. The first one's number tells whether some are gone.
+    /// Stored events after `seq`, oldest first. The first one's number shows whether some were deleted.
     pub async fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |view| {
             let mut events = Vec::new();
@@ -229,7 +229,7 @@ impl Store {
         .await
     }
 
-    /// The latest stored events of one job, oldest first. `since` is when the job was made: the search goes no further back, and
+    /// The latest stored events of one job, oldest first. `since` is when the job was created: the search looks no further back, and
     /// not beyond events that cannot be read.
     pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |view| {

@@ -54,7 +54,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// All that can be told from the record alone. What its payload and its errors hold is another matter.
+    /// Everything that the row alone can answer. Payloads and errors are read separately.
     pub fn admits(&self, job: &Job) -> bool {
         fn same<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
             wanted.is_none() || wanted == found

@@ -76,7 +76,7 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// False when it does not fit: so much at once that the ends could not be told.
+    /// False when it does not fit.
     #[must_use]
     pub fn push(&mut self, payload: &[u8]) -> bool {
         let Ok(end) = u32::try_from(self.bytes.len() + payload.len()) else { return false };

@@ -21,7 +21,7 @@ pub enum Order {
     Desc,
 }
 
-/// A job's place in an order: smaller comes earlier, whichever way the order goes. Jobs of the same value follow by their
+/// A job's place in an order: smaller comes earlier, whichever the direction. Jobs of the same value follow by their
 /// creation, and those without a value come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SortKey {

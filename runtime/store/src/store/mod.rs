@@ -67,7 +67,7 @@ pub(crate) fn store_dir(dir: &Path) -> PathBuf {
 }
 
 impl Store {
-    /// Hands a request to the engine, or says at once that it has too many.
+    /// Sends a request to the engine, or refuses at once when it has too many.
     pub(crate) fn send(&self, request: Request<Acknowledged>) -> Result<(), Error> {
         self.inner.requests.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => Error::Overloaded { retry_after: limits::RETRY_AFTER },
@@ -80,12 +80,12 @@ impl Store {
         &self.inner.commit_status.commits
     }
 
-    /// What the database takes on disk; none while it is not open.
+    /// How much disk space the database uses; none while it is not open.
     pub fn disk_use(&self) -> Option<DiskUse> {
         self.inner.shared.now().ok().map(|disk| disk.disk_use())
     }
 
-    /// Returns claims nobody waits for any more. Unlike other requests this one cannot be refused: the job would stay active.
+    /// Returns claims whose callers have disconnected. Unlike other requests this one cannot be refused: the job would stay active.
     fn give_back(&self, assignments: Vec<Assignment>) {
         if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
             let requests = self.inner.requests.clone();
@@ -122,11 +122,11 @@ impl Store {
         if bytes.len() <= limits::INLINE_BODY {
             return Ok(Body::Inline(bytes));
         }
-        self.keep_blob(bytes).await.map(Body::Blob)
+        self.store_blob(bytes).await.map(Body::Blob)
     }
 
     /// The same for a component, which is a file whatever its size.
-    pub async fn keep_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
+    pub async fn store_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
         // Found by its path, the folder may be another one by now.
         if let Some(why) = self.trouble() {
             return Err(Error::Unavailable { why });
@@ -158,7 +158,7 @@ impl Store {
         self.call(Seal { batch }).await
     }
 
-    /// Takes up to `count` jobs, best first; waits for the first as long as the claim says. Dropping the future gives
+    /// Takes up to `count` jobs, best first; waits for the first as long as the claim allows. Dropping the future gives
     /// back what it would have got.
     pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
         let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
@@ -231,7 +231,7 @@ impl Store {
             "{}",
             if paused { "paused: nothing starts until it is resumed" } else { "resumed: jobs start again" }
         );
-        // Bulk operations that have waited go on. Nobody listens only when the store is closing.
+        // Bulk operations that have waited continue. There is no receiver only when the store is closing.
         let _ = self.inner.bell.send(());
         Ok(())
     }

@@ -33,7 +33,7 @@ impl Store {
         Store::open_with(options, clock, Opening::default())
     }
 
-    /// The same, with what the operator says about this one start.
+    /// The same, with options for this one start.
     pub fn open_with(options: Options, clock: Arc<dyn Clock>, opening: Opening) -> Result<Store, OpenError> {
         let dir = options.dir.clone();
         let refused = |error: std::io::Error| check::refused(&dir, &error);
@@ -128,7 +128,7 @@ fn start_helpers(inner: &Inner, opened: &OpenFolder) -> std::io::Result<()> {
         requests: Arc::downgrade(&inner.requests),
         alive: Arc::downgrade(&inner.alive),
     };
-    spawn("windlass-keeper", move || watchdog.run())?;
+    spawn("windlass-watchdog", move || watchdog.run())?;
     let reclaimer = Reclaimer {
         commit_status: inner.commit_status.clone(),
         folder: opened.folder.clone(),

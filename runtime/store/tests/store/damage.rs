@@ -1,4 +1,4 @@
-//! Damaged data folders: each opens with everything that was acknowledged, or is refused with words that name the place
+//! Damaged data folders: each opens with everything that was acknowledged, or is refused with a message that names the place
 //! and what to do. Never a panic, never a silent loss. Damage inside a table is found when the record is read, not at the
 //! start: a job that then answers with an error counts as noticed here.
 
@@ -15,7 +15,7 @@ use crate::folder::{Acknowledged, copy, files, fill, missing, open, temporary};
 enum Damage {
     /// A page of zeroes at this share of the file.
     Zeroed(f64),
-    /// One byte turned over at this share of the file.
+    /// One byte flipped at this share of the file.
     Flipped(f64),
     /// Cut at this share of the file.
     Cut(f64),
@@ -86,7 +86,7 @@ async fn check(victim: &Victim, file: &PathBuf, way: Damage, report: &mut Report
             let lost = missing(&store, &victim.acknowledged).await;
             assert!(
                 lost.is_none(),
-                "{} {way:?}: opened without a word, but {}",
+                "{} {way:?}: opened without an error, but {}",
                 file.display(),
                 lost.unwrap_or_default()
             );
@@ -94,14 +94,14 @@ async fn check(victim: &Victim, file: &PathBuf, way: Damage, report: &mut Report
         }
         Err(error) => {
             report.refused += 1;
-            let words = error.to_string();
+            let message = error.to_string();
             assert!(
-                words.contains(&dir.path().display().to_string()),
-                "{} {way:?} names no place: {words}",
+                message.contains(&dir.path().display().to_string()),
+                "{} {way:?} names no place: {message}",
                 file.display()
             );
             if let OpenError::Damaged { advice, .. } = error {
-                assert!(!advice.is_empty(), "{} {way:?} says not what to do: {words}", file.display());
+                assert!(!advice.is_empty(), "{} {way:?} does not say what to do: {message}", file.display());
             }
         }
     }
@@ -114,7 +114,7 @@ struct Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_young_folder_damaged_anywhere_opens_whole_or_is_refused_in_words() {
+async fn a_young_folder_damaged_anywhere_opens_whole_or_is_refused_with_advice() {
     let victim = victim((0..200).map(|index| 64 + index * 8)).await;
     let mut report = Report::default();
     for (index, file) in files(victim.dir.path()).iter().enumerate() {
@@ -131,7 +131,7 @@ async fn a_young_folder_damaged_anywhere_opens_whole_or_is_refused_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_with_tables_and_blobs_damaged_anywhere_opens_whole_or_is_refused_in_words() {
+async fn a_folder_with_tables_and_blobs_damaged_anywhere_opens_whole_or_is_refused_with_advice() {
     // Enough for the database to have written tables, and some bodies that are files.
     let sizes = (0..420).map(|index| if index % 100 == 99 { 100_000 } else { 60_000 });
     let victim = victim(sizes).await;
@@ -139,7 +139,7 @@ async fn a_folder_with_tables_and_blobs_damaged_anywhere_opens_whole_or_is_refus
     assert!(all.iter().any(|file| file.to_string_lossy().contains("tables")), "there are no tables: {all:?}");
     let mut report = Report::default();
     for (index, file) in all.iter().enumerate() {
-        // Copying is dear here: the ways take their turn.
+        // Copying is expensive here: the ways take turns.
         check(&victim, file, WAYS[index % WAYS.len()], &mut report).await;
     }
     println!("{} opened whole, {} refused", report.opened, report.refused);

@@ -47,8 +47,8 @@ async fn a_job_whose_checkpoint_is_damaged_saves_another_after_a_crash() {
     assert!(store.body(&attempt.job, BodyKind::Checkpoint).await.is_err(), "it cannot be read");
     let checkpoint = Some(Checkpoint { body: saved("two"), schema: 0, usage: Usage::default() });
     let holder = Holder::Token(attempt.token);
-    let beat = Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(holder) });
-    store.ask(id, beat, Vec::new()).await.expect("it is saved");
+    let heartbeat = Command::Heartbeat(Heartbeat { checkpoint, ..Heartbeat::by(holder) });
+    store.ask(id, heartbeat, Vec::new()).await.expect("it is saved");
     let job = store.job(id).await.expect("reads").expect("the job is there");
     let read = store.body(&job, BodyKind::Checkpoint).await.expect("reads");
     assert_eq!((read, job.crashes), (Some(Bytes::from_static(b"two")), 0));

@@ -89,9 +89,9 @@ async fn list(store: &Store) -> (Vec<JobId>, Unreadable) {
 #[track_caller]
 fn is_damage(error: &Error, file: &Path, holds: &str) {
     assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
-    let words = error.to_string();
-    assert!(words.contains(&file.display().to_string()) && words.contains(holds), "{words}");
-    assert!(words.contains("checksum") && words.contains("backup") && !words.contains("write"), "{words}");
+    let message = error.to_string();
+    assert!(message.contains(&file.display().to_string()) && message.contains(holds), "{message}");
+    assert!(message.contains("checksum") && message.contains("backup") && !message.contains("write"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,14 +251,14 @@ async fn a_database_that_cannot_merge_a_damaged_table_says_which_one_and_is_read
         Err(other) => panic!("{other}"),
     };
     let end = Instant::now() + Duration::from_secs(60);
-    let words = loop {
+    let message = loop {
         match store.trouble() {
-            Some(words) if words.contains(&file.display().to_string()) => break words,
+            Some(message) if message.contains(&file.display().to_string()) => break message,
             trouble => assert!(Instant::now() < end, "it never says which: {trouble:?}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert!(words.contains("holds jobs") && words.contains("backup"), "{words}");
+    assert!(message.contains("holds jobs") && message.contains("backup"), "{message}");
     let mut readable = 0;
     for (id, _) in &acknowledged {
         readable += usize::from(store.job(*id).await.is_ok_and(|job| job.is_some()));

@@ -1,4 +1,4 @@
-//! A full disk: refused in words while it lasts, nothing acknowledged lost, and no hand needed afterwards.
+//! A full disk: refused with a reason while it lasts, nothing acknowledged is lost, and no manual step is needed afterwards.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -71,7 +71,7 @@ async fn enqueue_until_refused(store: &Store) -> (usize, Error) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_refused_in_words_loses_nothing_and_is_left_behind_when_there_is_room() {
+async fn a_full_disk_is_refused_with_the_reason_loses_nothing_and_writes_continue_when_there_is_room() {
     let place = temporary();
     let Some(_disk) = SmallDisk::mount(place.path(), 96) else {
         println!("skipped: this user may not mount a small file system");
@@ -86,8 +86,8 @@ async fn a_full_disk_is_refused_in_words_loses_nothing_and_is_left_behind_when_t
     let ballast = place.path().join("ballast");
     take_all_room(&ballast);
     let (_, refused) = enqueue_until_refused(&store).await;
-    let words = refused.to_string();
-    assert!(words.contains("space") || words.contains("write"), "{words}");
+    let message = refused.to_string();
+    assert!(message.contains("space") || message.contains("write"), "{message}");
     // For longer than the store's own tries take: every read is answered, every write refused, and it never says ready.
     for _ in 0..30 {
         let (more, again) = enqueue_until_refused(&store).await;
@@ -120,10 +120,10 @@ async fn a_start_on_a_full_disk_says_that_it_is_full_and_works_when_there_is_roo
         return;
     };
     let (data, ballast) = (place.path().join("data"), place.path().join("ballast"));
-    let refused = |words: String| {
-        assert!(words.contains("the disk is full") && words.contains("make room"), "{words}");
-        assert!(words.contains(&data.display().to_string()), "it does not say which: {words}");
-        assert!(!words.contains("backup") && !words.contains("damaged"), "{words}");
+    let refused = |message: String| {
+        assert!(message.contains("the disk is full") && message.contains("make room"), "{message}");
+        assert!(message.contains(&data.display().to_string()), "it does not say which: {message}");
+        assert!(!message.contains("backup") && !message.contains("damaged"), "{message}");
     };
     // A new folder, with room for a little more each time: it fails a step later.
     let mut refusals = 0;
@@ -147,17 +147,17 @@ async fn a_start_on_a_full_disk_says_that_it_is_full_and_works_when_there_is_roo
     store.close().await;
     // One with jobs in it: it starts as long as the last page of the journal has room for what a start writes.
     take_all_room(&ballast);
-    let mut words = None;
+    let mut message = None;
     for _ in 0..200 {
         match open(&data) {
             Ok(store) => store.close().await,
             Err(error) => {
-                words = Some(error.to_string());
+                message = Some(error.to_string());
                 break;
             }
         }
     }
-    refused(words.expect("the journal is full at some time"));
+    refused(message.expect("the journal is full at some time"));
     fs::remove_file(&ballast).expect("makes room");
     let store = open(&data).expect("opens");
     assert_eq!(missing(&store, &acknowledged).await, None);

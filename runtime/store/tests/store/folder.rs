@@ -62,7 +62,7 @@ fn payload(index: usize, size: usize) -> Bytes {
     bytes.into()
 }
 
-/// Are they all there, whole? The first that is not is named; an error from the store is words, and counts as noticed.
+/// Are they all there, whole? The first that is not is named; an error from the store counts as noticed.
 pub async fn missing(store: &Store, acknowledged: &Acknowledged) -> Option<String> {
     for (id, payload) in acknowledged {
         let job = match store.job(*id).await {

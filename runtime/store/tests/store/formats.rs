@@ -1,4 +1,4 @@
-//! Old formats stay readable: a folder of each is kept in `tests/fixtures`, packed into one small file.
+//! Old formats stay readable: a folder of each is in `tests/fixtures`, packed into one small file.
 //!
 //! To make the next one when the format changes: `WINDLASS_WRITE_FIXTURE=formatN cargo test -p windlass-store --test store
 //! formats`, and check in the file it makes.
@@ -134,7 +134,7 @@ async fn read(store: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_format_ever_written_can_be_read_and_gone_on_with() {
+async fn every_format_ever_written_can_be_read_and_written_to() {
     if let Ok(name) = std::env::var("WINDLASS_WRITE_FIXTURE") {
         let dir = temporary();
         let store = open(dir.path()).expect("opens");

@@ -1,4 +1,4 @@
-//! The store's tests, in one binary: the simulator below the seam, the conformance suite above it, and what a real
+//! The store's tests, in one binary: the simulator below the seam, the conformance suite above it, and what a real data
 //! folder goes through: damage, a full disk, old formats.
 
 mod conformance;

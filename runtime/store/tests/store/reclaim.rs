@@ -65,7 +65,7 @@ async fn until_small(store: &Store, dir: &Path, acknowledged: &mut Acknowledged)
     }
 }
 
-/// The thread that gives space back may have the database for a moment longer than the store.
+/// The thread that reclaims space may have the database open for a moment longer than the store.
 async fn reopen(dir: &Path) -> Store {
     let end = Instant::now() + Duration::from_secs(60);
     loop {

@@ -1,4 +1,4 @@
-//! Chance that can be had again: everything random in these tests comes from a seed.
+//! Reproducible randomness: everything random in these tests comes from a seed.
 
 use windlass_core::retry::mix;
 

@@ -1,5 +1,5 @@
-//! A data folder that goes away under an open store: nothing is written into what is left, nothing less is opened, and the store
-//! goes on by itself when the folder is back.
+//! A data folder that disappears under an open store: nothing is written into what is left, nothing less is opened, and the store
+//! continues by itself when the folder is back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ async fn filled(dir: &Path) -> (Store, Acknowledged) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_database_is_noticed_without_a_write_never_begun_anew_and_not_opened_by_a_restart() {
+async fn a_removed_database_is_noticed_without_a_write_never_recreated_and_not_opened_by_a_restart() {
     let place = temporary();
     let dir = place.path().join("data");
     let (store, _) = filled(&dir).await;
@@ -62,10 +62,10 @@ async fn a_removed_database_is_noticed_without_a_write_never_begun_anew_and_not_
     store.close().await;
 
     for _ in 0..2 {
-        let words = open(&dir).err().expect("it would be empty").to_string();
-        assert!(words.contains("data/store: the database is not there"), "{words}");
-        assert!(words.contains("mounted") && words.contains("backup"), "{words}");
-        assert!(!words.contains("witness"), "advice that leads to an empty store: {words}");
+        let message = open(&dir).err().expect("it would be empty").to_string();
+        assert!(message.contains("data/store: the database is not there"), "{message}");
+        assert!(message.contains("mounted") && message.contains("backup"), "{message}");
+        assert!(!message.contains("witness"), "advice that leads to an empty store: {message}");
         assert!(!dir.join("store").exists(), "the refusal made a new one");
     }
 }

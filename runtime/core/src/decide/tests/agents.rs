@@ -33,18 +33,18 @@ fn agent(agent: Agent) -> Fixture {
 fn continue_puts_the_job_back_in_line_with_its_checkpoint_and_charges_nothing() {
     let mut fixture = Fixture::with(plain());
     let first = fixture.start(outside());
-    fixture.ask(round(first, AgentStatus::Continue)).expect("its own word");
+    fixture.ask(round(first, AgentStatus::Continue)).expect("the attempt holds the job");
     assert_eq!((fixture.state(), fixture.job().failures), (State::Pending, 0));
     assert!(!fixture.job().checkpoint.is_none());
     assert!(fixture.events.contains(&EventKind::Continued { iteration: 1 }));
-    // The answer was lost: the worker says it again, and again after the next round has begun.
+    // The answer was lost: the worker sends it again, and again after the next iteration has begun.
     for again in [first, Holder::Unsigned] {
-        assert_eq!(fixture.ask(complete(again)).expect("told before"), Reply::Unchanged);
+        assert_eq!(fixture.ask(complete(again)).expect("answered before"), Reply::Unchanged);
     }
     let second = fixture.start(outside());
-    assert_eq!(fixture.ask(complete(first)).expect("told before"), Reply::Unchanged);
+    assert_eq!(fixture.ask(complete(first)).expect("answered before"), Reply::Unchanged);
     assert_eq!(fixture.state(), State::Active);
-    fixture.ask(round(second, AgentStatus::Done)).expect("its own word");
+    fixture.ask(round(second, AgentStatus::Done)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Completed);
 }
 
@@ -53,13 +53,13 @@ fn the_last_round_that_was_allowed_is_followed_by_a_persons_decision() {
     let mut fixture = agent(Agent { max_iterations: Some(2), ..Agent::default() });
     for expected in [State::Pending, State::Held] {
         let holder = fixture.start(outside());
-        fixture.ask(round(holder, AgentStatus::Continue)).expect("its own word");
+        fixture.ask(round(holder, AgentStatus::Continue)).expect("the attempt holds the job");
         assert_eq!(fixture.state(), expected);
     }
     assert_eq!(fixture.job().hold_reason.as_deref(), Some("max_iterations reached: 2 of 2"));
     fixture.ask(Command::Approve).expect("it is held");
     let holder = fixture.start(outside());
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Completed);
 }
 
@@ -70,7 +70,7 @@ fn money_is_counted_over_heartbeats_and_acks_and_bounds_the_rounds() {
     let heartbeat = Heartbeat { spent: Some(Box::new(spent(0.75))), ..Heartbeat::by(holder) };
     fixture.ask(Command::Heartbeat(heartbeat)).expect("it holds the lease");
     let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(0.5)), ..Closing::default() };
-    fixture.ask(ack(holder, closing)).expect("its own word");
+    fixture.ask(ack(holder, closing)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Held);
     let spending = fixture.job().spending.as_deref().expect("it was told");
     assert_eq!((spending.total.cost_usd, spending.total.input_tokens), (1.25, 200));
@@ -94,7 +94,7 @@ fn a_cancel_that_was_asked_for_goes_before_another_round() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
     fixture.ask(crate::decide::tests::cancel()).expect("it runs");
-    fixture.ask(round(holder, AgentStatus::Continue)).expect("its own word");
+    fixture.ask(round(holder, AgentStatus::Continue)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Cancelled);
 }
 

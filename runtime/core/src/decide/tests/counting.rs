@@ -1,4 +1,4 @@
-//! What is charged to whom: runs, failures, crashes, hand-backs; and what retry and requeue grant.
+//! What counts: runs, failures, crashes, hand-backs; and what retry and requeue grant.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ fn fail_until_dead(fixture: &mut Fixture) -> u32 {
     let mut failures = 0;
     while fixture.state() == State::Pending {
         let holder = fixture.start(outside());
-        fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
+        fixture.ask(fail(holder, Retry::Backoff)).expect("the attempt holds the job");
         failures += 1;
     }
     assert_eq!(fixture.state(), State::Dead);
@@ -50,7 +50,7 @@ fn retry_grants_all_runs_again_and_requeue_exactly_one() {
 fn requeue_takes_no_run_from_a_job_that_had_some_left() {
     let mut fixture = Fixture::with(runs(5));
     let holder = fixture.start(outside());
-    fixture.ask(fail(holder, Retry::Never)).expect("its own word");
+    fixture.ask(fail(holder, Retry::Never)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Dead);
     fixture.ask(Command::Requeue).expect("it is dead");
     assert_eq!(fixture.job().runs_left(), 4);
@@ -61,7 +61,7 @@ fn a_hand_back_is_charged_to_nobody() {
     let mut fixture = Fixture::with(runs(1));
     for attempt in 1..=20 {
         let holder = fixture.start(if attempt % 2 == 0 { outside() } else { here() });
-        fixture.ask(hand_back(holder)).expect("its own word");
+        fixture.ask(hand_back(holder)).expect("the attempt holds the job");
         assert_eq!((fixture.state(), fixture.job().attempt), (State::Pending, attempt));
     }
     assert_eq!((fixture.job().failures, fixture.job().crashes, fixture.errors), (0, 0, 0));
@@ -98,7 +98,7 @@ fn crashes_have_a_cap_of_their_own() {
     assert_eq!(fixture.state(), State::Dead);
 }
 
-/// One crash more; the job is back in line after it.
+/// One crash more; the job is pending again after it.
 fn crash(fixture: &mut Fixture) {
     fixture.ask(Command::Crash).expect("never refused");
     if fixture.state() == State::Retrying {
@@ -117,7 +117,7 @@ fn a_job_that_gets_further_between_crashes_is_never_charged_with_more_than_one()
         } else {
             Body::Blob(Blob { sha256: [step as u8; 32], len: 100_000 })
         };
-        fixture.ask(save(holder, body)).expect("its own word");
+        fixture.ask(save(holder, body)).expect("the attempt holds the job");
         assert_eq!(fixture.job().crashes, 0);
         crash(&mut fixture);
         assert_eq!((fixture.job().crashes, fixture.state()), (1, State::Pending), "it does not wait either");
@@ -130,7 +130,7 @@ fn a_checkpoint_that_says_what_the_last_one_said_is_no_progress() {
         let mut fixture = Fixture::with(NewJob { checkpoint: Some(body.clone()), ..runs(1) });
         for crashes in 1..=bounds::MAX_CRASHES {
             let holder = fixture.start(here());
-            fixture.ask(save(holder, body.clone())).expect("its own word");
+            fixture.ask(save(holder, body.clone())).expect("the attempt holds the job");
             crash(&mut fixture);
             assert_eq!(fixture.job().crashes, crashes);
         }
@@ -157,7 +157,7 @@ fn an_iteration_that_ends_is_progress() {
 fn a_failure_says_when_to_try_again_within_bounds() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
-    let answer = fixture.ask(fail(holder, Retry::After(Duration::from_secs(7)))).expect("its own word");
+    let answer = fixture.ask(fail(holder, Retry::After(Duration::from_secs(7)))).expect("the attempt holds the job");
     let expected = Reply::Now {
         state: State::Retrying,
         next_attempt_at: Some(fixture.now + Duration::from_secs(7)),
@@ -167,7 +167,7 @@ fn a_failure_says_when_to_try_again_within_bounds() {
     fixture.pass(7);
     fixture.ask(Command::Due).expect("never refused");
     let holder = fixture.start(outside());
-    fixture.ask(fail(holder, Retry::After(Duration::MAX))).expect("its own word");
+    fixture.ask(fail(holder, Retry::After(Duration::MAX))).expect("the attempt holds the job");
     assert_eq!(fixture.job().scheduled_at, Some(fixture.now + bounds::LONGEST));
 }
 
@@ -176,7 +176,7 @@ fn no_attempt_is_planned_for_after_the_job_s_whole_time() {
     let mut fixture =
         Fixture::with(policy(PolicyChoice { max_duration: Some(Duration::from_secs(10)), ..PolicyChoice::default() }));
     let holder = fixture.start(outside());
-    fixture.ask(fail(holder, Retry::After(Duration::from_secs(10)))).expect("its own word");
+    fixture.ask(fail(holder, Retry::After(Duration::from_secs(10)))).expect("the attempt holds the job");
     assert_eq!((fixture.state(), fixture.reason()), (State::Dead, "max_duration"));
 }
 
@@ -188,7 +188,7 @@ fn an_attempt_may_take_its_own_limit_or_what_is_left_of_the_job_s_whole_time() {
             Fixture::with(policy(PolicyChoice { attempt_timeout, max_duration, ..PolicyChoice::default() }));
         let holder = fixture.start(here());
         let first = fixture.job().time_limit(fixture.now);
-        fixture.ask(hand_back(holder)).expect("its own word");
+        fixture.ask(hand_back(holder)).expect("the attempt holds the job");
         fixture.pass(40);
         fixture.start(here());
         (first, fixture.job().time_limit(fixture.now))
@@ -208,7 +208,7 @@ fn retry_forgets_how_the_job_ended_and_keeps_its_checkpoint_unless_it_was_done()
     fixture.ask(Command::Retry).expect("it has ended");
     assert!(!fixture.job().checkpoint.is_none());
     let holder = fixture.start(outside());
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("the attempt holds the job");
     fixture.ask(Command::Retry).expect("it has ended");
     let job = fixture.job();
     assert!(job.checkpoint.is_none() && job.result.is_none() && job.hold_reason.is_none());
@@ -220,7 +220,7 @@ fn a_long_history_keeps_its_beginning_and_its_end() {
     let mut fixture = Fixture::with(plain());
     for _ in 0..200 {
         let holder = fixture.start(outside());
-        fixture.ask(hand_back(holder)).expect("its own word");
+        fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     }
     let timeline = &fixture.job().timeline;
     assert_eq!(timeline.steps.len(), bounds::TIMELINE);

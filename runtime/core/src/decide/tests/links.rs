@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Fixture, beat, cancel, complete, fail, here, outside, plain, policy};
+use crate::decide::tests::{Fixture, cancel, complete, fail, heartbeat, here, outside, plain, policy};
 use crate::flow::{FailedChild, HowFailed, OnFailure};
 use crate::{Command, EventKind, Holder, JobId, NewJob, PolicyChoice, Reply, Retry, State, Time, Usage, Wait};
 
@@ -20,7 +20,7 @@ fn dependant(states: &[State], policy: OnFailure) -> Fixture {
 }
 
 fn ended(fixture: &mut Fixture, number: u128, state: State) -> Reply {
-    fixture.ask(Command::DependencyEnded { dependency: other(number), state }).expect("it is told")
+    fixture.ask(Command::DependencyEnded { dependency: other(number), state }).expect("it is accepted")
 }
 
 #[test]
@@ -90,8 +90,11 @@ fn a_parent_waits_uncharged_and_is_run_again() {
         let holder = fixture.start(runner);
         fixture.ask(wait(holder)).expect("it waits");
         assert_eq!((fixture.state(), fixture.job().failures), (State::Blocked, 0));
-        assert_eq!(fixture.ask(wait(holder)), Ok(Reply::Unchanged), "a word whose answer was lost");
-        assert!(fixture.ask(beat(holder)).is_err() && fixture.ask(complete(holder)).is_err(), "its attempt is over");
+        assert_eq!(fixture.ask(wait(holder)), Ok(Reply::Unchanged), "a report whose answer was lost");
+        assert!(
+            fixture.ask(heartbeat(holder)).is_err() && fixture.ask(complete(holder)).is_err(),
+            "its attempt is over"
+        );
         fixture.ask(Command::Joined).expect("its children have ended");
         assert_eq!(fixture.state(), State::Pending);
         assert!(fixture.job().links.as_ref().is_some_and(|links| links.joined));
@@ -105,7 +108,7 @@ fn a_parent_waits_uncharged_and_is_run_again() {
 fn child_failed() -> Command {
     let mut child = Fixture::with(policy(PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() }));
     let holder = child.start(outside());
-    child.ask(fail(holder, Retry::Backoff)).expect("its own word");
+    child.ask(fail(holder, Retry::Backoff)).expect("the attempt holds the job");
     Command::ChildFailed { child: FailedChild::of(child.job()).map(Box::new), more: 2 }
 }
 

@@ -210,7 +210,7 @@ pub fn hand_back(holder: Holder) -> Command {
     Command::HandBack(HandBack { holder, reason: "shutting down".into(), usage: Usage::default() })
 }
 
-pub fn beat(holder: Holder) -> Command {
+pub fn heartbeat(holder: Holder) -> Command {
     Command::Heartbeat(Heartbeat::by(holder))
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, here, plain, queue, watch};
+use crate::decide::tests::{Fixture, cancel, complete, fail, hand_back, heartbeat, here, plain, queue, watch};
 use crate::flow::OnFailure;
 use crate::plugin::manifest::{Manifest, Retry as ManifestRetry};
 use crate::{
@@ -70,7 +70,7 @@ fn an_attempt_is_handed_over_with_the_checkpoint_it_saves() {
     ask(&mut fixture, PluginCommand::Activate { version: [2; 32], swap: Swap::Drain });
     let by = Some(fixture.now + Duration::from_secs(30));
     assert_eq!(fixture.ask(Command::Swap { by }), Ok(Reply::Stopping));
-    fixture.ask(beat(holder)).expect("a sign of life changes nothing");
+    fixture.ask(heartbeat(holder)).expect("a sign of life changes nothing");
     assert_eq!(fixture.state(), State::Active);
     assert_eq!(fixture.ask(save(holder, 0)), Ok(Reply::HandedBack));
     assert_eq!((fixture.state(), fixture.job().failures), (State::Pending, 0));
@@ -96,7 +96,7 @@ fn a_swap_that_waits_too_long_stops_the_attempt_and_charges_nobody() {
     assert!(matches!(&fixture.effects[..], [Effect::Stop { why: AfterStop::Swap, .. }]), "{:?}", fixture.effects);
     assert_eq!(fixture.job().run.as_ref().and_then(|run| run.watch_at), None, "no timer is left behind");
     assert!(!fixture.events.contains(&EventKind::Cancelling), "nobody cancels it");
-    fixture.ask(hand_back(holder)).expect("its own word");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     assert_eq!((fixture.state(), fixture.job().failures, fixture.errors), (State::Pending, 0, 0));
 }
 
@@ -124,7 +124,7 @@ fn what_ends_by_itself_during_a_swap_ends_as_it_would() {
         let mut fixture = two_versions();
         let holder = fixture.start(here());
         fixture.ask(Command::Swap { by: None }).expect("it runs here");
-        fixture.ask(make(holder)).expect("its own word");
+        fixture.ask(make(holder)).expect("the attempt holds the job");
         assert_eq!(fixture.state(), expected);
     }
 }
@@ -137,7 +137,7 @@ fn a_cancel_weighs_more_than_a_swap_and_is_told() {
     fixture.ask(cancel()).expect("it runs");
     assert!(fixture.events.contains(&EventKind::Cancelling));
     fixture.ask(Command::Swap { by: None }).expect("changes nothing");
-    fixture.ask(hand_back(holder)).expect("its own word");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     assert_eq!(fixture.state(), State::Cancelled);
 }
 
@@ -146,17 +146,17 @@ fn a_job_stays_with_the_version_that_reads_its_checkpoint_and_says_so() {
     let mut fixture = Fixture::with(plain());
     upload(&mut fixture, 1, Manifest::default(), Some(Swap::Drain));
     let holder = fixture.start(here());
-    fixture.ask(save(holder, 3)).expect("its own word");
+    fixture.ask(save(holder, 3)).expect("the attempt holds the job");
     upload(&mut fixture, 2, Manifest { schemas: Some(vec![4]), ..Manifest::default() }, Some(Swap::Drain));
     // Neither at once nor at its next checkpoint.
     assert_eq!(fixture.ask(Command::Swap { by: None }), Ok(Reply::Unchanged));
-    fixture.ask(hand_back(holder)).expect("its own word");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     let holder = fixture.start(here());
     assert_eq!(version_of(&fixture), 1);
     assert!(fixture.job().pinned.is_some() && fixture.reason().contains("schema 3"), "{}", fixture.reason());
-    // Once it saves what the new one reads, it goes over.
-    fixture.ask(save(holder, 4)).expect("its own word");
-    fixture.ask(hand_back(holder)).expect("its own word");
+    // Once it saves a checkpoint that the new version reads, it is handed over.
+    fixture.ask(save(holder, 4)).expect("the attempt holds the job");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     fixture.start(here());
     assert_eq!((version_of(&fixture), &fixture.job().pinned), (2, &None));
 }
@@ -182,7 +182,7 @@ fn a_failure_on_a_canary_is_not_the_jobs_whatever_it_says() {
         assert_eq!(version_of(&fixture), 2);
         // The trial may end while the attempt runs.
         ask(&mut fixture, PluginCommand::EndCanary { promote: false });
-        fixture.ask(fail(holder, retry)).expect("its own word");
+        fixture.ask(fail(holder, retry)).expect("the attempt holds the job");
         assert_eq!((fixture.state(), fixture.job().failures, fixture.errors), (State::Pending, 0, 1));
         fixture.start(here());
         assert_eq!(version_of(&fixture), 1, "tried again on the version that is known to work");
@@ -194,11 +194,11 @@ fn a_job_that_failed_on_the_canary_goes_to_the_active_version_while_the_canary_g
     let mut fixture = two_versions();
     canary(&mut fixture, 100, 1_000, 20, None);
     let holder = fixture.start(here());
-    fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
+    fixture.ask(fail(holder, Retry::Backoff)).expect("the attempt holds the job");
     let holder = fixture.start(here());
     assert_eq!(version_of(&fixture), 1);
-    fixture.ask(fail(holder, Retry::Never)).expect("its own word");
-    assert_eq!(fixture.state(), State::Dead, "there its word counts");
+    fixture.ask(fail(holder, Retry::Never)).expect("the attempt holds the job");
+    assert_eq!(fixture.state(), State::Dead, "there its holder counts");
 }
 
 /// Runs attempts of fresh jobs until there are no more outcomes; `x` fails.
@@ -209,7 +209,7 @@ fn run(fixture: &mut Fixture, outcomes: &str) -> Vec<u8> {
         let holder = fixture.start(here());
         versions.push(version_of(fixture));
         let end = if outcome == 'x' { fail(holder, Retry::Backoff) } else { complete(holder) };
-        fixture.ask(end).expect("its own word");
+        fixture.ask(end).expect("the attempt holds the job");
     }
     versions
 }

@@ -1,8 +1,10 @@
-//! Rounds: where a job is put, and when it goes on; rebuilding; records that come with a word.
+//! Rounds: where a job is put, and when it continues; rebuilding; records that come with a report.
 
 use core::time::Duration;
 
-use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, plain, policy};
+use crate::decide::tests::{
+    Fixture, cancel, complete, fail, hand_back, heartbeat, hold, move_to, outside, plain, policy,
+};
 use crate::flow::{AfterRemoval, OnFailure, RoundFacts};
 use crate::{
     AfterStop, Body, Checkpoint, Command, Complete, EventKind, Heartbeat, Holder, JobId, NewJob, NewMark, NewRecord,
@@ -69,9 +71,9 @@ fn a_job_waits_for_its_time_its_dependencies_and_its_round() {
     let ended = Command::DependencyEnded { dependency: other, state: State::Completed };
     let mut early = Fixture { job: fixture.job.clone(), ..Fixture::new() };
     early.rounds = facts(Some(1), None);
-    early.ask(ended.clone()).expect("told");
+    early.ask(ended.clone()).expect("accepted");
     assert_eq!(early.state(), State::Pending, "both are over");
-    fixture.ask(ended).expect("told");
+    fixture.ask(ended).expect("accepted");
     assert_eq!(fixture.job().waits_for_round(), Some(1));
 }
 
@@ -226,7 +228,7 @@ fn a_running_job_below_a_rebuilt_one_is_stopped_first() {
         let holder = fixture.start(outside());
         assert_eq!(fixture.ask(Command::RemoveSubtree), Ok(Reply::Stopping));
         assert_eq!(fixture.ask(Command::Delete), Ok(Reply::Stopping), "the heavier wish stands");
-        let Ok(Reply::Heartbeat { stop, .. }) = fixture.ask(beat(holder)) else { panic!("it lives") };
+        let Ok(Reply::Heartbeat { stop, .. }) = fixture.ask(heartbeat(holder)) else { panic!("it lives") };
         assert_eq!(stop, Some(AfterStop::Remove));
         fixture.children = children;
         fixture.ask(complete(holder)).expect("taken");

@@ -1,16 +1,16 @@
-//! A running attempt that somebody wants stopped: what it says last, who wished for more, and what becomes of the job.
+//! A running attempt that was asked to stop: what it reports last, further requests meanwhile, and what becomes of the job.
 
-use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, here, hold, outside, plain, watch};
+use crate::decide::tests::{Fixture, cancel, complete, fail, hand_back, heartbeat, here, hold, outside, plain, watch};
 use crate::{AfterStop, Command, Effect, EventKind, Holder, NewJob, PolicyChoice, Reply, Retry, State};
 
-/// A wish, how the attempt ends, and where the job stands then.
+/// A request, how the attempt ends, and the job's state then.
 fn check(request: Command, end: fn(Holder) -> Command, expected: Option<State>) {
     for runner in [outside(), here()] {
         let mut fixture = Fixture::with(plain());
         let holder = fixture.start(runner.clone());
         assert_eq!(fixture.ask(request.clone()).expect("it runs"), Reply::Stopping);
         assert_eq!(fixture.state(), State::Active, "until its attempt ends");
-        fixture.ask(end(holder)).expect("its own word");
+        fixture.ask(end(holder)).expect("the attempt holds the job");
         assert_eq!(fixture.job.as_ref().map(|job| job.state), expected, "{request:?} of {runner:?}");
     }
 }
@@ -59,7 +59,7 @@ fn a_heavier_wish_replaces_a_lighter_one_and_never_the_other_way_round() {
             fixture.pass(2);
             fixture.ask(lighter.clone()).expect("it runs");
             fixture.ask(heavier.clone()).expect("it runs");
-            fixture.ask(hand_back(holder)).expect("its own word");
+            fixture.ask(hand_back(holder)).expect("the attempt holds the job");
             let expected = [Some(State::Held), Some(State::Cancelled), Some(State::Dead), None][light.max(heavy)];
             assert_eq!(fixture.job.map(|job| job.state), expected, "{lighter:?}, then {heavier:?}");
         }
@@ -72,7 +72,7 @@ fn an_attempt_outside_hears_of_the_wish_with_its_next_heartbeat() {
     let holder = fixture.start(outside());
     fixture.ask(cancel()).expect("it runs");
     assert!(fixture.effects.is_empty(), "there is nobody here to be told");
-    let Ok(Reply::Heartbeat { stop: Some(AfterStop::Cancel { .. }), .. }) = fixture.ask(beat(holder)) else {
+    let Ok(Reply::Heartbeat { stop: Some(AfterStop::Cancel { .. }), .. }) = fixture.ask(heartbeat(holder)) else {
         panic!("it should be told to stop");
     };
 }

@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 
-use crate::decide::tests::{Fixture, beat, cancel, complete, fail, hand_back, hold, move_to, outside, policy, watch};
+use crate::decide::tests::{
+    Fixture, cancel, complete, fail, hand_back, heartbeat, hold, move_to, outside, policy, watch,
+};
 use crate::{Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
 
-/// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the word of its last
+/// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the holder of its last
 /// attempt.
 fn in_state(state: State) -> (Fixture, Holder) {
     let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(1800)), ..PolicyChoice::default() });
@@ -19,18 +21,18 @@ fn in_state(state: State) -> (Fixture, Holder) {
         State::Active => holder = fixture.start(outside()),
         State::Retrying => {
             holder = fixture.start(outside());
-            fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
+            fixture.ask(fail(holder, Retry::Backoff)).expect("the attempt holds the job");
         }
         State::Held => drop(fixture.ask(hold()).expect("it waits")),
         // Nothing blocks a job yet; the rules know the state all the same.
         State::Blocked => fixture.job.as_mut().expect("it is there").state = State::Blocked,
         State::Completed => {
             holder = fixture.start(outside());
-            fixture.ask(complete(holder)).expect("its own word");
+            fixture.ask(complete(holder)).expect("the attempt holds the job");
         }
         State::Dead => {
             holder = fixture.start(outside());
-            fixture.ask(fail(holder, Retry::Never)).expect("its own word");
+            fixture.ask(fail(holder, Retry::Never)).expect("the attempt holds the job");
         }
         State::Cancelled => drop(fixture.ask(cancel()).expect("it waits")),
     }
@@ -62,7 +64,7 @@ fn every_command_in_every_state_does_what_the_table_says() {
         ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
         ("fail", |holder| fail(holder, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
         ("hand back", hand_back,                            ["no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no",        "no"]),
-        ("beat", beat,                                      ["no",        "no",        "active",    "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("heartbeat", heartbeat,                                      ["no",        "no",        "active",    "no",        "no",        "no",        "no",        "no",        "no"]),
         // Only what runs in this process can be swapped.
         ("swap", |_| Command::Swap { by: None },            ["same",      "same",      "same",      "same",      "same",      "same",      "same",      "same",      "same"]),
         ("cancel", |_| cancel(),                            ["cancelled", "cancelled", "stopping",  "cancelled", "cancelled", "cancelled", "no",        "no",        "no"]),

@@ -1,8 +1,10 @@
-//! Who may speak for an attempt: the holder of its token, now; not one from before, and not a stranger.
+//! Who may report for an attempt: the current holder of its token; no earlier holder, and nobody without a token.
 
 use core::time::Duration;
 
-use crate::decide::tests::{Fixture, STRANGER, beat, complete, fail, hand_back, here, outside, plain, policy, watch};
+use crate::decide::tests::{
+    Fixture, STRANGER, complete, fail, hand_back, heartbeat, here, outside, plain, policy, watch,
+};
 use crate::{Command, Holder, NewJob, PolicyChoice, Refusal, Reply, Retry, State};
 
 fn refused(fixture: &mut Fixture, command: Command) {
@@ -16,8 +18,8 @@ fn refused(fixture: &mut Fixture, command: Command) {
 fn a_late_word_changes_nothing() {
     let mut fixture = Fixture::with(plain());
     let late = fixture.start(outside());
-    fixture.ask(hand_back(late)).expect("its own word");
-    let making: [fn(Holder) -> Command; 4] = [complete, |holder| fail(holder, Retry::Never), hand_back, beat];
+    fixture.ask(hand_back(late)).expect("the attempt holds the job");
+    let making: [fn(Holder) -> Command; 4] = [complete, |holder| fail(holder, Retry::Never), hand_back, heartbeat];
     for make in making {
         refused(&mut fixture, make(late));
     }
@@ -27,14 +29,14 @@ fn a_late_word_changes_nothing() {
         refused(&mut fixture, make(late));
         refused(&mut fixture, make(STRANGER));
     }
-    fixture.ask(complete(live)).expect("its own word");
+    fixture.ask(complete(live)).expect("the attempt holds the job");
 }
 
 #[test]
 fn the_fence_rises_with_every_claim_and_a_retry_by_hand_does_not_lower_it() {
     let mut fixture = Fixture::with(plain());
     let first = fixture.start(outside());
-    fixture.ask(complete(first)).expect("its own word");
+    fixture.ask(complete(first)).expect("the attempt holds the job");
     fixture.ask(Command::Retry).expect("it has ended");
     assert_eq!((fixture.job().attempt, fixture.job().fence), (0, 1));
     fixture.start(outside());
@@ -46,9 +48,9 @@ fn the_fence_rises_with_every_claim_and_a_retry_by_hand_does_not_lower_it() {
 fn the_ack_that_ended_the_job_is_answered_again_and_another_is_not() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("the attempt holds the job");
     for again in [holder, Holder::Unsigned] {
-        assert_eq!(fixture.ask(complete(again)).expect("told before"), Reply::Unchanged);
+        assert_eq!(fixture.ask(complete(again)).expect("answered before"), Reply::Unchanged);
     }
     refused(&mut fixture, complete(STRANGER));
     refused(&mut fixture, fail(holder, Retry::Backoff));
@@ -59,7 +61,7 @@ fn a_word_without_a_token_counts_for_an_attempt_outside_only() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(here());
     refused(&mut fixture, complete(Holder::Unsigned));
-    fixture.ask(hand_back(holder)).expect("its own word");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     fixture.start(outside());
     fixture.ask(complete(Holder::Unsigned)).expect("it is the only lease");
     assert_eq!(fixture.state(), State::Completed);
@@ -72,7 +74,7 @@ fn a_heartbeat_moves_the_lease_and_silence_ends_it() {
     for _ in 0..5 {
         fixture.pass(50);
         fixture.ask(watch()).expect("never refused");
-        fixture.ask(beat(holder)).expect("its own word");
+        fixture.ask(heartbeat(holder)).expect("the attempt holds the job");
         assert_eq!(fixture.state(), State::Active);
     }
     fixture.pass(60);
@@ -105,7 +107,7 @@ fn a_limit_of_the_attempt_ends_it_though_heartbeats_come() {
         let mut fixture = Fixture::with(new);
         let holder = fixture.start(outside());
         fixture.pass(59);
-        fixture.ask(beat(holder)).expect("its own word");
+        fixture.ask(heartbeat(holder)).expect("the attempt holds the job");
         fixture.ask(watch()).expect("never refused");
         assert_eq!(fixture.state(), State::Active);
         fixture.pass(1);
@@ -119,7 +121,7 @@ fn a_limit_that_passed_while_the_job_waited_is_looked_at_at_once() {
     let mut fixture =
         Fixture::with(policy(PolicyChoice { max_duration: Some(Duration::from_secs(60)), ..PolicyChoice::default() }));
     let holder = fixture.start(outside());
-    fixture.ask(hand_back(holder)).expect("its own word");
+    fixture.ask(hand_back(holder)).expect("the attempt holds the job");
     fixture.pass(3600);
     fixture.start(outside());
     let watch_at = fixture.job().run.as_ref().and_then(|run| run.watch_at);

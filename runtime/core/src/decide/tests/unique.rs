@@ -1,4 +1,4 @@
-//! Unique keys: when a lock is taken, when it goes, when it stays, and who may not have it.
+//! Unique keys: when a lock is taken, when it is released, when it stays, and which job may not have it.
 
 use core::time::Duration;
 
@@ -50,12 +50,12 @@ fn a_job_without_a_key_asks_nobody() {
 fn a_lock_until_the_end_goes_with_every_end_and_one_for_a_period_with_none() {
     let ends: [fn(&mut Fixture); 5] = [
         |fixture| {
-            let word = fixture.start(outside());
-            fixture.ask(complete(word)).expect("its own word");
+            let holder = fixture.start(outside());
+            fixture.ask(complete(holder)).expect("the attempt holds the job");
         },
         |fixture| {
-            let word = fixture.start(outside());
-            fixture.ask(fail(word, Retry::Never)).expect("its own word");
+            let holder = fixture.start(outside());
+            fixture.ask(fail(holder, Retry::Never)).expect("the attempt holds the job");
         },
         |fixture| drop(fixture.ask(cancel()).expect("it waits")),
         |fixture| {
@@ -91,8 +91,8 @@ fn whoever_deletes_the_job_deletes_its_lock() {
 fn a_job_is_kept_at_least_as_long_as_its_lock() {
     let policy = PolicyChoice { ttl: Some(Duration::from_secs(1)), ..PolicyChoice::default() };
     let mut fixture = Fixture::with(NewJob { policy, ..unique(Until::Period) });
-    let word = fixture.start(outside());
-    fixture.ask(complete(word)).expect("its own word");
+    let holder = fixture.start(outside());
+    fixture.ask(complete(holder)).expect("the attempt holds the job");
     assert_eq!(fixture.job().keep_until, Some(fixture.now + Duration::from_secs(100)));
 }
 
@@ -112,8 +112,8 @@ fn the_end_of_a_job_that_lost_its_key_frees_nobody_else_s() {
 fn an_ended_job_comes_back_only_when_its_key_is_free() {
     for command in [Command::Retry, Command::Requeue] {
         let mut fixture = Fixture::with(unique(Until::End));
-        let word = fixture.start(outside());
-        fixture.ask(fail(word, Retry::Never)).expect("its own word");
+        let holder = fixture.start(outside());
+        fixture.ask(fail(holder, Retry::Never)).expect("the attempt holds the job");
         let lock = held_by_another(Until::End, fixture.now + Duration::from_secs(50));
         fixture.locks.insert(key("mail"), lock);
         let refused = fixture.ask(command.clone());

@@ -20,14 +20,14 @@ pub struct Round {
     pub tally: Tally,
     /// Open jobs that wait for nothing but the round.
     pub waiting: u64,
-    /// Work is noted that puts those in line.
+    /// Work is noted that makes those pending.
     pub opening: bool,
 }
 
 /// How far a queue may be ahead of another, set on the one that is behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
-    /// The one that goes ahead.
+    /// The queue that is ahead.
     pub queue: QueueName,
     /// Round r starts when the other is at round r + `lead`, or has completed.
     pub lead: u32,
@@ -46,14 +46,14 @@ impl Gate {
     }
 }
 
-/// Where a queue with rounds is: kept beside its rounds, so that nobody has to look through them.
+/// Where a queue with rounds is: stored beside its rounds, so that they need not be searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundsState {
     /// It has had a job.
     pub began: bool,
     /// The lowest round with a job that has not ended.
     pub current: Option<u32>,
-    /// The same, when it has been told to have started and not yet to have ended.
+    /// The same, if an event has reported its start and none its end.
     pub running: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ impl Position {
     }
 }
 
-/// The word for a queue with rounds.
+/// The state of a queue with rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     Idle,
@@ -181,7 +181,7 @@ impl Bound {
         bounds.into_iter().try_fold(u32::MAX, |upto, bound| Some(upto.min(bound.upto?)))
     }
 
-    /// What a round waits for, in words.
+    /// What a round waits for, as a sentence.
     pub fn words(&self, round: u32) -> impl fmt::Display + '_ {
         Words { bound: self, round }
     }

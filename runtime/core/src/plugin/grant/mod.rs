@@ -109,7 +109,7 @@ pub struct Denied {
     pub what: String,
     /// Where a manifest asks for it: a field of its `[capabilities]`, or `limits`.
     pub field: &'static str,
-    /// The words of the command line that would allow it, as `--http api.example.com`.
+    /// The options of the command line that would allow it, as `--http api.example.com`.
     pub flag: String,
     /// Where the host of an HTTP request lies, as far as its name says.
     pub whereabouts: Option<HostKind>,
@@ -311,7 +311,7 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
     }
 }
 
-/// A word of a command line: in quotes where a shell would read more into it.
+/// An argument of a command line: quoted where a shell would interpret it.
 pub fn shell_quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
     if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -351,7 +351,7 @@ fn http_limits(asked: &HttpLimits, ceiling: &HttpLimits, denied: &mut Vec<Denied
     }
 }
 
-/// A limit that always holds: the default is what one gets, and what one may have, when nobody says anything.
+/// A limit that always holds: without a choice, the default is both what an attempt gets and the most it may get.
 fn with_default<T: Copy + Ord + fmt::Display>(
     name: &str,
     asked: Option<T>,

@@ -85,12 +85,12 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(Error::internal)?;
     let id = format!("hook_{:016x}", u64::from_be_bytes(random));
-    let sealed_secret = wanted.secret.map(|secret| api.secrets.encrypt_for_webhook(&id, &secret)).transpose()?;
+    let encrypted_secret = wanted.secret.map(|secret| api.secrets.encrypt_for_webhook(&id, &secret)).transpose()?;
     let hook = Webhook {
         id: id.clone(),
         url,
         events: wanted.events.unwrap_or_else(|| vec!["*".to_owned()]),
-        sealed_secret,
+        encrypted_secret,
         enabled: wanted.enabled.unwrap_or(true),
         retry_limit: wanted.retry_limit.unwrap_or(RETRIES),
         created_at: Time::ZERO,
@@ -145,7 +145,7 @@ impl From<Webhook> for WebhookAnswer {
             id: hook.id,
             url: hook.url,
             events: hook.events,
-            has_secret: hook.sealed_secret.is_some(),
+            has_secret: hook.encrypted_secret.is_some(),
             enabled: hook.enabled,
             retry_limit: hook.retry_limit,
             created_at: Rfc3339(hook.created_at),

@@ -74,7 +74,7 @@ impl<'a> ChainBody<'a> {
             steps: steps.map(|(index, one)| step(one, &format!("steps[{index}]"))).collect::<Result<_>>()?,
             on_failure: self.on_failure.map(|one| either(one, "on_failure")).transpose()?,
             on_exit: self.on_exit.map(|one| either(one, "on_exit")).transpose()?,
-            kept_by: 0,
+            references: 0,
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::read::search::{Failed, Task};
 use crate::search::{PayloadTest, Payloads, Search, SortKey};
 use crate::{Error, Unreadable, limits};
 
-/// What is kept of what passes.
+/// What is collected of the jobs that pass.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted {
     /// The first few after the cursor, and how many there are in all.
@@ -158,7 +158,7 @@ impl<'a> Matcher<'a> {
             && self.needles.iter().all(|needle| needle.find(payload).is_some() || memchr(b'\\', payload).is_some())
     }
 
-    /// Goes through all that a source names. False when it gave up, as the stop says.
+    /// Judges everything that a source names. False when it gave up, as the stop demands.
     pub fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
         for (seen, entry) in source.entries(self.view, &self.task.search)?.enumerate() {
             let entry = entry?;
@@ -178,7 +178,7 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// Reads a job and judges it. One that cannot be read is counted as such, and the search goes on.
+    /// Reads a job and judges it. One that cannot be read is counted as such, and the search continues.
     pub fn look_at(&mut self, id: JobId) -> Result<(), Failed> {
         let judged = match row::<Job>(self.view, Space::Jobs, &keys::job(id)) {
             Ok(Some(job)) => self.judge(&job, None),

@@ -1,6 +1,6 @@
 //! Search: on a view of the database, past the engine and never on its thread.
 //!
-//! Reading order: `plan` (which index is gone through), `source` (going through it), `judge` (what passes, and the best
+//! Reading order: `plan` (which index is read), `source` (reading it), `judge` (what passes, and the best
 //! of it), `scan` (everything, on threads of their own that give way). A search that an index makes short is answered on
 //! the spot; a long one waits for its turn, so that any number of callers is at most a few threads at the lowest priority.
 
@@ -121,7 +121,7 @@ impl Task {
     }
 }
 
-/// Tells the threads when the caller has gone.
+/// Stops the threads when the caller has disconnected.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -246,7 +246,7 @@ fn one_by_one(view: &View, task: &Task, source: &Source, wanted: Wanted) -> Resu
     judge.finish()
 }
 
-/// The short ways, in turn. None where a sieve decides: it would be made anew for each.
+/// The short ways, in turn. None where a sieve decides: it would be created again for each.
 fn attempt(view: &View, task: &Task, wanted: Wanted, plan: &Plan) -> Result<Option<Top>, Failed> {
     if task.search.payload_filter.is_some() {
         return Ok(None);

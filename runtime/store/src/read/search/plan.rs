@@ -1,4 +1,4 @@
-//! Which index a search goes through, and when it may stop. The queues' own counts say how many jobs each index holds,
+//! Which index a search reads, and when it may stop. The queues' counts show how many jobs each index holds,
 //! exactly; the rest is counted for a moment, up to a bound.
 
 use windlass_core::{JobId, Queue, Time};
@@ -74,7 +74,7 @@ impl Stop {
     }
 }
 
-/// An index that could be gone through, and how many jobs it names at most.
+/// An index that could be read, and how many jobs it names at most.
 struct Choice {
     rows: u64,
     source: Source,

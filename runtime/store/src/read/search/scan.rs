@@ -1,4 +1,4 @@
-//! Searches that look at very many jobs: on threads of their own that give way to all others, so that the engine goes first.
+//! Searches that look at very many jobs: on separate threads of idle priority, so that the engine comes first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -10,7 +10,7 @@ use windlass_core::{BodyKind, JobId};
 use crate::disk::fjall::{Range, View};
 use crate::disk::{DiskError, Space, Value};
 use crate::disk::{codec, keys};
-use crate::idle_thread::leave_to_all_others;
+use crate::idle_thread::use_idle_priority;
 use crate::read::search::judge::{Matcher, Top, Wanted, unwrapped};
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
@@ -194,7 +194,7 @@ pub fn named(view: &View, task: &Task, source: &Source, wanted: Wanted, threads:
     let mut failed = None;
     let found = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
-            leave_to_all_others();
+            use_idle_priority();
             let mut block = Vec::with_capacity(BLOCK);
             for entry in source.entries(view, &task.search)? {
                 block.push(entry?.id);
@@ -219,7 +219,7 @@ pub fn named(view: &View, task: &Task, source: &Source, wanted: Wanted, threads:
             }
             Ok(())
         });
-        // Nobody takes any more: a reader that still has some must not wait for ever.
+        // Nothing is taken any more: a reader that still has some must not wait for ever.
         drop(receiver);
         if let Ok(Err(error)) = reader.join() {
             failed = Some(error);
@@ -245,7 +245,7 @@ fn on_threads(
     part: impl Fn(&mut Matcher<'_>) -> Result<(), Failed> + Sync,
 ) -> Result<Top, Failed> {
     let one = || {
-        leave_to_all_others();
+        use_idle_priority();
         let mut judge = Matcher::new(view, task, wanted)?;
         part(&mut judge)?;
         judge.finish()
@@ -265,7 +265,7 @@ fn on_threads(
 pub fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Result<T, Failed> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            leave_to_all_others();
+            use_idle_priority();
             work()
         });
         thread.join().unwrap_or(Err(Failed::Left))
@@ -304,7 +304,7 @@ impl Throttle<'_> {
 }
 
 /// What is left to do, in ranges of ids. A thread without one gets half of another's: ids are as dense as jobs came, so
-/// halves are uneven, and halving goes on until nobody waits.
+/// halves are uneven, and halving continues until no thread waits.
 struct Ranges {
     left: Mutex<Left>,
     changed: Condvar,

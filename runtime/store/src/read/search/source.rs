@@ -30,11 +30,11 @@ pub enum Source {
 /// From the first birth to, and without, the second.
 pub type CreationRange = (CreationKey, CreationKey);
 
-/// What an index says of a job.
+/// What an index knows of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub id: JobId,
-    /// When it entered its state, where that is what the index goes by.
+    /// When it entered its state, where the index is ordered by it.
     pub at: Option<Time>,
 }
 
@@ -124,7 +124,7 @@ fn after_cursor((from, until): CreationRange, search: &Search) -> (CreationKey, 
     let birth = cursor.place.birth(search.order);
     match search.order {
         Order::Asc => (from.max(birth), open),
-        // Up to and with it: whoever shares its birth is told apart by the id.
+        // Up to and with it: jobs created at the same moment are distinguished by the id.
         Order::Desc => {
             let next = u128::from_be_bytes(birth).checked_add(1).map(u128::to_be_bytes);
             (from, next.map_or(open, |next| Some(open.map_or(next, |open| open.min(next)))))

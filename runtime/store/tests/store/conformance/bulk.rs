@@ -1,4 +1,4 @@
-//! One action on many jobs: fixed when it is asked for, carried out once, and gone on with after a restart.
+//! One action on many jobs: fixed when it is asked for, carried out once, and continued after a restart.
 
 use windlass_core::{Action, Bulk, BulkId, BulkStatus, Command, Guard, JobId, State};
 use windlass_store::search::{Filter, Search};
@@ -59,7 +59,7 @@ async fn a_job_that_is_no_longer_what_the_filter_chose_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operation_goes_on_after_a_restart_and_does_nothing_twice() {
+async fn an_operation_continues_after_a_restart_and_does_nothing_twice() {
     let mut house = House::new();
     let ids = put_many(&house, 3_000).await;
     let bulk = house.store.start_bulk(Action::Move { queue: queue("other") }, Guard::default(), ids.clone()).await;

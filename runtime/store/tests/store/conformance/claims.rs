@@ -1,11 +1,11 @@
-//! Claiming: order, leases, late words and repeated ones.
+//! Claiming: order, leases, late reports and repeated ones.
 
 use windlass_core::{
     BackoffKind, Command, Complete, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State,
 };
 use windlass_store::Error;
 
-use super::house::{House, beat, done, done_with, failed, handed_back, job, secs, urgent, with_policy};
+use super::house::{House, done, done_with, failed, handed_back, heartbeat, job, secs, urgent, with_policy};
 
 #[tokio::test]
 async fn the_most_urgent_comes_first_and_within_a_priority_the_first_to_come() {
@@ -44,12 +44,12 @@ async fn a_job_for_one_worker_waits_for_that_worker() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_keeps_the_lease_and_without_one_the_job_goes_back_in_line() {
+async fn a_heartbeat_extends_the_lease_and_without_one_the_job_is_pending_again() {
     let house = House::new();
     let id = house.put(with_policy("mail", PolicyChoice { lease: Some(secs(10)), ..PolicyChoice::default() })).await;
     let first = house.claim("mail").await.expect("a job");
     house.pass(secs(8)).await;
-    assert!(matches!(house.ask(id, beat(&first)).await, Ok(Reply::Heartbeat { stop: None, .. })));
+    assert!(matches!(house.ask(id, heartbeat(&first)).await, Ok(Reply::Heartbeat { stop: None, .. })));
     house.pass(secs(8)).await;
     assert_eq!(house.state(id).await, Some(State::Active), "the heartbeat came in time");
     house.pass(secs(3)).await;
@@ -71,7 +71,7 @@ async fn a_lease_that_lapses_at_the_last_run_leaves_the_job_dead() {
 }
 
 #[tokio::test]
-async fn a_lease_begins_anew_when_the_store_was_down() {
+async fn a_lease_begins_again_when_the_store_was_down() {
     let mut house = House::new();
     let id = house.put(with_policy("mail", PolicyChoice { lease: Some(secs(10)), ..PolicyChoice::default() })).await;
     let claimed = house.claim("mail").await.expect("a job");
@@ -79,31 +79,31 @@ async fn a_lease_begins_anew_when_the_store_was_down() {
     house.clock.advance(secs(60));
     house.reopen().await;
     house.pass(secs(5)).await;
-    assert_eq!(house.state(id).await, Some(State::Active), "nobody could send a heartbeat");
+    assert_eq!(house.state(id).await, Some(State::Active), "no heartbeat could arrive");
     assert!(house.ask(id, done(&claimed)).await.is_ok());
     assert_eq!(house.state(id).await, Some(State::Completed));
 }
 
 #[tokio::test]
-async fn a_late_word_changes_nothing_and_a_repeated_one_is_answered_again() {
+async fn a_late_report_changes_nothing_and_a_repeated_one_is_answered_again() {
     let mut house = House::new();
     let id = house.put(with_policy("mail", PolicyChoice { lease: Some(secs(5)), ..PolicyChoice::default() })).await;
     let late = house.claim("mail").await.expect("a job");
     house.pass(secs(6)).await;
     let live = house.claim("mail").await.expect("a job");
-    for command in [done(&late), failed(&late, Retry::Never), handed_back(&late), beat(&late)] {
+    for command in [done(&late), failed(&late, Retry::Never), handed_back(&late), heartbeat(&late)] {
         let refused = house.ask(id, command.clone()).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotActive { .. }))), "{command:?}: {refused:?}");
     }
     assert_eq!(house.state(id).await, Some(State::Active));
     assert!(matches!(house.ask(id, done(&live)).await, Ok(Reply::Now { state: State::Completed, .. })));
     house.reopen().await;
-    assert_eq!(house.ask(id, done(&live)).await.expect("told before"), Reply::Unchanged);
+    assert_eq!(house.ask(id, done(&live)).await.expect("answered before"), Reply::Unchanged);
     assert!(house.ask(id, done(&late)).await.is_err());
 }
 
 #[tokio::test]
-async fn a_word_without_a_token_counts_for_the_external_lease_only() {
+async fn a_report_without_a_token_counts_for_an_external_lease_only() {
     let house = House::new();
     let unsigned = || Command::Complete(Complete::by(Holder::Unsigned));
     let outside = house.put(job("mail")).await;
@@ -164,7 +164,7 @@ async fn a_failure_may_say_when_to_try_again_or_never() {
 }
 
 #[tokio::test]
-async fn a_result_is_kept_with_the_job() {
+async fn a_result_is_stored_with_the_job() {
     let mut house = House::new();
     let id = house.put(job("mail")).await;
     let got = house.claim("mail").await.expect("a job");
@@ -191,7 +191,7 @@ async fn a_process_that_dies_under_a_job_is_counted_apart_from_failures() {
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_gets_the_next_job_and_one_that_has_gone_gives_it_back() {
+async fn a_claim_that_waits_gets_the_next_job_and_one_whose_caller_has_left_returns_it() {
     let house = House::new();
     let by = windlass_store::By::Worker { worker_id: "ann".into(), hostname: "host".into() };
     let claim = windlass_store::Claim { by, queues: vec![super::house::queue("mail")], count: 1, wait: secs(30) };

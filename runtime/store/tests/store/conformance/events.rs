@@ -43,7 +43,7 @@ async fn a_watcher_resumes_where_it_left_off_and_numbers_only_rise() {
 }
 
 #[tokio::test]
-async fn log_lines_are_told_as_they_are_written_with_the_numbers_they_keep() {
+async fn log_lines_are_published_as_they_are_written_with_their_final_numbers() {
     let house = House::new();
     let id = house.put(job("mail")).await;
     house.claim("mail").await.expect("a job");
@@ -64,7 +64,7 @@ async fn log_lines_are_told_as_they_are_written_with_the_numbers_they_keep() {
 }
 
 #[tokio::test]
-async fn log_lines_are_kept_in_order_and_read_from_anywhere() {
+async fn log_lines_are_stored_in_order_and_read_from_anywhere() {
     let mut house = House::new();
     let id = house.put(job("mail")).await;
     house.claim("mail").await.expect("a job");

@@ -1,4 +1,4 @@
-//! A store of its own for each test, and short words for what the tests do with it.
+//! A separate store for each test, and short helpers for what the tests do with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +166,7 @@ pub fn failed(of: &Assignment, retry: Retry) -> Command {
     Command::Fail(Fail { holder: Holder::Token(of.token), failure, usage: Usage::default() })
 }
 
-pub fn beat(of: &Assignment) -> Command {
+pub fn heartbeat(of: &Assignment) -> Command {
     Command::Heartbeat(Heartbeat::by(Holder::Token(of.token)))
 }
 

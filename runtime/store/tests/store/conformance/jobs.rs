@@ -8,7 +8,9 @@ use windlass_core::{
 };
 use windlass_store::Error;
 
-use super::house::{House, beat, cancel, done, done_with, failed, handed_back, job, queue, secs, urgent, with_policy};
+use super::house::{
+    House, cancel, done, done_with, failed, handed_back, heartbeat, job, queue, secs, urgent, with_policy,
+};
 
 #[tokio::test]
 async fn many_jobs_are_stored_together_or_not_at_all() {
@@ -47,7 +49,7 @@ async fn what_is_not_done_in_time_expires_and_a_running_attempt_is_stopped_first
     house.pass(secs(21)).await;
     assert_eq!(house.state(waiting).await, Some(State::Dead));
     assert_eq!(house.state(running).await, Some(State::Active));
-    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(running, beat(&got)).await else {
+    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(running, heartbeat(&got)).await else {
         panic!("it should stop")
     };
     house.ask(running, handed_back(&got)).await.expect("taken");
@@ -86,7 +88,7 @@ async fn a_cancelled_job_stays_active_until_its_attempt_ends_and_an_ack_that_com
 }
 
 #[tokio::test]
-async fn retry_counts_anew_and_keeps_the_checkpoint_except_after_completion() {
+async fn retry_starts_counting_again_and_keeps_the_checkpoint_except_after_completion() {
     let house = House::new();
     let id = house.put(with_policy("mail", PolicyChoice { max_attempts: Some(1), ..PolicyChoice::default() })).await;
     let got = house.claim("mail").await.expect("a job");
@@ -140,7 +142,7 @@ async fn a_moved_job_waits_in_its_new_queue_and_an_active_one_is_not_moved() {
 }
 
 #[tokio::test]
-async fn a_new_priority_puts_a_job_at_the_end_of_its_new_line() {
+async fn a_new_priority_puts_a_job_at_the_end_of_its_new_lane() {
     let house = House::new();
     let low = house.put(urgent("mail", Priority::Low)).await;
     let first = house.put(urgent("mail", Priority::High)).await;
@@ -181,7 +183,7 @@ async fn a_held_running_job_is_stopped_first_unless_it_was_done_already() {
 }
 
 #[tokio::test]
-async fn a_deleted_job_is_gone_with_all_that_was_its_own_and_a_running_one_is_stopped_first() {
+async fn a_deleted_job_is_removed_with_everything_it_had_and_a_running_one_is_stopped_first() {
     let mut house = House::new();
     let payload = Some(Body::Inline(Bytes::from_static(b"{}")));
     let id = house.put(NewJob { payload, ..job("mail") }).await;
@@ -225,7 +227,7 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     house.reopen().await;
     assert_eq!(house.job(parent).await.children, 2, "the next attempt counts on from here");
     house.store.ask(parent, point("two"), vec![child(1), child(2)]).await.expect("taken");
-    assert_eq!(house.count("images", State::Pending).await, 3, "a child told twice is one");
+    assert_eq!(house.count("images", State::Pending).await, 3, "a child sent twice is one");
     let nameless = NewJob { id: Some(JobId::child(parent, 9)), ..NewJob::default() };
     assert!(house.store.ask(parent, done(&got), vec![nameless]).await.is_err());
     assert_eq!(house.state(parent).await, Some(State::Active), "together or not at all");

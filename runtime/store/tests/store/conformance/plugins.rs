@@ -1,4 +1,4 @@
-//! Plugins through the store: what they may run at once, versions that take over, canaries, grants and sealed secrets.
+//! Plugins through the store: what they may run at once, versions that take over, canaries, grants and encrypted secrets.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn version_of(assignment: &Assignment) -> u8 {
 async fn complete(house: &House, assignment: &Assignment) {
     let holder = Holder::Token(assignment.token);
     let done = Command::Complete(Complete::by(holder));
-    house.ask(assignment.job.id, done).await.expect("its own word");
+    house.ask(assignment.job.id, done).await.expect("the attempt holds the job");
 }
 
 fn save(assignment: &Assignment) -> Command {
@@ -77,7 +77,7 @@ async fn a_checkpoint_that_hands_over_is_stored_with_the_hand_over() {
         swap: Some(swap),
     };
     change(&house, second).await;
-    assert_eq!(house.ask(id, save(&old)).await.expect("its own word"), Reply::HandedBack);
+    assert_eq!(house.ask(id, save(&old)).await.expect("the attempt holds the job"), Reply::HandedBack);
     house.reopen().await;
     let waiting = house.job(id).await;
     assert_eq!((waiting.state, waiting.failures, waiting.crashes), (State::Pending, 0, 0));
@@ -126,15 +126,15 @@ async fn a_canary_is_counted_in_the_commit_and_promoted_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_and_sealed_secrets_are_kept() {
+async fn grants_and_encrypted_secrets_are_kept() {
     let mut house = House::new();
     let grant = Grant { secrets: ["token".to_owned()].into(), ..Grant::default() };
     change(&house, PluginCommand::Grant(grant.clone())).await;
-    let put = SecretChange::Put { name: queue("token"), sealed: vec![1, 2, 3] };
+    let put = SecretChange::Put { name: queue("token"), encrypted: vec![1, 2, 3] };
     house.store.change_secret(put).await.expect("it is stored");
     house.reopen().await;
     assert_eq!(house.store.grants().await.expect("it reads").get("mailer"), Some(&grant));
-    assert_eq!(house.store.secrets().await.expect("it reads")[0].sealed, [1, 2, 3]);
+    assert_eq!(house.store.secrets().await.expect("it reads")[0].encrypted, [1, 2, 3]);
     let gone = SecretChange::Remove { name: queue("token") };
     house.store.change_secret(gone.clone()).await.expect("it was there");
     let refused = house.store.change_secret(gone).await;

@@ -9,7 +9,7 @@ use windlass_core::{
 };
 use windlass_store::{Assignment, Error, RoundRow, RoundsView, SweepFor};
 
-use super::house::{House, beat, cancel, done, failed, job, queue, secs};
+use super::house::{House, cancel, done, failed, heartbeat, job, queue, secs};
 
 const FAILED: SweepFor = SweepFor { failed: true, marked: false, cancelled: false };
 const MARKED: SweepFor = SweepFor { failed: false, marked: true, cancelled: false };
@@ -153,12 +153,12 @@ async fn a_lower_round_that_is_opened_again_goes_before_what_comes_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_jobs_that_wait_for_a_round_are_put_in_line_in_their_order() {
+async fn many_jobs_that_wait_for_a_round_become_pending_in_their_order() {
     let mut house = House::with_rounds("walk").await;
     house.put(job("walk")).await;
     let root = house.claim("walk").await.expect("the root");
     let ids: Vec<JobId> = (0..700).map(|ordinal| JobId::child(root.job.id, ordinal)).collect();
-    let beat = Command::Heartbeat(Heartbeat {
+    let heartbeat = Command::Heartbeat(Heartbeat {
         holder: Holder::Token(root.token),
         progress: None,
         checkpoint: Some(Checkpoint { body: Body::Inline("c".into()), schema: 0, usage: Usage::default() }),
@@ -166,7 +166,7 @@ async fn many_jobs_that_wait_for_a_round_are_put_in_line_in_their_order() {
         notes: None,
     });
     let child = |id: &JobId| NewJob { id: Some(*id), parent: Some(root.job.id), ..job("walk") };
-    house.store.ask(root.job.id, beat, ids.iter().map(child).collect()).await.expect("taken");
+    house.store.ask(root.job.id, heartbeat, ids.iter().map(child).collect()).await.expect("taken");
     assert_eq!(house.count("walk", State::Blocked).await, 700);
     house.ask(root.job.id, done(&root)).await.expect("done");
     house.reopen().await;
@@ -270,7 +270,7 @@ async fn gates_and_rounds_that_could_not_work_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_start_and_the_end_of_a_round_are_told_with_its_numbers() {
+async fn the_start_and_the_end_of_a_round_are_published_with_its_numbers() {
     let house = House::with_rounds("walk").await;
     house.put(job("walk")).await;
     house.run_round("walk", 1).await;
@@ -289,7 +289,7 @@ async fn the_start_and_the_end_of_a_round_are_told_with_its_numbers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rebuilt_job_makes_its_subtree_anew_and_nothing_is_doubled() {
+async fn a_rebuilt_job_creates_its_subtree_again_and_nothing_is_doubled() {
     let mut house = House::with_rounds("walk").await;
     let root = house.put(job("walk")).await;
     for round in 0..=2 {
@@ -300,7 +300,10 @@ async fn a_rebuilt_job_makes_its_subtree_anew_and_nothing_is_doubled() {
     let grandchild = JobId::child(child, 0);
     house.ask(root, Command::Rebuild).await.expect("rebuilt");
     let refused = house.try_put(NewJob { parent: Some(root), ..job("walk") }).await;
-    assert!(refused.is_err() || house.state(root).await == Some(State::Pending), "it is being cleared, or was");
+    assert!(
+        refused.is_err() || house.state(root).await == Some(State::Pending),
+        "its subtree is being removed, or was"
+    );
     house.reopen().await;
     house.settle().await;
     assert_eq!((house.state(child).await, house.state(grandchild).await), (None, None));
@@ -324,7 +327,7 @@ async fn a_running_job_below_a_rebuilt_one_is_waited_for() {
     house.ask(root, Command::Rebuild).await.expect("rebuilt");
     house.settle().await;
     assert_eq!(house.state(root).await, Some(State::Blocked));
-    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(below.job.id, beat(&below)).await else {
+    let Ok(Reply::Heartbeat { stop: Some(_), .. }) = house.ask(below.job.id, heartbeat(&below)).await else {
         panic!("it should be asked to stop")
     };
     house.done_with_children(&below, "walk", 2).await;
@@ -363,7 +366,7 @@ async fn a_sweep_takes_up_what_failed_and_what_is_marked() {
     assert_eq!(house.state(roots[2]).await, Some(State::Pending));
     assert_eq!(house.state(roots[1]).await, Some(State::Completed));
     let left = house.store.record(queue("walk"), format!("path/{}", roots[2])).await.expect("reads");
-    assert_eq!(left, None, "its records have gone with what it did");
+    assert_eq!(left, None, "its records were removed");
     assert!(matches!(house.store.sweep(queue("none"), FAILED).await, Err(Error::Refused(Refusal::NotFound { .. }))));
 }
 
@@ -373,7 +376,7 @@ fn noted(of: &Assignment, notes: Option<Box<Notes>>) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_are_read_by_key_and_by_page_and_go_with_their_job() {
+async fn records_are_read_by_key_and_by_page_and_are_removed_with_their_job() {
     let mut house = House::new();
     let ids = [house.put(job("src")).await, house.put(job("src")).await];
     let got = house.claim_all("src").await;

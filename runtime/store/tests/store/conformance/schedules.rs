@@ -117,7 +117,7 @@ async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_
 }
 
 #[tokio::test]
-async fn while_the_last_run_goes_on_the_next_is_allowed_skipped_or_replaces_it() {
+async fn while_the_last_run_is_open_the_next_is_allowed_skipped_or_replaces_it() {
     for (overlap, pending, cancelled) in [(Overlap::Allow, 2, 0), (Overlap::Skip, 1, 0), (Overlap::Cancel, 1, 1)] {
         let house = House::new();
         put(&house, Schedule { overlap, ..every_five_minutes("often") }).await;

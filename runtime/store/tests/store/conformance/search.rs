@@ -315,7 +315,7 @@ async fn a_sieve_that_fails_is_the_askers_fault_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_sieve_that_this_machine_cannot_run_is_nobodys_fault() {
+async fn a_sieve_that_this_machine_cannot_run_is_not_the_askers_fault() {
     let error = broken(PayloadFilterError::Host("no process".into())).await;
     assert!(matches!(error, Error::NoSearch { .. }) && error.to_string().contains("no process"), "{error}");
 }

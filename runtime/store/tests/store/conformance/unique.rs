@@ -124,7 +124,7 @@ async fn a_move_takes_the_lock_along_and_never_onto_another_ones() {
 }
 
 #[tokio::test]
-async fn a_duplicate_in_a_batch_is_told_apart_from_the_rest() {
+async fn a_duplicate_among_many_jobs_is_marked_as_one() {
     let house = House::new();
     let stored =
         house.store.enqueue(vec![until_end("mail"), with_policy("mail", PolicyChoice::default()), until_end("mail")]);

@@ -52,7 +52,7 @@ fn one_more(count: &mut u32) -> bool {
     true
 }
 
-/// What is wrong, the words of the check that must notice, and the change.
+/// What is wrong, the message of the check that must notice, and the change.
 const FAULTS: [(&str, &str, Fault); 33] = [
     ("a gauge", "pending jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Pending as usize]))),
     ("the dead now", "dead jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Dead as usize]))),
@@ -72,7 +72,7 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     ("dependencies", "depends on so many", |s, _, v| {
         job(s, v, |j| j.links.as_mut().is_some_and(|links| one_more(&mut links.depends_on)))
     }),
-    ("dependants", "were said to depend on", |s, _, v| {
+    ("dependants", "were stored as dependants of", |s, _, v| {
         job(s, v, |j| j.links.as_mut().is_some_and(|links| std::mem::take(&mut links.dependants) > 0))
     }),
     ("a batch's open", "", |s, k, v| flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.open))),
@@ -80,17 +80,19 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     ("a batch's dead", "", |s, k, v| {
         flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.dead) && more(&mut b.tally.total))
     }),
-    ("who keeps a batch", "is kept by its jobs", |s, k, v| {
-        flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.kept_by))
+    ("the references of a batch", "is referenced by its jobs", |s, k, v| {
+        flow(0, (s, k, v), |b: &mut Batch| more(&mut b.tally.references))
     }),
     ("open children", "", |s, k, v| flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.open))),
     ("completed children", "", |s, k, v| {
         flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.completed) && more(&mut f.tally.total))
     }),
-    ("who keeps a family", "kept by its children", |s, k, v| {
-        flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.kept_by))
+    ("the references of a family", "is referenced by its children", |s, k, v| {
+        flow(2, (s, k, v), |f: &mut Family| more(&mut f.tally.references))
     }),
-    ("who keeps a chain", "is kept by", |s, k, v| flow(3, (s, k, v), |c: &mut Chain| more(&mut c.kept_by))),
+    ("the references of a chain", "is referenced by", |s, k, v| {
+        flow(3, (s, k, v), |c: &mut Chain| more(&mut c.references))
+    }),
     ("a round's open", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.tally.open))),
     ("a round's total", "the numbers of round", |s, k, v| flow(4, (s, k, v), |r: &mut Round| more(&mut r.tally.total))),
     ("a round's completed", "the numbers of round", |s, k, v| {
@@ -109,12 +111,12 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     ("jobs affected", "affected and", |s, _, v| {
         if s == Space::Bulks { row(s, v, |bulk: &mut Bulk| more(&mut bulk.affected)) } else { None }
     }),
-    ("deliveries", "told to webhooks", |s, _, v| {
+    ("deliveries", "delivered to webhooks", |s, _, v| {
         if s == Space::Webhooks { row(s, v, |hook: &mut Webhook| more(&mut hook.delivered)) } else { None }
     }),
 ];
 
-/// Rules that an engine forgets, as its records show it.
+/// Rules that an engine forgets, as its rows show it.
 const RULES: [(&str, &str, JobFault); 2] = [
     ("a checkpoint sets the crashes back", "attempts, failures, crashes of", |before, after| {
         let forgotten = after.state == State::Active && after.crashes < before.crashes;
@@ -132,15 +134,15 @@ const RULES: [(&str, &str, JobFault); 2] = [
 
 #[test]
 fn simulator_notices_every_count_that_is_written_wrong() {
-    for (what, words, fault) in FAULTS {
-        must_notice(what, words, SEEDS, |world| world.disk.set_fault(fault));
+    for (what, message, fault) in FAULTS {
+        must_notice(what, message, SEEDS, |world| world.disk.set_fault(fault));
     }
 }
 
 #[test]
 fn simulator_notices_every_rule_that_is_forgotten() {
-    for (what, words, fault) in RULES {
-        must_notice(what, words, 10 * SEEDS, |world| world.disk.set_job_fault(fault));
+    for (what, message, fault) in RULES {
+        must_notice(what, message, 10 * SEEDS, |world| world.disk.set_job_fault(fault));
     }
     must_notice("a lapsed lease is retried at once", "a lapsed lease is retried at once", SEEDS, |world| {
         world.disk.set_fault(lapsed_leases_wait);
@@ -166,7 +168,7 @@ fn lapsed_leases_wait(space: Space, _: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What must not happen while everything is paused, in the words of the checks.
+/// What must not happen while everything is paused, by the messages of the checks.
 const STILL: [&str; 6] = [
     "nothing starts while everything is paused",
     "no delay ends while everything is paused",
@@ -176,14 +178,14 @@ const STILL: [&str; 6] = [
     "nothing is removed by its age while everything is paused",
 ];
 
-/// An engine that forgets at a restart that all is paused. What it does then depends on the run; each of the checks must notice
+/// An engine that forgets at a restart that everything is paused. What it does then depends on the run; each of the checks must notice
 /// in some.
 #[test]
 fn simulator_notices_an_engine_that_forgets_a_pause() {
     let mut missing: Vec<&str> = STILL.to_vec();
     for seed in 0..100 * SEEDS {
         let noticed = play(seed, |world| world.disk.hide(Space::Meta, pause::KEY)).unwrap_or_default();
-        missing.retain(|words| !noticed.contains(words));
+        missing.retain(|message| !noticed.contains(message));
         if missing.is_empty() {
             return;
         }
@@ -204,9 +206,9 @@ fn play(seed: u64, break_it: impl Fn(&World)) -> Option<String> {
     })
 }
 
-/// Plays seeds with a broken engine until a check fails, which must be the one with these words.
-fn must_notice(what: &str, words: &str, seeds: u64, break_it: impl Fn(&World)) {
+/// Plays seeds with a broken engine until a check fails, which must be the one with this message.
+fn must_notice(what: &str, message: &str, seeds: u64, break_it: impl Fn(&World)) {
     let noticed = (0..seeds).find_map(|seed| play(seed, &break_it));
     let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed what is wrong: {what}"));
-    assert!(noticed.contains(words), "wrong is: {what}; and what was noticed is: {noticed}");
+    assert!(noticed.contains(message), "wrong is: {what}; and what was noticed is: {noticed}");
 }

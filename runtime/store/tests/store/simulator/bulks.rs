@@ -33,7 +33,7 @@ pub struct ModelBulk {
     stopped: bool,
 }
 
-/// What was told to an address.
+/// What was delivered to an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelHook {
     told: u64,
@@ -106,7 +106,7 @@ impl World {
                 id,
                 url: "https://example.com/".into(),
                 events: vec!["*".into()],
-                sealed_secret: None,
+                encrypted_secret: None,
                 enabled: true,
                 retry_limit: 3,
                 created_at: self.now,
@@ -185,7 +185,7 @@ impl Model {
                     let now = self.jobs.get(job).map(|job| job.state);
                     let seen: Vec<State> = self.seen.get(job).cloned().unwrap_or_else(|| now.into_iter().collect());
                     could += u64::from(seen.iter().any(|state| allowed(&command, *state)));
-                    // With nothing else going on it must have been done.
+                    // If nothing else happened in the group, it must have been done.
                     must += u64::from(seen.len() == 1 && now.is_some_and(|now| allowed(&command, now)));
                 }
             }
@@ -227,7 +227,7 @@ impl Model {
         let mut expected = self.hands.hooks.clone();
         match &causes.webhook {
             Some(WebhookChange::Add(hook)) => {
-                // From here on: what was told before is none of its business.
+                // Only later events are delivered to it.
                 let told = found.get(&hook.id).map_or(0, |hook| hook.told);
                 expected.insert(hook.id.clone(), ModelHook { told, ..ModelHook::default() });
             }
@@ -241,7 +241,7 @@ impl Model {
             Some(WebhookChange::Remove { id }) => drop(expected.remove(id)),
             None => {}
         }
-        assert_eq!(found, expected, "what was told to webhooks");
+        assert_eq!(found, expected, "what was delivered to webhooks");
         self.hands.hooks = expected;
     }
 }

@@ -31,7 +31,7 @@ impl Causes {
         self.commands.iter().any(|(job, command)| *job == id && what(command))
     }
 
-    /// Somebody may have put it elsewhere in line, at a moment within the group that no event tells.
+    /// A command may have changed its place in its lane, at a moment within the group that no event shows.
     pub fn reordered(&self, id: JobId) -> bool {
         self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move(_)))
     }

@@ -1,5 +1,5 @@
-//! What must hold on disk after every step: each job in exactly the places its record implies, counts equal to a
-//! recount, locks and lanes and timers exact, nothing left of what is gone; and all of it as the model says.
+//! What must hold on disk after every step: each job in exactly the places its row implies, counts equal to a
+//! recount, locks and lanes and timers exact, nothing left of what was removed; and everything as the model has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -90,7 +90,7 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
     let lost: Vec<_> = model.jobs.iter().filter(|(id, _)| !stored.jobs.contains_key(id)).collect();
     assert!(lost.is_empty(), "jobs that are lost: {lost:?}");
     for (id, job) in &stored.jobs {
-        let known = model.jobs.get(id).unwrap_or_else(|| panic!("nobody heard of {job:?}"));
+        let known = model.jobs.get(id).unwrap_or_else(|| panic!("the model does not know {job:?}"));
         let ModelJob { queue, priority, state, starts, .. } = known;
         assert_eq!((&job.queue, job.priority, job.state), (queue, *priority, *state), "{job:?} should be {known:?}");
         assert_eq!(job.fence, *starts, "claims are counted: {job:?} should be {known:?}");
@@ -175,7 +175,7 @@ fn timers(disk: &SimDisk, stored: &Stored, implied: Rows) {
     let found: BTreeSet<Vec<u8>> = disk.all(Space::Timers).into_iter().map(|(key, _)| key).collect();
     let name = |key: &Vec<u8>| keys::read_timer(key);
     if let Some(key) = found.symmetric_difference(&expected).find(|key| !fired.contains(*key)) {
-        panic!("the timer {:?} is {}", name(key), if found.contains(key) { "nobody's" } else { "missing" });
+        panic!("the timer {:?} is {}", name(key), if found.contains(key) { "left over" } else { "missing" });
     }
     for key in &found {
         let (at, what) = name(key).expect("a timer's key");
@@ -200,7 +200,7 @@ fn bodies(disk: &SimDisk, stored: &Stored) {
     assert_eq!(found, expected, "bodies and their lengths");
 }
 
-/// Every place in line has a lane that leads to it.
+/// Every place has a lane that leads to it.
 fn lanes(disk: &SimDisk, stored: &Stored) {
     let cursors: BTreeMap<Vec<u8>, Vec<u8>> =
         disk.all(Space::Lanes).into_iter().map(|(key, value)| (key, value.to_vec())).collect();
@@ -253,10 +253,10 @@ pub fn at_rest(stored: &Stored, now: Time) {
         assert!(job.is_ended() || stopping || !late(job.expire_at), "it should have expired: {job:?}");
         assert!(!(job.is_ended() && late(job.keep_until)), "it should have been removed: {job:?}");
         let watch = job.run.as_ref().and_then(|run| run.watch_at);
-        assert!(!late(watch), "its lease should have been looked at: {job:?}");
+        assert!(!late(watch), "its lease should have lapsed: {job:?}");
         let queue = &stored.queues[job.queue.as_str()];
         if let (Some(keep), None) = (queue.settings.retention.of(job.state), job.keep_until) {
-            assert!(now.since(job.since) < keep.age, "it is past its keeping: {job:?}");
+            assert!(now.since(job.since) < keep.age, "its retention is over: {job:?}");
         }
     }
     for queue in stored.queues.values() {
@@ -266,7 +266,7 @@ pub fn at_rest(stored: &Stored, now: Time) {
             let kept = stored.jobs.values().filter(here).filter(|job| job.keep_until.is_some()).count() as u64;
             // What ended in this very millisecond is looked at in the next.
             let count = stored.jobs.values().filter(here).filter(|job| job.since < now).count() as u64;
-            assert!(count <= most + kept, "{count} {} jobs are kept in {}, of {most}", state.as_str(), queue.name);
+            assert!(count <= most + kept, "{count} {} jobs are stored in {}, of {most}", state.as_str(), queue.name);
         }
     }
     for lock in stored.locks.values().filter(|lock| lock.until == Until::Period) {
@@ -277,7 +277,7 @@ pub fn at_rest(stored: &Stored, now: Time) {
     }
 }
 
-/// The wish behind a stop that is under way weighs at least as much as an expiry.
+/// The request behind a stop that is under way outranks an expiry.
 fn stops_for_good(then: &AfterStop) -> bool {
     matches!(then, AfterStop::Expire | AfterStop::Delete | AfterStop::Remove)
 }

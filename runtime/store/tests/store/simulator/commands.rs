@@ -21,7 +21,7 @@ use crate::rng::Rng;
 pub type Request = operation::Request<SimDisk>;
 pub type Receiver<T> = oneshot::Receiver<Result<T, Error>>;
 
-/// A wish that is on its way, and where its answer will be.
+/// A request under way, and where its answer will arrive.
 pub enum Asked {
     Enqueue { jobs: Vec<NewJob>, answer: Receiver<Vec<Enqueued>> },
     MakeBatch { jobs: Vec<NewJob>, answer: Receiver<BatchMade> },
@@ -67,8 +67,8 @@ pub fn seconds(rng: &mut Rng, most: u64) -> Duration {
 }
 
 impl World {
-    /// A few wishes for one group.
-    pub fn wishes(&mut self) -> Vec<(Request, Asked)> {
+    /// A few requests for one group.
+    pub fn requests(&mut self) -> Vec<(Request, Asked)> {
         let paused = self.model.paused.is_some();
         if self.rng.chance(if paused { 20 } else { 2 }) {
             // Also twice over, now and then.
@@ -83,7 +83,7 @@ impl World {
             return vec![if self.rng.chance(75) { self.bulk() } else { self.webhook() }];
         }
         let count = self.rng.below(5);
-        (0..count).map(|_| self.wish()).collect()
+        (0..count).map(|_| self.request()).collect()
     }
 
     pub fn pause(&mut self, paused: bool) -> (Request, Asked) {
@@ -91,7 +91,7 @@ impl World {
         (request, Asked::Pause { paused, answer })
     }
 
-    fn wish(&mut self) -> (Request, Asked) {
+    fn request(&mut self) -> (Request, Asked) {
         match self.rng.below(100) {
             0..30 => self.enqueue(),
             30..55 => self.claim(),
@@ -207,7 +207,7 @@ impl World {
             steps: [first].into_iter().chain((0..more).map(|_| queue(rng))).map(step).collect(),
             on_failure: rng.maybe(50, queue).map(step),
             on_exit: rng.maybe(50, queue).map(step),
-            kept_by: 0,
+            references: 0,
         }
     }
 

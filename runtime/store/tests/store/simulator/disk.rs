@@ -34,7 +34,7 @@ struct Inner {
     fate: Fate,
     /// Reads until one fails.
     reads_left: Option<u64>,
-    /// Writes a row other than it was given: to show that the checks notice.
+    /// Writes another row than it was given: to show that the checks notice.
     fault: Option<Fault>,
     job_fault: Option<JobFault>,
     /// A row that the engine does not find, though it is there.

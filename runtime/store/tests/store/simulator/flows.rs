@@ -1,4 +1,4 @@
-//! What should be of flows: who waits for whom, and what every batch counts. Fed with the same events as the rest of the
+//! What should be stored of flows: which job waits for which, and what every batch counts. Fed with the same events as the rest of the
 //! model, it knows nothing of links, work or rows; those must agree with it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use super::rounds::Courses;
 #[derive(Default)]
 pub struct StoredFlows {
     pub batches: BTreeMap<String, Batch>,
-    /// What each job was said to depend on.
+    /// What each job depends on.
     pub dependencies: BTreeMap<JobId, Vec<JobId>>,
     /// The same links, from the other side.
     pub dependants: BTreeSet<(JobId, JobId)>,
@@ -53,7 +53,7 @@ impl StoredFlows {
                     let number = u64::from_be_bytes(*key.last_chunk::<8>().expect("a number"));
                     flows.works.push((number, codec::decode(Space::Flows, &value).expect(decode)));
                 }
-                other => panic!("a row of a flow that nobody knows: {other}"),
+                other => panic!("an unknown row of a flow: {other}"),
             }
         }
         for (key, _) in disk.all(Space::Links) {
@@ -72,7 +72,7 @@ fn id(key: &[u8], from: usize) -> JobId {
 
 #[derive(Default)]
 pub struct ModelFlows {
-    /// The children of each job, and how they ended; a child that is gone keeps its end.
+    /// The children of each job, and how they ended; removed children are counted too.
     families: BTreeMap<JobId, ModelFamily>,
     /// Jobs of chains that ended in this group.
     stepped: BTreeSet<JobId>,
@@ -88,7 +88,7 @@ pub struct ModelFlows {
 struct Waits {
     policy: OnFailure,
     waiting: BTreeSet<JobId>,
-    /// One it minds has failed, since it was last brought back.
+    /// One whose failure matters to it has failed, since it was last brought back.
     failed: bool,
     ever_failed: bool,
 }
@@ -150,7 +150,7 @@ pub struct ModelBatch {
     finished: bool,
     /// Members that are stored, with how they ended.
     members: BTreeMap<JobId, Option<State>>,
-    /// Those that are gone.
+    /// Those that were removed.
     past: Vec<State>,
 }
 
@@ -348,18 +348,18 @@ impl ModelFlows {
         assert!(!blamed || failed, "{id}: {reason}, but none of them has failed");
     }
 
-    /// A blocked job goes on: all it waited for have ended, and none that it minds has failed.
+    /// A blocked job continues: all it waited for have ended, and none whose failure matters to it has failed.
     pub fn check_unblocked(&mut self, id: JobId) {
         if let Some(family) = self.families.get_mut(&id)
             && let Some(policy) = family.waiting.take()
         {
-            assert_eq!(family.count(None), 0, "{id} goes on, and should wait for {family:?}");
+            assert_eq!(family.count(None), 0, "{id} continues, and should wait for {family:?}");
             let failed = family.failures() > family.seen;
-            assert!(!(failed && policy == OnFailure::Fail), "{id} goes on, and should fail with {family:?}");
+            assert!(!(failed && policy == OnFailure::Fail), "{id} continues, and should fail with {family:?}");
             family.seen = family.failures();
         }
         let Some(waits) = self.waits.get(&id) else { return };
-        assert!(waits.waiting.is_empty() && !waits.failed, "{id} goes on, and should wait: {waits:?}");
+        assert!(waits.waiting.is_empty() && !waits.failed, "{id} continues, and should wait: {waits:?}");
     }
 
     /// What must hold after every commit.
@@ -390,8 +390,8 @@ impl ModelFlows {
             assert_eq!(batch.tally.total, counts.iter().sum::<u64>(), "{batch:?}");
         }
         for (parent, family) in &flows.families {
-            let kept = stored.jobs.contains_key(parent) || family.tally.kept_by > 0;
-            assert!(kept, "numbers of the children of {parent}, which are all gone");
+            let kept = stored.jobs.contains_key(parent) || family.tally.references > 0;
+            assert!(kept, "numbers of the children of {parent}, which were all removed");
             let counts = [family.tally.open, family.tally.completed, family.tally.dead, family.tally.cancelled];
             let states = [None, Some(State::Completed), Some(State::Dead), Some(State::Cancelled)];
             let none = ModelFamily::default();
@@ -403,18 +403,18 @@ impl ModelFlows {
                 job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| place.first == *first)
             };
             let jobs = stored.jobs.values().filter(of).count() as u64;
-            assert!(chain.kept_by == jobs && jobs > 0, "{chain:?} of {first} is kept by {jobs} jobs");
+            assert!(chain.references == jobs && jobs > 0, "{chain:?} of {first} is referenced by {jobs} jobs");
         }
         for callback in &flows.callbacks {
             assert!(flows.batches.contains_key(callback), "a callback's payload of {callback}, which is gone");
         }
     }
 
-    /// After the events of a commit: who is sealed, who has finished, who is gone.
+    /// After the events of a commit: which batches are sealed, have finished or were removed.
     pub fn settle(&mut self, stored: &Stored, causes: &Causes) {
         for id in std::mem::take(&mut self.stepped) {
             let Some(job) = stored.jobs.get(&id) else { continue };
-            // A child that was made anew under its old id may begin no chain this time.
+            // A child that was created again under its old id may begin no chain this time.
             let Some(place) = job.links.as_ref().and_then(|links| links.chain) else { continue };
             let next = stored.flows.chains[&place.first].next(job, None).and_then(|next| next.id);
             assert!(next.is_none_or(|next| self.steps.contains(&next)), "{job:?} has ended and nothing follows");
@@ -472,7 +472,7 @@ impl ModelFlows {
     }
 }
 
-/// For its round, or for all below it to be gone.
+/// For its round, or for the removal of everything below it.
 fn waits_otherwise(job: &Job) -> bool {
     job.waits_for_round().is_some() || job.removing().is_some()
 }

@@ -1,4 +1,4 @@
-//! What should be: plain maps, fed with the events that the engine has stored. Every event must be a move that the job
+//! What should be stored: plain maps, fed with the events that the engine has stored. Every event must be a move that the job
 //! could make, for a reason that somebody gave; the jobs that result must be those on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub struct Model {
     pub schedules: BTreeMap<String, Schedule>,
     /// Claims that reached their caller: the job and which of its starts.
     pub delivered: BTreeSet<(JobId, u32)>,
-    /// Queues somebody asked to clear or remove, and which may be under way.
+    /// Queues that are being cleared or removed.
     pub clearing: BTreeSet<QueueName>,
     pub flows: ModelFlows,
     pub plugins: BTreeMap<String, Plugin>,
@@ -40,7 +40,7 @@ pub struct Model {
     pub seen: BTreeMap<JobId, Vec<State>>,
     /// Stored in this group, by label.
     pub stored: BTreeMap<String, JobId>,
-    /// The latest group in which a job came and went: what its round was, nobody can tell.
+    /// The latest group in which a job was enqueued and removed: its round is not known.
     pub blurred: u64,
     pub records: BTreeMap<(u32, String), Record>,
     pub past: Past,
@@ -50,7 +50,7 @@ pub struct Model {
     /// Since when everything is paused, and whether it was throughout this group.
     pub paused: Option<Time>,
     pub still: bool,
-    /// Since when workers could be heard: the last start, or the end of the last pause.
+    /// Since when heartbeats could arrive: the last start, or the end of the last pause.
     pub alive_from: Time,
 }
 
@@ -64,9 +64,9 @@ pub struct ModelJob {
     pub scope: Option<String>,
     pub state: State,
     pub since: Time,
-    /// Its place in line: later is larger.
+    /// Its place in its lane: later is larger.
     pub order: u64,
-    /// The group it came into line in.
+    /// The group in which it got that place.
     pub group: u64,
     /// Within that group, its place is not known.
     pub loose: bool,
@@ -81,15 +81,15 @@ pub struct ModelJob {
     /// Another version waits for it: it may be handed over.
     pub swapping: bool,
     pub stopping: bool,
-    /// What is known of it came from its event alone: it was gone before anybody could look.
+    /// Known from its event alone: it was removed before the end of its group.
     pub vague: bool,
-    /// It was never seen stored: what its round is, nobody can tell.
+    /// It was never seen stored: its round is not known.
     pub unseen: bool,
     pub round: Option<u32>,
-    /// When it came into line its round could run.
+    /// When it became pending its round could run.
     pub in_turn: bool,
     pub parent: Option<JobId>,
-    /// Its parent went before it, and not because an ancestor was rebuilt.
+    /// Its parent was removed before it, and not because an ancestor was rebuilt.
     pub orphan: bool,
     /// As it was after the last commit.
     pub removing: Option<AfterRemoval>,
@@ -103,7 +103,7 @@ pub struct ModelJob {
 pub struct ModelQueue {
     pub id: u32,
     pub settings: Settings,
-    /// As they were when this group began: the sweep comes first in it.
+    /// As they were when this group began: retention comes first in it.
     pub before: Option<Settings>,
     pub starts: Starts,
     pub by_key: BTreeMap<String, Starts>,
@@ -173,7 +173,7 @@ impl Model {
         }
     }
 
-    /// The job wants its unique key: nobody else may hold it.
+    /// The job needs its unique key: no other job may hold it.
     pub fn take_lock(&mut self, id: JobId, at: Time) {
         let job = &self.jobs[&id];
         let Some(unique) = job.unique.clone() else { return };

@@ -1,4 +1,4 @@
-//! Who may start, and who must: first in first out within a lane, strict priority, limits that hold, and nobody left
+//! Which job may start, and which must: first in first out within a lane, strict priority, limits that hold, and no claim left
 //! waiting for what could start.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::model::{Model, ModelJob, ModelQueue, Starts};
 use super::silent::local_plugin;
 
 impl Model {
-    /// Checks one start against the line and the limits, and counts it.
+    /// Checks one start against the lanes and the limits, and counts it.
     pub fn check_start(
         &mut self,
         id: JobId,
@@ -83,7 +83,7 @@ impl Model {
                 !same_lane || unknown || other.order > job.order,
                 "{event:?}: {other_id} was before it: {other:?}, {job:?}"
             );
-            // What came into line within this very group may not be seen yet, when there are very many keys.
+            // What became pending within this very group may not be seen yet, when there are very many keys.
             let passed_over = queue.settings.ageing.is_none()
                 && other.priority < job.priority
                 && other.target.is_none()

@@ -18,7 +18,7 @@ use super::check::Stored;
 use super::disk::SimDisk;
 use super::model::{Model, ModelJob};
 
-/// What has happened in a queue since it was made.
+/// What has happened in a queue since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     enqueued: u64,
@@ -67,7 +67,7 @@ impl Tries {
     }
 }
 
-/// Jobs of a round that are gone, by how they ended. None when nobody can tell.
+/// Removed jobs of a round, by how they ended. None when that is not known.
 pub type Past = BTreeMap<(u32, u32), Option<[u64; 3]>>;
 
 /// Why a job is dead by a failure of its own.
@@ -158,7 +158,7 @@ impl Model {
         }
     }
 
-    /// A job of a round is gone. One that goes because an ancestor is rebuilt is made anew, and leaves nothing.
+    /// A job of a round is removed. One that is removed because an ancestor is rebuilt will be created again, and leaves nothing.
     fn tally_gone(&mut self, event: &Event, was: &ModelJob, causes: &Causes) {
         let Some(queue) = self.queues.get(&was.queue).map(|queue| queue.id) else { return };
         let Some(round) = was.round.filter(|_| !was.unseen) else { return };
@@ -181,7 +181,7 @@ impl Model {
         }
     }
 
-    /// What nobody could tell is read from the records.
+    /// What could not be worked out is read from the rows.
     pub fn adopt_counts(&mut self, disk: &SimDisk, stored: &Stored) {
         self.saved = checkpoints(disk, stored);
         for (id, job) in &mut self.jobs {
@@ -256,7 +256,7 @@ impl Model {
             let expected = Round { tally, opening: row.opening, ..counted };
             assert_eq!(*row, expected, "the numbers of round {place:?}, of which {past:?} are gone");
         }
-        assert!(recount.is_empty(), "rounds that nobody counts: {recount:?}");
+        assert!(recount.is_empty(), "rounds without a row: {recount:?}");
     }
 }
 
@@ -274,7 +274,7 @@ fn checkpoints(disk: &SimDisk, stored: &Stored) -> BTreeMap<JobId, Body> {
     saved.collect()
 }
 
-/// Whether the checkpoint that was saved says more than the one before; none when nobody can tell which it was.
+/// Whether the checkpoint that was saved differs from the one before; none when it is not known which it was.
 fn progress(before: Option<&Body>, id: JobId, causes: &Causes) -> Option<bool> {
     let of_job = causes.commands.iter().filter(|(job, _)| *job == id);
     let mut saved = of_job.filter_map(|(_, command)| match command {
@@ -302,7 +302,7 @@ fn rounds(stored: &Stored) -> BTreeMap<(u32, u32), Round> {
         let Some(round) = job.round else { continue };
         let row = rounds.entry((stored.queues[job.queue.as_str()].id, round)).or_default();
         row.tally.total += 1;
-        row.tally.kept_by += 1;
+        row.tally.references += 1;
         *match job.state {
             State::Completed => &mut row.tally.completed,
             State::Dead => &mut row.tally.dead,
@@ -314,13 +314,17 @@ fn rounds(stored: &Stored) -> BTreeMap<(u32, u32), Round> {
     rounds
 }
 
-/// Who keeps a batch, a family or a chain: the jobs of it that are still stored.
+/// What references a batch, a family or a chain: its jobs that are still stored.
 fn check_flows(stored: &Stored) {
     let jobs = || stored.jobs.values();
     for (id, batch) in &stored.flows.batches {
         let members = jobs().filter(|job| job.batch_id.as_ref() == Some(id)).count();
         let callback = batch.callback_job.is_some_and(|job| stored.jobs.contains_key(&job));
-        assert_eq!(batch.tally.kept_by, (members + usize::from(callback)) as u64, "{batch:?} is kept by its jobs");
+        assert_eq!(
+            batch.tally.references,
+            (members + usize::from(callback)) as u64,
+            "{batch:?} is referenced by its jobs"
+        );
         assert_eq!(
             batch.tally.total,
             batch.tally.open + batch.tally.completed + batch.tally.dead + batch.tally.cancelled,
@@ -331,7 +335,7 @@ fn check_flows(stored: &Stored) {
     }
     for (parent, family) in &stored.flows.families {
         let children = jobs().filter(|job| job.parent == Some(*parent)).count();
-        assert_eq!(family.tally.kept_by, children as u64, "{family:?} of {parent} is kept by its children");
+        assert_eq!(family.tally.references, children as u64, "{family:?} of {parent} is referenced by its children");
         assert_eq!(
             family.tally.total,
             family.tally.open + family.tally.completed + family.tally.dead + family.tally.cancelled,
@@ -351,7 +355,7 @@ fn check_ties(stored: &Stored) {
         let waiting = stored.flows.dependants.range((*id, JobId(0))..=(*id, JobId(u128::MAX))).count();
         // A child that was removed and spawned again still has the links of its first time.
         let counts = job.parent.is_some() || dependants as usize >= waiting;
-        assert!(counts, "so many were said to depend on {job:?}, and {waiting} do");
+        assert!(counts, "so many were stored as dependants of {job:?}, and {waiting} do");
         assert!(job.waits_for() <= depends_on, "{job:?} waits for more than it depends on");
     }
 }
@@ -380,7 +384,7 @@ fn check_limiters(disk: &SimDisk, stored: &Stored) {
         let queue = u32::from_be_bytes(*queue);
         let key = String::from_utf8(key.to_vec()).expect("a key");
         if key.is_empty() {
-            // The queue's own is a note of its starts; what runs is counted anew at each start of the engine.
+            // The queue's own is a note of its starts; running attempts are counted again at each start of the engine.
             continue;
         }
         let counted = running.remove(&(queue, key.clone())).unwrap_or_default();
@@ -405,7 +409,7 @@ pub fn check_memory(found: &MemoryCounts, disk: &SimDisk, stored: &Stored) {
         assert_eq!(*running, counted, "attempts of {plugin} that run");
     }
     let missing = expected.plugins.keys().find(|plugin| !found.plugins.contains_key(*plugin));
-    assert!(missing.is_none(), "nobody counts the attempts of {missing:?}");
+    assert!(missing.is_none(), "the attempts of {missing:?} are not counted");
     let events = disk.all(Space::Events).into_iter().map(|(_, value)| {
         let (_, events): (u64, Vec<Event>) = codec::decode(Space::Events, &value).expect("events");
         events.len() as u64

@@ -1,5 +1,5 @@
-//! What should be of rounds, gates, rebuilding and records: which round may run is worked out from the jobs alone, and what
-//! the engine keeps must agree with it.
+//! What should be stored of rounds, gates, rebuilds and records: which round may run is worked out from the jobs alone, and what
+//! the engine stores must agree with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ impl Model {
         [false, true].iter().all(|before| self.admits(queue, round, *before))
     }
 
-    /// The round of a job that comes into a queue, or comes back.
+    /// The round of a job that enters a queue, or comes back.
     pub fn round_in(&mut self, queue: &QueueName, round: Option<u32>) -> Option<u32> {
         let queue = self.queues.entry(queue.clone()).or_default();
         if !queue.settings.rounds {
@@ -82,17 +82,17 @@ impl Model {
         assert!(!self.must_run(&event.queue, round), "{event:?}: round {round} may run, and it waits for it");
     }
 
-    pub fn check_round_event(&self, event: &Event, told: &RoundEvent) {
+    pub fn check_round_event(&self, event: &Event, round: &RoundEvent) {
         assert_eq!(event.job, JobId::NONE, "{event:?}: it is about no job");
         if self.blurred == self.group {
             return;
         }
-        let open = self.open_rounds(&event.queue).filter(|round| *round == told.round).count() as u64;
-        assert_eq!(told.open, open, "{event:?}: so many jobs of the round are open");
-        if told.ended {
+        let open = self.open_rounds(&event.queue).filter(|open| *open == round.round).count() as u64;
+        assert_eq!(round.open, open, "{event:?}: so many jobs of the round are open");
+        if round.ended {
             assert_eq!(open, 0, "{event:?}: it has not ended");
         } else {
-            assert!(open > 0 && self.may_run(&event.queue, Some(told.round)), "{event:?}: it may not run");
+            assert!(open > 0 && self.may_run(&event.queue, Some(round.round)), "{event:?}: it may not run");
         }
     }
 
@@ -102,10 +102,10 @@ impl Model {
         job.removing.is_some() || parent.is_some_and(|parent| parent.removing.is_some())
     }
 
-    /// The subtree of a rebuilt job is gone, but for those that had lost their parent before.
+    /// The subtree of a rebuilt job was removed, except jobs whose parent had been removed before.
     pub fn check_cleared(&self, id: JobId) {
         let left = self.jobs.iter().find(|(_, job)| job.parent == Some(id) && !job.orphan);
-        assert!(left.is_none(), "{id} goes on, or goes, and {left:?} is still below it");
+        assert!(left.is_none(), "{id} continues or is removed, and {left:?} is still below it");
     }
 
     /// What must hold after every commit.
@@ -117,7 +117,7 @@ impl Model {
                 job.removing().is_none() || job.state == State::Blocked,
                 "nothing below it is being removed: {job:?}"
             );
-            assert!(job.state != State::Pending || known.in_turn, "{job:?} is in line, and its round could not run");
+            assert!(job.state != State::Pending || known.in_turn, "{job:?} is pending, and its round could not run");
         }
         for queue in stored.queues.values().filter(|queue| queue.settings.rounds) {
             let course = stored.flows.courses.get(&queue.id).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One run: the engine on its disk, the callers with their wishes, the clock, and the crashes.
+//! One run: the engine on its disk, the callers with their requests, the clock, and the crashes.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct World {
     pub rng: Rng,
     pub now: Time,
     pub model: Model,
-    /// Attempts that were handed out, the dead ones too: late words come from those.
+    /// Attempts that were handed out, also those that have ended: late reports come from those.
     pub held: Vec<(JobId, Token)>,
     pub made: u64,
     pub tickets: u64,
@@ -102,10 +102,10 @@ impl World {
         for step in 0..steps {
             self.pass_time();
             self.say(|world| format!("step {step} at {}", world.now));
-            let wishes = self.wishes();
-            self.group(wishes);
+            let requests = self.requests();
+            self.group(requests);
             if self.rng.chance(2) {
-                // Between two groups: what was only meant to ride along may be lost.
+                // Between two groups: what waits for the next commit may be lost.
                 self.die(Causes::default());
             }
             if self.rng.chance(30) {
@@ -132,8 +132,8 @@ impl World {
     }
 
     /// Hands one group to the engine, and looks at everything that came of it.
-    fn group(&mut self, wishes: Vec<(Request, Asked)>) {
-        let (requests, asked): (Vec<Request>, Vec<Asked>) = wishes.into_iter().unzip();
+    fn group(&mut self, requests: Vec<(Request, Asked)>) {
+        let (requests, asked): (Vec<Request>, Vec<Asked>) = requests.into_iter().unzip();
         for asked in &asked {
             self.say(|_| format!("  {}", tell(asked)));
         }
@@ -157,8 +157,8 @@ impl World {
             }
             Err(error) => {
                 self.say(|_| format!("  the disk fails ({fate:?}, {error})"));
-                let unheard = Error::Unavailable { why: error.to_string() };
-                let local = self.engine.abandon(&unheard);
+                let unavailable = Error::Unavailable { why: error.to_string() };
+                let local = self.engine.abandon(&unavailable);
                 for asked in asked {
                     assert_unacknowledged(asked);
                 }
@@ -174,7 +174,7 @@ impl World {
         recount::check_memory(&self.engine.running(), &self.disk, &Stored::read(&self.disk));
     }
 
-    /// The process dies: memory is gone, the disk stays.
+    /// The process dies: memory is lost, the disk stays.
     fn die(&mut self, causes: Causes) {
         self.say(|_| "  the process dies".into());
         self.model.begin();
@@ -182,7 +182,7 @@ impl World {
         self.rebuild(None);
     }
 
-    /// A new engine from what is on disk; `alive` are the attempts that go on when only the disk had failed.
+    /// A new engine from what is on disk; `alive` are the attempts that continue when only the disk had failed.
     fn rebuild(&mut self, alive: Option<HashSet<(JobId, Token)>>) {
         self.waiting.clear();
         self.clearing.clear();
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Callers go away sometimes, without a word.
+    /// Callers sometimes disconnect.
     fn leave_some_claims(&mut self) {
         let rng = &mut self.rng;
         self.waiting.retain(|_| !rng.chance(5));
@@ -299,7 +299,7 @@ impl World {
         self.model.records = rounds::records(&self.disk, &stored);
     }
 
-    /// Lets the engine do all that it says is due now, and checks that nothing due is left undone.
+    /// Lets the engine do everything that is due now, and checks that nothing due is left undone.
     pub fn settle(&mut self) {
         for _ in 0..1_000 {
             let wake = self.engine.next_wake().expect("the disk reads");
@@ -321,10 +321,10 @@ impl World {
             self.take_assignments();
         }
         let wake = self.engine.next_wake().expect("the disk reads");
-        panic!("the engine never comes to rest: it wants to go on at {wake:?}, and it is {}", self.now);
+        panic!("the engine never comes to rest: it wants to continue at {wake:?}, and it is {}", self.now);
     }
 
-    /// Nothing is stranded: with every door open, claims get all that waits.
+    /// Nothing is stranded: without limits and pauses, claims get every waiting job.
     fn drain(&mut self) {
         self.say(|_| "drain".into());
         let resume = self.pause(false);
@@ -364,16 +364,16 @@ impl World {
             if open.is_empty() {
                 return;
             }
-            let mut wishes = Vec::new();
+            let mut requests = Vec::new();
             for job in open.into_iter().filter(|job| acts_on(job)).take(6) {
                 let command = match &job.run {
                     Some(run) => Command::Complete(Complete::by(Holder::Token(run.token))),
                     None => Command::Cancel { reason: "the end".into() },
                 };
-                wishes.push(self.ask(job.id, command, Vec::new()));
+                requests.push(self.ask(job.id, command, Vec::new()));
             }
-            wishes.push(self.claim_for(WORKERS[turn % WORKERS.len()], 20));
-            self.calm(wishes);
+            requests.push(self.claim_for(WORKERS[turn % WORKERS.len()], 20));
+            self.calm(requests);
         }
         let stored = Stored::read(&self.disk);
         let open: Vec<_> = stored.jobs.values().filter(|job| !job.is_ended()).map(|job| (job.id, job.state)).collect();
@@ -391,8 +391,8 @@ impl World {
     }
 
     /// A group on a disk that holds.
-    fn calm(&mut self, wishes: Vec<(Request, Asked)>) {
-        let (requests, asked): (Vec<Request>, Vec<Asked>) = wishes.into_iter().unzip();
+    fn calm(&mut self, requests: Vec<(Request, Asked)>) {
+        let (requests, asked): (Vec<Request>, Vec<Asked>) = requests.into_iter().unzip();
         let causes = self.causes(&asked);
         self.engine.group(requests, self.now).expect("the disk holds");
         self.model.begin();
@@ -401,7 +401,7 @@ impl World {
     }
 }
 
-/// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round goes on by itself.
+/// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round continues by itself.
 fn acts_on(job: &windlass_core::Job) -> bool {
     let tied = job.links.as_ref().is_some_and(|links| links.waits_for > 0 || links.waits_for_children.is_some());
     match job.state {
