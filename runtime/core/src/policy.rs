@@ -172,3 +172,38 @@ impl PolicyChoice {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_refused_outside_its_bounds_and_taken_at_them() {
+        type Set = fn(&mut PolicyChoice, Duration);
+        let (least, longest) = (Duration::from_millis(1), bounds::LONGEST);
+        let limits: [(&str, Set, Duration, Duration); 8] = [
+            ("retry_base_delay", |choice, span| choice.base_delay = Some(span), Duration::ZERO, longest),
+            ("retry_max_delay", |choice, span| choice.max_delay = Some(span), Duration::ZERO, longest),
+            ("ttl", |choice, span| choice.ttl = Some(span), Duration::ZERO, longest),
+            ("attempt_timeout", |choice, span| choice.attempt_timeout = Some(span), least, longest),
+            ("stall_timeout", |choice, span| choice.stall_timeout = Some(span), least, longest),
+            ("max_duration", |choice, span| choice.max_duration = Some(span), least, longest),
+            ("expire_after", |choice, span| choice.expire_after = Some(span), least, longest),
+            ("lease", |choice, span| choice.lease = Some(span), bounds::SHORTEST_LEASE, bounds::LONGEST_LEASE),
+        ];
+        for (field, set, from, to) in limits {
+            let with = |span: Duration| {
+                let mut choice = PolicyChoice::default();
+                set(&mut choice, span);
+                choice.check()
+            };
+            assert!(with(from).is_ok() && with(to).is_ok(), "{field}");
+            for wrong in from.checked_sub(least).into_iter().chain([to + least]) {
+                let refused = with(wrong);
+                assert!(matches!(refused, Err(Refusal::Invalid { field: named, .. }) if named == field), "{refused:?}");
+            }
+        }
+        let runs = |most| PolicyChoice { max_attempts: Some(most), ..PolicyChoice::default() }.check();
+        assert!(runs(bounds::MAX_ATTEMPTS).is_ok() && runs(bounds::MAX_ATTEMPTS + 1).is_err());
+    }
+}

@@ -171,3 +171,68 @@ impl Settings {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobId;
+
+    #[test]
+    fn the_totals_count_what_a_job_reaches_and_not_what_it_was_before() {
+        let mut counts = Counts::default();
+        let new = Job::new(JobId::new(Time(1_000), 1), "mail".parse().expect("a name"), Time(1_000));
+        let mut reach = |was, state| {
+            counts.reach(was, &Job { state, started_at: Some(Time(1_700)), ..new.clone() }, Time(2_000));
+            [counts.enqueued, counts.completed, counts.dead, counts.cancelled, counts.wait_ms, counts.run_ms]
+        };
+        assert_eq!(reach(None, State::Pending), [1, 0, 0, 0, 0, 0]);
+        assert_eq!(reach(Some(State::Active), State::Completed), [1, 1, 0, 0, 700, 300]);
+        assert_eq!(reach(Some(State::Completed), State::Completed), [1, 1, 0, 0, 700, 300], "it was moved here");
+        assert_eq!(reach(Some(State::Active), State::Dead), [1, 1, 1, 0, 700, 300]);
+        assert_eq!(reach(Some(State::Held), State::Cancelled), [1, 1, 1, 1, 700, 300]);
+        assert_eq!(reach(Some(State::Completed), State::Completed), [1, 1, 1, 1, 700, 300]);
+        assert_eq!((counts.waits.counts.iter().sum::<u64>(), counts.runs.counts.iter().sum::<u64>()), (1, 1));
+    }
+
+    #[test]
+    fn jobs_are_counted_in_the_state_they_are_in() {
+        let mut counts = Counts::default();
+        State::ALL.into_iter().for_each(|state| counts.enter(state));
+        counts.enter(State::Held);
+        assert_eq!((counts.of(State::Held), counts.of(State::Dead), counts.open()), (2, 1, 7));
+        counts.leave(State::Held);
+        counts.leave(State::Dead);
+        assert_eq!((counts.of(State::Held), counts.of(State::Dead), counts.open()), (1, 0, 6));
+    }
+
+    #[test]
+    fn a_span_is_counted_under_the_first_bound_it_does_not_exceed() {
+        let mut histogram = Histogram::default();
+        [0, 1, 2, 3, 1_800_000, 1_800_001].into_iter().for_each(|span| histogram.add(span));
+        assert_eq!(histogram.counts[..4], [2, 1, 1, 0]);
+        assert_eq!(histogram.counts[16..], [1, 1]);
+    }
+
+    #[test]
+    fn each_end_has_its_own_retention() {
+        let limit = |seconds| RetentionLimit { age: Duration::from_secs(seconds), count: None };
+        let retention = Retention { completed: limit(1), dead: limit(2), cancelled: limit(3) };
+        let found = State::ALL.map(|state| retention.of(state).map_or(0, |limit| limit.age.as_secs()));
+        assert_eq!(found, [0, 0, 0, 0, 0, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn settings_outside_their_bounds_are_refused_by_field() {
+        let ageing = |ageing| Settings { ageing: Some(ageing), ..Settings::default() }.check();
+        let (second, least) = (Duration::from_secs(1), Duration::from_millis(1));
+        assert!(ageing(second).is_ok() && ageing(bounds::LONGEST).is_ok());
+        assert!(ageing(second - least).is_err() && ageing(bounds::LONGEST + least).is_err());
+        let rate = Some(Rate { count: 0, per: second });
+        for (settings, expected) in [
+            (Settings { rate, ..Settings::default() }, "rate_limit"),
+            (Settings { key_rate: rate, ..Settings::default() }, "key_rate_limit"),
+        ] {
+            assert!(matches!(settings.check(), Err(Refusal::Invalid { field, .. }) if field == expected));
+        }
+    }
+}
