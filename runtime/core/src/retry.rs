@@ -19,7 +19,7 @@ pub fn delay(backoff: Backoff, failures: u32, seed: u64) -> Duration {
     let plain = plain.min(cap);
     let thousandths = 900 + mix(seed) % 201;
     let jittered = u128::from(plain) * u128::from(thousandths) / 1_000;
-    Duration::from_millis((jittered as u64).min(cap))
+    Duration::from_millis(jittered.min(u128::from(cap)) as u64)
 }
 
 /// One step of splitmix64: spreads a seed over all bits.
@@ -74,6 +74,14 @@ mod tests {
             (0..500).map(|seed| delay(exponential(1_000, 4_000), 9, seed).as_millis() as u64).collect();
         assert_eq!(delays.iter().max(), Some(&4_000));
         assert!(delays.iter().min() >= Some(&3_600));
+    }
+
+    #[test]
+    fn the_largest_delay_there_is_does_not_wrap() {
+        let most = u64::MAX;
+        for seed in 0..500 {
+            assert!(delay(exponential(most, most), 9, seed) >= Duration::from_millis(most / 10 * 9));
+        }
     }
 
     #[test]
