@@ -85,7 +85,7 @@ impl Agent {
     }
 
     /// Why there is no further round, if that is so.
-    pub fn used_up(&self, spent: Option<&ModelUsageTotals>) -> Option<String> {
+    pub(crate) fn used_up(&self, spent: Option<&ModelUsageTotals>) -> Option<String> {
         if let Some(most) = self.max_iterations.filter(|most| self.iteration >= *most) {
             return Some(format!("max_iterations reached: {} of {most}", self.iteration));
         }

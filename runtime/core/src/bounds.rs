@@ -3,14 +3,14 @@
 use core::time::Duration;
 
 pub const NAME_BYTES: usize = 128;
-pub const SCOPE_BYTES: usize = 256;
-pub const UNIQUE_KEY_BYTES: usize = 512;
+pub(crate) const SCOPE_BYTES: usize = 256;
+pub(crate) const UNIQUE_KEY_BYTES: usize = 512;
 pub const LIMIT_KEY_BYTES: usize = 256;
 pub const WORKER_BYTES: usize = 256;
 pub const TAGS: usize = 64;
-pub const TAG_KEY_BYTES: usize = 128;
-pub const TAG_VALUE_BYTES: usize = 512;
-pub const REASON_BYTES: usize = 1024;
+pub(crate) const TAG_KEY_BYTES: usize = 128;
+pub(crate) const TAG_VALUE_BYTES: usize = 512;
+pub(crate) const REASON_BYTES: usize = 1024;
 pub const ERROR_BYTES: usize = 16 * 1024;
 pub const BACKTRACE_BYTES: usize = 64 * 1024;
 pub const MESSAGE_BYTES: usize = 4 * 1024;
@@ -19,12 +19,12 @@ pub const DETAIL_BYTES: usize = 16 * 1024;
 /// How many jobs one job may depend on. More are a batch with a callback.
 pub const DEPENDENCIES: usize = 1_000;
 /// How many dependencies the jobs of one request may have together.
-pub const DEPENDENCIES_AT_ONCE: usize = 20_000;
-pub const CHAIN_STEPS: usize = 100;
+pub(crate) const DEPENDENCIES_AT_ONCE: usize = 20_000;
+pub(crate) const CHAIN_STEPS: usize = 100;
 /// What the steps of a chain may be given, all together.
-pub const CHAIN_BYTES: usize = 64 * 1024;
+pub(crate) const CHAIN_BYTES: usize = 64 * 1024;
 /// What the callback of a batch may be given.
-pub const CALLBACK_BYTES: usize = 64 * 1024;
+pub(crate) const CALLBACK_BYTES: usize = 64 * 1024;
 
 /// The last round of a queue: a child of a job in it is refused.
 pub const ROUNDS: u32 = 100_000;
@@ -35,35 +35,35 @@ pub const RECORD_KEY_BYTES: usize = 1024;
 pub const RECORD_BYTES: usize = 64 * 1024;
 pub const MARK_BYTES: usize = 256;
 /// Records one job may write: they go with it, in one commit.
-pub const RECORDS_OF_A_JOB: usize = 10_000;
+pub(crate) const RECORDS_OF_A_JOB: usize = 10_000;
 
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
-pub const TIMELINE: usize = 64;
+pub(crate) const TIMELINE: usize = 64;
 /// How many attempt errors are stored for a job.
 pub const ERRORS: u32 = 50;
 /// For how many attempts a job lists the usage one by one.
-pub const SPENDING_ATTEMPTS: usize = 50;
+pub(crate) const SPENDING_ATTEMPTS: usize = 50;
 /// How many runs `max_attempts` may grant.
-pub const MAX_ATTEMPTS: u32 = 10_000;
+pub(crate) const MAX_ATTEMPTS: u32 = 10_000;
 /// How often in a row, without a checkpoint between, the process may die under one job before the job is dead.
 pub const MAX_CRASHES: u32 = 5;
 /// The longest span any policy may name: ten years.
 pub const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// The latest moment a job may be scheduled for, counted from now.
-pub const FURTHEST: Duration = LONGEST;
-pub const SHORTEST_LEASE: Duration = Duration::from_secs(1);
-pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
-pub const URL_BYTES: usize = 2 * 1024;
+pub(crate) const FURTHEST: Duration = LONGEST;
+pub(crate) const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const URL_BYTES: usize = 2 * 1024;
 /// How often the delivery of an event may be tried again.
-pub const WEBHOOK_RETRIES: u32 = 20;
+pub(crate) const WEBHOOK_RETRIES: u32 = 20;
 /// The largest rate a limit may name per window.
-pub const MAX_RATE: u32 = 1_000_000;
-pub const LONGEST_RATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MAX_RATE: u32 = 1_000_000;
+pub(crate) const LONGEST_RATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// How many versions a plugin may have, and how much of its history it carries.
 pub const VERSIONS: usize = 100;
-pub const PLUGIN_HISTORY: usize = 32;
+pub(crate) const PLUGIN_HISTORY: usize = 32;
 /// How many attempts a canary may be asked for.
-pub const CANARY_ATTEMPTS: u32 = 1_000_000;
+pub(crate) const CANARY_ATTEMPTS: u32 = 1_000_000;
 /// How many missed runs a schedule may catch up on.
 pub const CATCH_UP: u32 = 1_000;
 /// Skipped runs that a schedule keeps, in a row for one reason being one, and how many of those that were missed at once are counted.

@@ -287,7 +287,7 @@ impl Job {
     }
 
     /// The attempt is over: who ran it stays known.
-    pub fn end_run(&mut self) {
+    pub(crate) fn end_run(&mut self) {
         if let Some(run) = self.run.take() {
             self.ran_by = Some(run.runner);
         }

@@ -23,10 +23,6 @@ impl Priority {
     pub fn rank(self) -> u8 {
         self as u8
     }
-
-    pub fn from_rank(rank: u8) -> Option<Priority> {
-        Priority::ALL.get(usize::from(rank)).copied()
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ pub struct QueuePattern {
 
 impl QueuePattern {
     /// Whether it covers every queue.
-    pub fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.is_prefix && self.text.is_empty()
     }
 

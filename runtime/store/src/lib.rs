@@ -45,11 +45,11 @@
 //! job), `flow` (batches, children, rounds), `disk` (what is stored where, and what happens when the disk fails), `read`
 //! (views of what has been committed).
 
-pub mod claim;
+mod claim;
 pub mod disk;
 pub mod engine;
 mod error;
-pub mod flow;
+mod flow;
 pub mod idle_thread;
 pub mod limits;
 mod options;

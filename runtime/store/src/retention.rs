@@ -53,7 +53,7 @@ impl RetentionWork {
         self.due.values().min().copied()
     }
 
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         !self.clears.is_empty()
     }
 

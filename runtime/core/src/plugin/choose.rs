@@ -45,7 +45,7 @@ impl Plugin {
     }
 
     /// The old version that the job must stay with, because the active one does not read its checkpoint.
-    pub fn pins(&self, job: &Job) -> Option<&Version> {
+    pub(crate) fn pins(&self, job: &Job) -> Option<&Version> {
         let active = self.active_version()?;
         if job.checkpoint.is_none() || active.reads(job.checkpoint_schema) {
             return None;

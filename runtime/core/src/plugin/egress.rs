@@ -52,11 +52,11 @@ impl HostPattern {
     }
 
     /// Whether it covers every host, at some port.
-    pub fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.host == Host::Any
     }
 
-    pub fn whereabouts(&self) -> HostKind {
+    pub(crate) fn whereabouts(&self) -> HostKind {
         let name = match &self.host {
             Host::Any => return HostKind::Unknown,
             Host::Below(suffix) => suffix.trim_start_matches('.'),

@@ -138,11 +138,11 @@ pub struct Capabilities {
 }
 
 /// How many entries each list of a manifest or a grant may have.
-pub const ENTRIES: usize = 256;
+pub(crate) const ENTRIES: usize = 256;
 /// Bytes of one value: of the configuration, or of an environment variable.
-pub const VALUE_BYTES: usize = 64 * 1024;
+pub(crate) const VALUE_BYTES: usize = 64 * 1024;
 /// The least memory with which anything starts at all.
-pub const LEAST_MEMORY: Size = Size(64 * 1024);
+pub(crate) const LEAST_MEMORY: Size = Size(64 * 1024);
 const MOST_REUSE: u32 = 1_000_000;
 /// Requests of one attempt that may be on their way at once, whoever allows it: each is a connection.
 const MOST_AT_ONCE: u32 = 256;

@@ -69,7 +69,7 @@ impl WaitingClaims {
         Some(waiter)
     }
 
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 

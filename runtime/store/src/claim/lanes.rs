@@ -269,7 +269,7 @@ impl Ring {
         true
     }
 
-    pub fn unpark_all(&mut self) {
+    pub(crate) fn unpark_all(&mut self) {
         let parked: Vec<String> =
             self.lanes.iter().filter(|(_, lane)| lane.parked).map(|(key, _)| key.clone()).collect();
         for key in parked {
@@ -440,11 +440,11 @@ impl QueueRings {
     }
 
     /// Whether some jobs wait for one worker alone.
-    pub fn has_targets(&self) -> bool {
+    pub(crate) fn has_targets(&self) -> bool {
         self.rings.keys().any(|(_, target)| !target.is_empty())
     }
 
-    pub fn rings(&mut self) -> impl Iterator<Item = &mut Ring> {
+    pub(crate) fn rings(&mut self) -> impl Iterator<Item = &mut Ring> {
         self.rings.values_mut()
     }
 }

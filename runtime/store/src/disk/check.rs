@@ -43,7 +43,7 @@ pub fn take_lock(dir: &Path) -> Result<File, OpenError> {
 }
 
 /// Checks the format of the folder, and notes it in a new one.
-pub fn check_format(dir: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_format(dir: &Path) -> Result<(), OpenError> {
     let path = dir.join("format");
     if read_format(dir)? {
         return Ok(());
@@ -80,7 +80,7 @@ fn read_format(dir: &Path) -> Result<bool, OpenError> {
 }
 
 /// What a folder with acknowledged commits must have. fjall would create it where it is missing, and begin empty without an error.
-pub fn check_there(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
+pub(crate) fn check_there(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
     let missing = |file: PathBuf, what: String| Err(OpenError::Damaged { file, what, advice: MISSING.into() });
     if acknowledged > 0 && !marker(dir).is_file() {
         let what = format!("the database is not there, though {acknowledged} commits of it were acknowledged");
@@ -101,7 +101,7 @@ pub fn check_there(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
 }
 
 /// Whether there is a whole data folder of ours, as far as can be seen without opening it. Creates nothing.
-pub fn check_whole(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
+pub(crate) fn check_whole(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
     if !read_format(dir)? {
         let what = "it is not there, so this is no windlass data folder".into();
         return Err(OpenError::Damaged { file: dir.join("format"), what, advice: MISSING.into() });
@@ -120,7 +120,7 @@ fn parts(dir: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Writes down which parts the database has, so that the next start can find out whether one is missing.
-pub fn list_parts(dir: &Path) -> io::Result<()> {
+pub(crate) fn list_parts(dir: &Path) -> io::Result<()> {
     let list = parts(dir)?.join("\n");
     if fs::read_to_string(dir.join("parts")).is_ok_and(|known| known == list) {
         return Ok(());
@@ -141,7 +141,7 @@ fn write_whole(dir: &Path, name: &str, text: &str) -> io::Result<()> {
 
 /// Clears away a database whose creation was interrupted, which fjall cannot take up again. Only one that never held anything:
 /// nothing was acknowledged, its parts were not listed, its journal is blank and none of its keyspaces has a table.
-pub fn clear_unfinished(dir: &Path) -> io::Result<()> {
+pub(crate) fn clear_unfinished(dir: &Path) -> io::Result<()> {
     let acknowledged = fs::metadata(dir.join("witness")).map_or(true, |found| found.len() > 0);
     if acknowledged || dir.join("parts").exists() || !store_dir(dir).exists() {
         return Ok(());
@@ -165,7 +165,7 @@ pub fn clear_unfinished(dir: &Path) -> io::Result<()> {
 const KEYSPACES_OF_FJALL: &str = "0";
 
 /// What was acknowledged must all be there, except as many commits as the operator declared lost.
-pub fn check_complete(dir: &Path, disk: &FjallDisk, acknowledged: u64, lost: u64) -> Result<(), OpenError> {
+pub(crate) fn check_complete(dir: &Path, disk: &FjallDisk, acknowledged: u64, lost: u64) -> Result<(), OpenError> {
     let found = last_commit(disk).map_err(|error| unreadable(dir, &error))?;
     if found >= acknowledged {
         return Ok(());
@@ -185,21 +185,21 @@ pub fn check_complete(dir: &Path, disk: &FjallDisk, acknowledged: u64, lost: u64
 }
 
 /// The number of the last commit in the database.
-pub fn last_commit(disk: &FjallDisk) -> Result<u64, DiskError> {
+pub(crate) fn last_commit(disk: &FjallDisk) -> Result<u64, DiskError> {
     match disk.get(Space::Meta, META_KEY)? {
         Some(bytes) => Ok(codec::decode::<Meta>(Space::Meta, &bytes)?.commit),
         None => Ok(0),
     }
 }
 
-pub fn commits_missing(found: u64, acknowledged: u64) -> String {
+pub(crate) fn commits_missing(found: u64, acknowledged: u64) -> String {
     let missing = acknowledged - found;
     let are = if missing == 1 { "commit is" } else { "commits are" };
     format!("the database ends at commit {found}, but commit {acknowledged} was acknowledged: {missing} {are} missing")
 }
 
 /// A database that cannot be opened.
-pub fn not_opened(dir: &Path, error: &::fjall::Error) -> OpenError {
+pub(crate) fn not_opened(dir: &Path, error: &::fjall::Error) -> OpenError {
     if let ::fjall::Error::Io(io) | ::fjall::Error::Storage(::fjall::LsmError::Io(io)) = error
         && !damage::is_damage_io(io)
     {
@@ -222,7 +222,7 @@ fn only_journal(dir: &Path) -> PathBuf {
 }
 
 /// A database that was opened, and does not take the first commit. It may have met a damaged table in the background by then.
-pub fn not_written(dir: &Path, disk: &FjallDisk, error: DiskError) -> OpenError {
+pub(crate) fn not_written(dir: &Path, disk: &FjallDisk, error: DiskError) -> OpenError {
     let damaged = match error {
         DiskError::Io(_) if disk.takes_writes().is_err() => damage::damaged_among(&disk.places()),
         _ => None,

@@ -21,7 +21,7 @@ fn format(space: Space) -> u8 {
 }
 
 /// A row of a space whose format is its own.
-pub fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
+pub(crate) fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
     let mut row = encode(value);
     row[0] = format(space);
     row

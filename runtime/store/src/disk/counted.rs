@@ -35,7 +35,7 @@ pub struct Tally {
 }
 
 /// Longer than this is worth a look at the disk.
-pub const SLOW: Duration = Duration::from_millis(100);
+pub(crate) const SLOW: Duration = Duration::from_millis(100);
 
 impl Tally {
     fn add(&self, writes: usize, bytes: usize, took: Duration) {

@@ -29,7 +29,7 @@ pub fn is_damage(error: &::fjall::Error) -> bool {
     }
 }
 
-pub fn is_damage_io(error: &io::Error) -> bool {
+pub(crate) fn is_damage_io(error: &io::Error) -> bool {
     // A file that is shorter than its own last part is sought before its beginning, which is an invalid argument.
     use ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | NotFound | UnexpectedEof)
@@ -65,7 +65,7 @@ pub fn table(keyspace: &Keyspace, from: Bound<Slice>, until: Bound<Slice>, back:
 }
 
 /// The file that prevents a database from being opened, and what is wrong with it. None if all tables and their lists can be read.
-pub fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)> {
+pub(crate) fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)> {
     let cache = Arc::new(Cache::with_capacity_bytes(0));
     let mut keyspaces: Vec<PathBuf> =
         fs::read_dir(store_dir(dir).join("keyspaces")).ok()?.flatten().map(|entry| entry.path()).collect();
@@ -129,7 +129,7 @@ impl Suspicion {
 }
 
 /// The first damaged table of a database, whose keyspaces lie there and hold this: all of it is read.
-pub fn damaged_among(keyspaces: &[(PathBuf, &'static str)]) -> Option<DiskError> {
+pub(crate) fn damaged_among(keyspaces: &[(PathBuf, &'static str)]) -> Option<DiskError> {
     keyspaces.iter().find_map(|(keyspace, holds)| damaged_table(keyspace, holds))
 }
 

@@ -68,12 +68,12 @@ impl FjallDisk {
     }
 
     /// Whether it accepts writes. After one that failed, also in the background, fjall accepts none until it is reopened.
-    pub fn takes_writes(&self) -> Result<(), DiskError> {
+    pub(crate) fn takes_writes(&self) -> Result<(), DiskError> {
         self.db.persist(PersistMode::Buffer).map_err(|error| DiskError::Io(explain(&error)))
     }
 
     /// Whether anybody else holds it, or a view of it.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         Arc::strong_count(&self.spaces) > 1
     }
 

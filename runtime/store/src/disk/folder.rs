@@ -48,7 +48,7 @@ impl FolderFingerprint {
 }
 
 /// Whether two open files are one.
-pub fn is_same(one: &File, other: &File) -> bool {
+pub(crate) fn is_same(one: &File, other: &File) -> bool {
     let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
@@ -72,7 +72,7 @@ impl DataFolder {
 
     /// Whether the database's own marker is where it was: cheap enough for every commit. Its path leads through the folder and
     /// the database, so it is another file as soon as one of them is.
-    pub fn is_here(&self) -> Result<(), String> {
+    pub(crate) fn is_here(&self) -> Result<(), String> {
         let parts = self.parts.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         parts.last().map_or(Ok(()), |(path, identity)| same(path, *identity))
     }

@@ -67,7 +67,7 @@ pub fn lasting(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
 }
 
 /// All that a job can be found by, besides its queue.
-pub fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
+pub(crate) fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
     let tags = job.tags.iter().map(|(name, value)| Mark::Tag(name, value));
     let scope = job.scope.as_deref().map(Mark::Scope);
     let batch = job.batch_id.as_deref().map(Mark::Batch);
@@ -78,7 +78,7 @@ pub fn marks_of(job: &Job) -> impl Iterator<Item = Mark<'_>> {
 }
 
 /// The job that a lasting entry names.
-pub fn named_by(key: &[u8], value: &[u8]) -> Option<JobId> {
+pub(crate) fn named_by(key: &[u8], value: &[u8]) -> Option<JobId> {
     match value.split_first() {
         Some((_, id)) if !id.is_empty() => id.try_into().ok().map(JobId::from_bytes),
         _ => keys::last_job(key),
@@ -91,6 +91,6 @@ pub fn lane_of(job: &Job, queue: u32) -> Vec<u8> {
 }
 
 /// The entries alone.
-pub fn keys_of(job: &Job, queue: u32) -> Vec<IndexKey> {
+pub(crate) fn keys_of(job: &Job, queue: u32) -> Vec<IndexKey> {
     entries(job, queue).into_iter().map(|(entry, _)| entry).collect()
 }

@@ -72,7 +72,7 @@ pub fn state(queue: u32, state: State, since: Time, id: JobId) -> Vec<u8> {
 }
 
 /// The time and the job of a key of the state index.
-pub fn read_state(key: &[u8]) -> Option<(Time, JobId)> {
+pub(crate) fn read_state(key: &[u8]) -> Option<(Time, JobId)> {
     let since = key.get(5..13)?.try_into().ok()?;
     Some((Time(u64::from_be_bytes(since)), last_job(key)?))
 }
@@ -161,14 +161,14 @@ pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
 /// are the bytes of the id itself; the id of a child holds its parent's time.
 pub type CreationKey = [u8; 16];
 
-pub fn birth(job: &Job) -> CreationKey {
+pub(crate) fn birth(job: &Job) -> CreationKey {
     let mut birth = job.id.to_bytes();
     birth[..6].copy_from_slice(&job.created_at.millis().to_be_bytes()[2..]);
     birth
 }
 
 /// The first birth of a moment.
-pub fn births_from(at: Time) -> CreationKey {
+pub(crate) fn births_from(at: Time) -> CreationKey {
     JobId::new(Time(at.millis().min((1 << 48) - 1)), 0).to_bytes()
 }
 
@@ -305,7 +305,7 @@ pub fn waits_for_round(queue: u32, round: u32) -> Vec<u8> {
     key
 }
 
-pub fn waits_in_round(queue: u32, round: u32, since: Time, id: JobId) -> Vec<u8> {
+pub(crate) fn waits_in_round(queue: u32, round: u32, since: Time, id: JobId) -> Vec<u8> {
     let mut key = waits_for_round(queue, round);
     key.extend(since.millis().to_be_bytes());
     key.extend(id.to_bytes());
@@ -330,7 +330,7 @@ fn of_record(kind: u8, queue: u32, key: &str) -> Vec<u8> {
 }
 
 /// All records that a job has written.
-pub fn records_of(job: JobId) -> Vec<u8> {
+pub(crate) fn records_of(job: JobId) -> Vec<u8> {
     let mut key = vec![2];
     key.extend(job.to_bytes());
     key
@@ -344,7 +344,7 @@ pub fn record_of(job: JobId, queue: u32, key: &str) -> Vec<u8> {
 }
 
 /// The queue and the key of an owner's entry.
-pub fn read_record_of(key: &[u8]) -> Option<(u32, String)> {
+pub(crate) fn read_record_of(key: &[u8]) -> Option<(u32, String)> {
     let queue = key.get(17..21)?.try_into().ok()?;
     Some((u32::from_be_bytes(queue), String::from_utf8(key.get(21..)?.to_vec()).ok()?))
 }

@@ -234,7 +234,7 @@ impl DiskError {
 }
 
 /// The first key after all that start with `prefix`.
-pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < u8::MAX {

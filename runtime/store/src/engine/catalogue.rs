@@ -43,7 +43,7 @@ impl Catalogue {
     }
 
     /// Returns whether its active version is another one now.
-    pub fn put_plugin(&mut self, plugin: Plugin) -> bool {
+    pub(crate) fn put_plugin(&mut self, plugin: Plugin) -> bool {
         let was = self.plugins.get(&plugin.name).and_then(|old| old.active);
         let moved = was != plugin.active;
         self.changed.insert(plugin.name.clone());
@@ -51,19 +51,19 @@ impl Catalogue {
         moved
     }
 
-    pub fn drop_plugin(&mut self, name: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_plugin(&mut self, name: &str, batch: &mut WriteBatch) {
         if self.plugins.remove(name).is_some() {
             self.changed.remove(name);
             batch.delete(Space::Plugins, name.as_bytes().to_vec());
         }
     }
 
-    pub fn put_grant(&mut self, name: &str, grant: Grant, batch: &mut WriteBatch) {
+    pub(crate) fn put_grant(&mut self, name: &str, grant: Grant, batch: &mut WriteBatch) {
         batch.put(Space::Grants, name.as_bytes().to_vec(), codec::encode_in(Space::Grants, &(name, &grant)));
         self.grants.insert(name.to_owned(), grant);
     }
 
-    pub fn drop_grant(&mut self, name: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_grant(&mut self, name: &str, batch: &mut WriteBatch) {
         if self.grants.remove(name).is_some() {
             batch.delete(Space::Grants, name.as_bytes().to_vec());
         }
@@ -84,16 +84,16 @@ impl Catalogue {
         ceilings
     }
 
-    pub fn served_queues(&self) -> impl Iterator<Item = &QueueName> {
+    pub(crate) fn served_queues(&self) -> impl Iterator<Item = &QueueName> {
         self.served.keys()
     }
 
     /// The name of the plugin that serves a queue.
-    pub fn server_of(&self, queue: &QueueName) -> Option<&str> {
+    pub(crate) fn server_of(&self, queue: &QueueName) -> Option<&str> {
         self.served.get(queue).map(String::as_str)
     }
 
-    pub fn plugin_of(&self, queue: &QueueName) -> Option<&Plugin> {
+    pub(crate) fn plugin_of(&self, queue: &QueueName) -> Option<&Plugin> {
         self.plugins.get(self.server_of(queue)?)
     }
 
@@ -101,34 +101,34 @@ impl Catalogue {
         self.schedules.get(name)
     }
 
-    pub fn known_schedule(&self, name: &str) -> Result<Schedule, Refusal> {
+    pub(crate) fn known_schedule(&self, name: &str) -> Result<Schedule, Refusal> {
         self.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name))
     }
 
-    pub fn put_schedule(&mut self, schedule: Schedule, batch: &mut WriteBatch) {
+    pub(crate) fn put_schedule(&mut self, schedule: Schedule, batch: &mut WriteBatch) {
         batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), codec::encode(&schedule));
         self.schedules.insert(schedule.name.clone(), schedule);
     }
 
-    pub fn drop_schedule(&mut self, name: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_schedule(&mut self, name: &str, batch: &mut WriteBatch) {
         batch.delete(Space::Schedules, name.as_bytes().to_vec());
         self.schedules.remove(name);
     }
 
-    pub fn known_webhook(&self, id: &str) -> Result<Webhook, Refusal> {
+    pub(crate) fn known_webhook(&self, id: &str) -> Result<Webhook, Refusal> {
         self.webhooks.get(id).cloned().ok_or_else(|| Refusal::not_found("webhook", id))
     }
 
-    pub fn count_webhooks(&self) -> usize {
+    pub(crate) fn count_webhooks(&self) -> usize {
         self.webhooks.len()
     }
 
-    pub fn put_webhook(&mut self, hook: Webhook, batch: &mut WriteBatch) {
+    pub(crate) fn put_webhook(&mut self, hook: Webhook, batch: &mut WriteBatch) {
         batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode(&hook));
         self.webhooks.insert(hook.id.clone(), hook);
     }
 
-    pub fn drop_webhook(&mut self, id: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_webhook(&mut self, id: &str, batch: &mut WriteBatch) {
         batch.delete(Space::Webhooks, id.as_bytes().to_vec());
         self.webhooks.remove(id);
     }

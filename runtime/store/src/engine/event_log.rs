@@ -66,7 +66,7 @@ impl EventLog {
         self.next.saturating_sub(1)
     }
 
-    pub fn count_stored(&self) -> u64 {
+    pub(crate) fn count_stored(&self) -> u64 {
         self.stored
     }
 
@@ -163,7 +163,7 @@ impl JobLogs {
         }
     }
 
-    pub fn drop_job(&mut self, id: JobId) {
+    pub(crate) fn drop_job(&mut self, id: JobId) {
         self.unsaved.remove(&id);
         self.next.remove(&id);
     }

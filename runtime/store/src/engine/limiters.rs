@@ -40,7 +40,7 @@ impl Limiters {
     }
 
     /// Whether a job with this limit key may start.
-    pub fn admit_key(
+    pub(crate) fn admit_key(
         &mut self,
         disk: &impl Disk,
         queue: u32,
@@ -55,7 +55,7 @@ impl Limiters {
         Ok(self.key(disk, queue, limit_key)?.admit(concurrency, rate, now))
     }
 
-    pub fn key_started(
+    pub(crate) fn key_started(
         &mut self,
         disk: &impl Disk,
         queue: u32,
@@ -68,7 +68,7 @@ impl Limiters {
         Ok(())
     }
 
-    pub fn key_ended(&mut self, disk: &impl Disk, queue: u32, limit_key: &str) -> Result<(), DiskError> {
+    pub(crate) fn key_ended(&mut self, disk: &impl Disk, queue: u32, limit_key: &str) -> Result<(), DiskError> {
         self.key(disk, queue, limit_key)?.end();
         self.changed.insert((queue, limit_key.to_owned()));
         Ok(())
@@ -79,12 +79,12 @@ impl Limiters {
         self.parked.insert((until, queue, limit_key));
     }
 
-    pub fn next_opening(&self) -> Option<Time> {
+    pub(crate) fn next_opening(&self) -> Option<Time> {
         self.parked.first().map(|(at, ..)| *at)
     }
 
     /// The next limit key that may start jobs again.
-    pub fn take_opened(&mut self, now: Time) -> Option<(u32, String)> {
+    pub(crate) fn take_opened(&mut self, now: Time) -> Option<(u32, String)> {
         if self.next_opening()? > now {
             return None;
         }
@@ -106,27 +106,27 @@ impl Limiters {
         }
     }
 
-    pub fn drop_queue(&mut self, queue: u32) {
+    pub(crate) fn drop_queue(&mut self, queue: u32) {
         self.keys.retain(|(of, _), _| *of != queue);
         self.changed.retain(|(of, _)| *of != queue);
     }
 
-    pub fn set_ceilings(&mut self, ceilings: HashMap<String, u32>) {
+    pub(crate) fn set_ceilings(&mut self, ceilings: HashMap<String, u32>) {
         self.ceilings = ceilings;
     }
 
-    pub fn has_ceiling(&self, plugin: &str) -> bool {
+    pub(crate) fn has_ceiling(&self, plugin: &str) -> bool {
         self.ceilings.contains_key(plugin)
     }
 
     /// Whether a plugin may start one more attempt.
-    pub fn admits_plugin(&mut self, plugin: &str, now: Time) -> bool {
+    pub(crate) fn admits_plugin(&mut self, plugin: &str, now: Time) -> bool {
         let Some(most) = self.ceilings.get(plugin) else { return true };
         let admission = self.plugins.get_mut(plugin).map(|limiter| limiter.admit(Some(*most), None, now));
         admission.is_none_or(|admission| admission == Admission::Go)
     }
 
-    pub fn plugin_started(&mut self, plugin: &str, now: Time) {
+    pub(crate) fn plugin_started(&mut self, plugin: &str, now: Time) {
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             return limiter.start(None, now);
         }
@@ -135,19 +135,19 @@ impl Limiters {
         self.plugins.insert(plugin.to_owned(), limiter);
     }
 
-    pub fn plugin_ended(&mut self, plugin: &str) {
+    pub(crate) fn plugin_ended(&mut self, plugin: &str) {
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             limiter.end();
         }
     }
 
     /// The attempts that run, by queue and limit key.
-    pub fn running_keys(&self) -> impl Iterator<Item = ((u32, String), u32)> {
+    pub(crate) fn running_keys(&self) -> impl Iterator<Item = ((u32, String), u32)> {
         self.keys.iter().map(|(key, limiter)| (key.clone(), limiter.running))
     }
 
     /// The attempts that run, by plugin.
-    pub fn running_plugins(&self) -> impl Iterator<Item = (String, u32)> {
+    pub(crate) fn running_plugins(&self) -> impl Iterator<Item = (String, u32)> {
         self.plugins.iter().map(|(name, limiter)| (name.clone(), limiter.running))
     }
 }

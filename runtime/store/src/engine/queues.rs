@@ -85,7 +85,7 @@ impl Queues {
         self.by_name.get_mut(name)
     }
 
-    pub fn by_id(&self, id: u32) -> Option<&QueueState> {
+    pub(crate) fn by_id(&self, id: u32) -> Option<&QueueState> {
         self.by_name.get(self.names.get(&id)?)
     }
 
@@ -104,15 +104,15 @@ impl Queues {
         }
     }
 
-    pub fn wake_all(&mut self) {
+    pub(crate) fn wake_all(&mut self) {
         self.awake.extend(self.by_name.keys().cloned());
     }
 
-    pub fn any_awake(&self) -> bool {
+    pub(crate) fn any_awake(&self) -> bool {
         !self.awake.is_empty()
     }
 
-    pub fn take_awake(&mut self) -> BTreeSet<QueueName> {
+    pub(crate) fn take_awake(&mut self) -> BTreeSet<QueueName> {
         std::mem::take(&mut self.awake)
     }
 
@@ -136,7 +136,7 @@ impl Queues {
     }
 
     /// When the first queue reopens.
-    pub fn next_reopening(&self) -> Option<Time> {
+    pub(crate) fn next_reopening(&self) -> Option<Time> {
         self.by_name.values().filter_map(|queue| queue.closed_until).min()
     }
 

@@ -68,11 +68,11 @@ impl Release {
         self.events.extend(events);
     }
 
-    pub fn carry_out(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn carry_out(&mut self, effects: Vec<Effect>) {
         self.effects.extend(effects);
     }
 
-    pub fn end_attempt(&mut self, job: JobId, token: Token) {
+    pub(crate) fn end_attempt(&mut self, job: JobId, token: Token) {
         self.ended.push((job, token));
     }
 

@@ -30,7 +30,7 @@ impl Shared {
         Shared { reads: watch::Sender::new(Reads::Open(disk)), trouble: Mutex::new(None) }
     }
 
-    pub fn set_reads(&self, reads: Reads) {
+    pub(crate) fn set_reads(&self, reads: Reads) {
         self.reads.send_replace(reads);
     }
 
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     /// Answers whether this is news.
-    pub fn set_trouble(&self, why: Option<String>) -> bool {
+    pub(crate) fn set_trouble(&self, why: Option<String>) -> bool {
         let mut trouble = self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let news = *trouble != why;
         *trouble = why;

@@ -56,72 +56,72 @@ impl Unsaved {
     }
 
     /// The group must not be answered before it is durable.
-    pub fn require_commit(&mut self) {
+    pub(crate) fn require_commit(&mut self) {
         self.required = true;
     }
 
-    pub fn is_commit_required(&self) -> bool {
+    pub(crate) fn is_commit_required(&self) -> bool {
         self.required
     }
 
     /// Something changed that may be lost in a crash: it is written with a later commit, or after a while.
-    pub fn may_wait(&mut self, now: Time) {
+    pub(crate) fn may_wait(&mut self, now: Time) {
         self.waiting_since.get_or_insert(now);
     }
 
     /// When what may wait has waited long enough.
-    pub fn due_at(&self) -> Option<Time> {
+    pub(crate) fn due_at(&self) -> Option<Time> {
         self.waiting_since.map(|since| since + limits::SOFT_DELAY)
     }
 
-    pub fn is_commit_due(&self, now: Time) -> bool {
+    pub(crate) fn is_commit_due(&self, now: Time) -> bool {
         self.required || self.due_at().is_some_and(|at| at <= now)
     }
 
-    pub fn has_jobs(&self) -> bool {
+    pub(crate) fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
     }
 
     /// Remembers what the disk holds of a job that is about to change for the first time since the last commit.
-    pub fn change_job(&mut self, id: JobId, before: impl FnOnce() -> Before) {
+    pub(crate) fn change_job(&mut self, id: JobId, before: impl FnOnce() -> Before) {
         self.jobs.entry(id).or_insert_with(before);
     }
 
     /// The queue under which the job's lasting entries are stored. They are deleted by the caller, and not again at the commit.
-    pub fn take_lasting(&mut self, id: JobId) -> Option<u32> {
+    pub(crate) fn take_lasting(&mut self, id: JobId) -> Option<u32> {
         self.jobs.get_mut(&id)?.lasting.take()
     }
 
-    pub fn take_jobs(&mut self) -> FxHashMap<JobId, Before> {
+    pub(crate) fn take_jobs(&mut self) -> FxHashMap<JobId, Before> {
         std::mem::take(&mut self.jobs)
     }
 
-    pub fn remove_job(&mut self, id: JobId) {
+    pub(crate) fn remove_job(&mut self, id: JobId) {
         self.removed.insert(id);
     }
 
     /// The job is there again, under an id that is derived.
-    pub fn restore_job(&mut self, id: JobId) {
+    pub(crate) fn restore_job(&mut self, id: JobId) {
         self.removed.remove(&id);
     }
 
-    pub fn is_removed(&self, id: JobId) -> bool {
+    pub(crate) fn is_removed(&self, id: JobId) -> bool {
         self.removed.contains(&id)
     }
 
-    pub fn add_error(&mut self, job: JobId, fence: u32) {
+    pub(crate) fn add_error(&mut self, job: JobId, fence: u32) {
         self.errors.entry(job).or_default().push(fence);
     }
 
-    pub fn take_errors(&mut self, job: JobId) -> Vec<u32> {
+    pub(crate) fn take_errors(&mut self, job: JobId) -> Vec<u32> {
         self.errors.remove(&job).unwrap_or_default()
     }
 
-    pub fn add_record(&mut self, job: JobId, queue: u32, key: String) {
+    pub(crate) fn add_record(&mut self, job: JobId, queue: u32, key: String) {
         self.records.entry(job).or_default().push((queue, key));
     }
 
-    pub fn take_records(&mut self, job: JobId) -> Vec<(u32, String)> {
+    pub(crate) fn take_records(&mut self, job: JobId) -> Vec<(u32, String)> {
         self.records.remove(&job).unwrap_or_default()
     }
 
@@ -130,27 +130,27 @@ impl Unsaved {
         self.locks.get(key)
     }
 
-    pub fn set_lock(&mut self, key: Vec<u8>, lock: Option<Lock>) {
+    pub(crate) fn set_lock(&mut self, key: Vec<u8>, lock: Option<Lock>) {
         self.locks.insert(key, lock);
     }
 
-    pub fn put_timer(&mut self, at: Time, what: &TimerFor) {
+    pub(crate) fn put_timer(&mut self, at: Time, what: &TimerFor) {
         let key = keys::timer(at, what);
         self.batch.put(Space::Timers, key.clone(), vec![codec::FORMAT]);
         self.timers.push((key, true));
     }
 
-    pub fn delete_timer(&mut self, key: Vec<u8>) {
+    pub(crate) fn delete_timer(&mut self, key: Vec<u8>) {
         self.batch.delete(Space::Timers, key.clone());
         self.timers.push((key, false));
         self.required = true;
     }
 
-    pub fn take_timers(&mut self) -> Vec<TimerChange> {
+    pub(crate) fn take_timers(&mut self) -> Vec<TimerChange> {
         std::mem::take(&mut self.timers)
     }
 
-    pub fn gather_locks(&mut self) {
+    pub(crate) fn gather_locks(&mut self) {
         for (key, lock) in &self.locks {
             match lock {
                 Some(lock) => self.batch.put(Space::Locks, key.clone(), codec::encode(lock)),
@@ -160,7 +160,7 @@ impl Unsaved {
     }
 
     /// The rows to write, once everything has been gathered.
-    pub fn take_batch(&mut self) -> WriteBatch {
+    pub(crate) fn take_batch(&mut self) -> WriteBatch {
         // The next group is likely to be as large as this one.
         let room = WriteBatch::with_capacity(self.batch.writes.len());
         std::mem::replace(&mut self.batch, room)

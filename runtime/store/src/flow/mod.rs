@@ -80,11 +80,11 @@ impl Flows {
     }
 
     /// Where the first work has come to among keys.
-    pub fn take_cursor(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_cursor(&mut self) -> Option<Vec<u8>> {
         self.cursor.take()
     }
 
-    pub fn put_cursor(&mut self, key: Vec<u8>) {
+    pub(crate) fn put_cursor(&mut self, key: Vec<u8>) {
         self.cursor = Some(key);
     }
 

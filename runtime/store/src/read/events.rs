@@ -17,7 +17,7 @@ pub fn read_chunk(value: &[u8], after: u64) -> Result<Vec<EventRecord>, DiskErro
         .collect())
 }
 
-pub fn read_lines(value: &[u8], from: u64) -> Result<Vec<(u64, LogLine)>, DiskError> {
+pub(crate) fn read_lines(value: &[u8], from: u64) -> Result<Vec<(u64, LogLine)>, DiskError> {
     let (first, lines): (u64, Vec<LogLine>) = codec::decode(Space::Logs, value)?;
     Ok(lines
         .into_iter()

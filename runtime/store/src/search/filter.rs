@@ -103,34 +103,34 @@ impl Filter {
     }
 
     /// Whether nothing but queue and state is asked for: then the queues' own counts say how many there are.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         let others = Filter { queue: None, states: Vec::new(), ..self.clone() };
         others == Filter::default()
     }
 
     /// Whether nothing but the payload decides: then it is read before the record.
-    pub fn is_of_payloads_alone(&self) -> bool {
+    pub(crate) fn is_of_payloads_alone(&self) -> bool {
         let others = Filter { payload_contains: None, ..self.clone() };
         others == Filter::default()
     }
 
     /// Whether it must look into the payload.
-    pub fn reads_payloads(&self) -> bool {
+    pub(crate) fn reads_payloads(&self) -> bool {
         self.payload_contains.is_some()
     }
 
     /// No job made at or after this moment can pass: it is created before it starts and starts before it completes.
-    pub fn made_before(&self) -> Option<Time> {
+    pub(crate) fn made_before(&self) -> Option<Time> {
         [self.created.before, self.started.before, self.completed.before].into_iter().flatten().min()
     }
 
     /// No job that came into its state before this moment can pass: creation, start and end come before.
-    pub fn entered_from(&self) -> Option<Time> {
+    pub(crate) fn entered_from(&self) -> Option<Time> {
         [self.created.after, self.started.after, self.completed.after].into_iter().flatten().max()
     }
 
     /// The states that the filter leaves: only a completed job has a time of completion, and so on.
-    pub fn states_left(&self) -> Vec<State> {
+    pub(crate) fn states_left(&self) -> Vec<State> {
         let asked = |state: &State| self.states.is_empty() || self.states.contains(state);
         let possible = |state: &State| {
             (self.completed.is_open() || *state == State::Completed)

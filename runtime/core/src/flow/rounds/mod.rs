@@ -220,7 +220,7 @@ pub struct RoundFacts {
 
 impl RoundFacts {
     /// The round of a new job.
-    pub fn of_new(&self) -> u32 {
+    pub(crate) fn of_new(&self) -> u32 {
         self.parent.map_or(0, |parent| parent.saturating_add(1))
     }
 

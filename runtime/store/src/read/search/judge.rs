@@ -93,7 +93,7 @@ impl Top {
         Ok(())
     }
 
-    pub fn into_sorted(self) -> Vec<SortKey> {
+    pub(crate) fn into_sorted(self) -> Vec<SortKey> {
         self.heap.into_sorted_vec()
     }
 }
@@ -148,7 +148,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Whether anything but the record decides.
-    pub fn reads_payloads(&self) -> bool {
+    pub(crate) fn reads_payloads(&self) -> bool {
         self.finder.is_some() || self.sift.is_some()
     }
 
@@ -159,7 +159,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Judges everything that a source names. False when it gave up, as the stop demands.
-    pub fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
+    pub(crate) fn go_through(&mut self, source: &Source, stop: Option<Stop>) -> Result<bool, Failed> {
         for (seen, entry) in source.entries(self.view, &self.task.search)?.enumerate() {
             let entry = entry?;
             if let Some(stop) = &stop {
@@ -195,12 +195,12 @@ impl<'a> Matcher<'a> {
     }
 
     /// Leaves a job to the sieve, of which the payload may pass and the record has not been looked at.
-    pub fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
+    pub(crate) fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
         self.let_wait(AwaitingSieve::Undecoded(record), payload)
     }
 
     /// Judges a job by its payload first; the record is only read if that passes. A sieve is asked about many at once.
-    pub fn judge_payload(&mut self, id: JobId, payload: Value) -> Result<(), Failed> {
+    pub(crate) fn judge_payload(&mut self, id: JobId, payload: Value) -> Result<(), Failed> {
         let bytes = codec::unwrap(Space::Bodies, &payload)?;
         if !self.may_pass(bytes) {
             return Ok(());
@@ -322,7 +322,7 @@ impl<'a> Matcher<'a> {
 }
 
 /// The payload, where it lies in the database.
-pub fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError> {
+pub(crate) fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError> {
     if !matches!(job.payload, BodyRef::Inline { .. }) {
         return Ok(None);
     }
@@ -333,7 +333,7 @@ pub fn inline_payload(view: &View, job: &Job) -> Result<Option<Bytes>, DiskError
 }
 
 /// The bytes behind their format version, not copied.
-pub fn unwrapped(value: Value) -> Result<Bytes, DiskError> {
+pub(crate) fn unwrapped(value: Value) -> Result<Bytes, DiskError> {
     codec::unwrap(Space::Bodies, &value)?;
     Ok(Bytes::from_owner(value).slice(1..))
 }

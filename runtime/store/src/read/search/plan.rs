@@ -65,7 +65,7 @@ enum When {
 }
 
 impl Stop {
-    pub fn is_reached(&self, top: &Top, at: Option<Time>, search: &Search) -> bool {
+    pub(crate) fn is_reached(&self, top: &Top, at: Option<Time>, search: &Search) -> bool {
         let Some(worst) = top.worst() else { return false };
         match self.when {
             When::Full => true,

@@ -262,7 +262,7 @@ fn on_threads(
 }
 
 /// Does it on a thread that gives way to all others.
-pub fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Result<T, Failed> {
+pub(crate) fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send) -> Result<T, Failed> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             use_idle_priority();

@@ -44,13 +44,13 @@ pub type Entries<'a> = Box<dyn Iterator<Item = Result<Candidate, DiskError>> + '
 
 impl Source {
     /// The births that a filter leaves.
-    pub fn births(filter: &Filter) -> CreationRange {
+    pub(crate) fn births(filter: &Filter) -> CreationRange {
         let from = filter.created.after.map_or([0; 16], keys::births_from);
         let until = filter.made_before().map_or([u8::MAX; 16], keys::births_from);
         (from, until)
     }
 
-    pub fn is_by_birth(&self) -> bool {
+    pub(crate) fn is_by_birth(&self) -> bool {
         matches!(self, Source::Born { .. } | Source::Mark { .. })
     }
 
@@ -69,7 +69,7 @@ impl Source {
     }
 
     /// A quick look at how many it names. One that has too many to count is taken for half of the best other choice.
-    pub fn count_to(&self, view: &View, best: u64, few: u64) -> Result<u64, DiskError> {
+    pub(crate) fn count_to(&self, view: &View, best: u64, few: u64) -> Result<u64, DiskError> {
         let most = best.min(few);
         let count = self.count(view, &Search::of(Filter::default(), 0), most)?;
         Ok(if count < most || best <= few { count } else { (best / 2).max(count) })
