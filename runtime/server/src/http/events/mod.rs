@@ -166,7 +166,11 @@ pub async fn of_job(
     let log_live = api.hub.watch_log(id);
     let job = api.store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let over = job.is_ended();
-    let (mut past, end_is_stored) = since_last_retry(past_of(&api, &job, oldest, recent).await?, over);
+    let (mut past, mut end_is_stored) = since_last_retry(past_of(&api, &job, oldest, recent).await?, over);
+    if over && !end_is_stored {
+        // It ended after the subscription: what came in between is on disk, in the commits up to that of its end.
+        (past, end_is_stored) = since_last_retry(stored_of(&api, &job).await?, over);
+    }
     past.retain(|event| last.is_none_or(|last| event.record.seq > last));
     if end_is_stored && past.is_empty() && last.is_some() {
         // The client has seen everything. After a 204 a browser does not reconnect.
@@ -202,14 +206,19 @@ async fn past_of(
     mut past: Vec<Arc<HubEvent>>,
 ) -> Result<Vec<Arc<HubEvent>>> {
     if past.len() < limits::JOB_EVENTS && first.is_none_or(|(_, at)| at >= job.created_at) {
-        let stored = api.store.events_of(job.id, job.created_at, limits::JOB_EVENTS).await?;
-        let older = stored.into_iter().filter(|record| first.is_none_or(|(seq, _)| record.seq < seq));
-        let mut both: Vec<Arc<HubEvent>> = older.map(|record| Arc::new(HubEvent::new(Arc::new(record)))).collect();
+        let mut both = stored_of(api, job).await?;
+        both.retain(|event| first.is_none_or(|(seq, _)| event.record.seq < seq));
         both.append(&mut past);
         past = both;
     }
     past.drain(..past.len().saturating_sub(limits::JOB_EVENTS));
     Ok(past)
+}
+
+/// The latest events of a job on disk.
+async fn stored_of(api: &Api, job: &Job) -> Result<Vec<Arc<HubEvent>>> {
+    let stored = api.store.events_of(job.id, job.created_at, limits::JOB_EVENTS).await?;
+    Ok(stored.into_iter().map(|record| Arc::new(HubEvent::new(Arc::new(record)))).collect())
 }
 
 /// The events since the job was last retried, and whether its end is among them. A watcher closes the stream at the first end it

@@ -217,3 +217,22 @@ fn a_watcher_of_one_job_is_not_affected_by_many_events_of_others() {
     let rest: Vec<Event> = watching.collect();
     assert_eq!(kinds(&rest), ["cancelled"]);
 }
+
+/// A watcher that subscribes while the job runs must not lose the events between its subscription and the end.
+#[test]
+fn a_watcher_that_connects_while_the_job_ends_sees_every_event() {
+    let server = Server::start();
+    server.upload("digest", "digest");
+    let watch_many = || {
+        for _ in 0..100 {
+            let id = server.enqueue(&json!({"queue": "digest", "payload": {"text": "hello"}}));
+            let seen: Vec<Event> = server.events(&format!("/api/v1/jobs/{id}/events")).collect();
+            assert_eq!(kinds(&seen), ["enqueued", "started", "progress", "checkpoint", "completed"]);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(watch_many);
+        }
+    });
+}
