@@ -342,6 +342,19 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_the_description_is_null() {
+        let (_, document) = crate::http::routes().split();
+        for (name, operation) in operations(&document) {
+            let fields = operation.as_object().expect("an operation");
+            assert!(fields.values().all(|field| !field.is_null()), "{name}: {operation}");
+        }
+        let schemas = document["components"]["schemas"].as_object().expect("schemas");
+        for (name, schema) in schemas {
+            assert!(!schema.to_string().contains(r#""properties":null"#) && !schema.is_null(), "{name}: {schema}");
+        }
+    }
+
+    #[test]
     fn every_request_with_fields_can_be_strict_and_its_answer_can_warn() {
         let (_, document) = crate::http::routes().split();
         let mut seen = 0;

@@ -77,9 +77,9 @@ pub fn max_attempts(place: &str, named: Option<u32>, older: Option<u32>) -> Resu
 pub fn mark(document: &mut Value) {
     for alias in FIELDS {
         for schema in alias.schemas {
-            each_property(&mut document["components"]["schemas"][*schema], alias.field(), &mut |property| {
-                deprecate(property, alias.instead);
-            });
+            if let Some(schema) = document["components"]["schemas"].get_mut(*schema) {
+                each_property(schema, alias.field(), &mut |property| deprecate(property, alias.instead));
+            }
         }
     }
     for (method, path, instead) in OPERATIONS {
@@ -89,7 +89,8 @@ pub fn mark(document: &mut Value) {
     }
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (_, operation) in paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten()) {
-        for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        // Indexing would add `parameters: null` to an operation that has none; the same above.
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             let alias = PARAMETERS.iter().find(|alias| parameter["name"] == alias.name && parameter["in"] == "query");
             if let (Some(alias), Some(parameter)) = (alias, parameter.as_object_mut()) {
                 deprecate(parameter, alias.instead);
@@ -100,7 +101,8 @@ pub fn mark(document: &mut Value) {
 
 /// A schema has its properties itself, or in the parts it is made of.
 fn each_property(schema: &mut Value, name: &str, change: &mut impl FnMut(&mut Map<String, Value>)) {
-    if let Some(property) = schema["properties"].get_mut(name).and_then(Value::as_object_mut) {
+    let properties = schema.get_mut("properties");
+    if let Some(property) = properties.and_then(|all| all.get_mut(name)).and_then(Value::as_object_mut) {
         change(property);
     }
     for part in schema.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten() {
