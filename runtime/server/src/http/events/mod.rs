@@ -42,7 +42,7 @@ pub struct StreamEvent {
     /// Its type, such as `completed`; `gone` and `dropped` are about the stream itself.
     #[schema(nullable = false)]
     event: Option<String>,
-    /// JSON, as `EventData` describes it.
+    /// JSON: for an event of a job, a round or a plugin, as `EventData` describes it.
     #[schema(nullable = false)]
     data: Option<String>,
 }

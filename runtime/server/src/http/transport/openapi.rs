@@ -152,9 +152,9 @@ fn finish(document: &mut Value) {
     });
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
     document["components"]["schemas"]["EventData"] = serde_json::to_value(EventData::schema()).unwrap_or_default();
-    let data = &mut document["components"]["schemas"]["StreamEvent"]["properties"]["data"];
-    data["contentMediaType"] = json!("application/json");
-    data["contentSchema"] = json!({ "$ref": "#/components/schemas/EventData" });
+    // Without `contentSchema`: what a stream of a bulk operation carries, and the end of a stream, has another form than `EventData`.
+    document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentMediaType"] =
+        json!("application/json");
     aliases::mark(document);
     let mut warning = BTreeSet::new();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
