@@ -242,6 +242,8 @@ pub struct Facts<'a> {
     pub plugin: Option<&'a Plugin>,
     /// How many children are committed together with this command.
     pub children: u32,
+    /// For an enqueue: the last id that was made from time and randomness.
+    pub newest: JobId,
     /// For an enqueue: the jobs it depends on, and where they stand.
     pub dependencies: Vec<(JobId, State)>,
     /// Of its queue, when that has rounds.
@@ -263,6 +265,7 @@ impl<'a> Facts<'a> {
             target_lock: None,
             plugin: None,
             children: 0,
+            newest: JobId::NONE,
             dependencies: Vec::new(),
             rounds: None,
             target_rounds: None,

@@ -26,6 +26,17 @@ impl JobId {
         JobId(Ulid::from_parts(now.millis(), random).0)
     }
 
+    /// A new id that sorts after `newest`, the last one made this way: jobs of the same millisecond are listed in the order they
+    /// came in.
+    pub fn following(newest: JobId, now: Time, random: u128) -> JobId {
+        if newest.time() == now {
+            // A step of random length, so that an id does not give away the next one.
+            JobId(newest.0 + 1 + (random & u128::from(u32::MAX)))
+        } else {
+            JobId::new(now, random)
+        }
+    }
+
     /// The id of the `ordinal`-th child of `parent`: the same each time it is asked for, so that a repeated attempt
     /// spawns no duplicates. It has the parent's time, so a tree sorts together.
     pub fn child(parent: JobId, ordinal: u32) -> JobId {
@@ -135,6 +146,19 @@ mod tests {
         assert_eq!(id.time(), Time(1_763_000_000_000));
         assert!("job_!".parse::<JobId>().is_err());
         assert!("01JQ8ZK3V7N3W5X9Y1A2B3C4D5".parse::<JobId>().is_err());
+    }
+
+    #[test]
+    fn ids_of_one_millisecond_sort_in_the_order_they_were_made() {
+        let now = Time(1_763_000_000_000);
+        let mut newest = JobId::following(JobId::NONE, now, 5 << 70);
+        assert_eq!(newest, JobId::new(now, 5 << 70));
+        for random in [0, u128::MAX, 7] {
+            let next = JobId::following(newest, now, random);
+            assert!(next > newest && next.time() == now, "{next}");
+            newest = next;
+        }
+        assert_eq!(JobId::following(newest, now + core::time::Duration::from_millis(1), 3).0 & 0xff, 3);
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn duplicate_of(new: &NewJob, facts: &Facts<'_>, now: Time) -> Option<JobId> {
 fn create(context: Context, new: NewJob, facts: &Facts<'_>) -> Job {
     let (now, queue) = (context.now, facts.queue);
     let random = || u128::from(context.random(1)) << 16 ^ u128::from(context.random(2));
-    let id = new.id.unwrap_or_else(|| JobId::new(now, random()));
+    let id = new.id.unwrap_or_else(|| JobId::following(facts.newest, now, random()));
     let by_plugin = facts.plugin.and_then(Plugin::active_version).map(|version| version.manifest.policy());
     let choice = new.policy.or(&queue.settings.defaults).or(&by_plugin.unwrap_or_default());
     let mut job = Job {

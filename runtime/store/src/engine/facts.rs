@@ -25,7 +25,7 @@ impl<D: Disk> Engine<D> {
         let rounds = self.round_facts_of_new(name, new.parent)?;
         let Some(queue) = self.queues.get(name) else { return Err(Refusal::not_found("queue", name).into()) };
         let plugin = self.catalogue.plugin_of(name);
-        Ok(Facts { lock, plugin, dependencies, rounds, ..Facts::new(twin, &queue.row) })
+        Ok(Facts { lock, plugin, newest: self.newest, dependencies, rounds, ..Facts::new(twin, &queue.row) })
     }
 
     /// For a command about a stored job, which so many children come with.

@@ -105,6 +105,8 @@ pub struct Engine<D> {
     pub(crate) release: Release,
     pub(crate) channels: Channels,
     pub(crate) jobs: JobCache,
+    /// The last id made from time and randomness.
+    pub(crate) newest: JobId,
     /// Jobs that could not be read, and have been logged: the first of them.
     pub(crate) damaged: FxHashSet<JobId>,
     pub(crate) queues: Queues,
@@ -216,10 +218,15 @@ impl<D: Disk> Engine<D> {
             new.set_id(id);
         }
         let (now, seed) = (self.now, self.peek_seed());
+        let derived = new.id.is_some();
         let facts = self.facts_of_new(&new)?;
         let decision = decide(Command::Enqueue(Box::new(new)), facts, now, seed);
         self.meta.seed = seed;
-        Ok(self.apply(decision?)?)
+        let reply = self.apply(decision?)?;
+        if let (Reply::Stored { id, .. }, false) = (&reply, derived) {
+            self.newest = *id;
+        }
+        Ok(reply)
     }
 
     /// Stores a job of the engine's own making: the next step of a chain, a callback, a run of a schedule.

@@ -77,6 +77,7 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             paused: pause::read(&disk)?,
             started_at: now,
+            newest: JobId::NONE,
             now,
             queues,
             meta,

@@ -26,6 +26,19 @@ async fn many_jobs_are_stored_together_or_not_at_all() {
     assert_eq!(house.count("mail", State::Pending).await, 3);
 }
 
+/// The clock stands still here: all of them are of one millisecond.
+#[tokio::test]
+async fn ids_follow_the_order_of_enqueueing() {
+    let house = House::new();
+    let mut ids = vec![house.put(job("mail")).await];
+    let together = house.store.enqueue((0..50).map(|_| job("mail")).collect()).await.expect("good jobs");
+    ids.extend(together.iter().map(|stored| stored.id));
+    ids.push(house.put(job("other")).await);
+    assert!(ids.is_sorted() && ids.iter().all(|id| id.time() == house.now()), "{ids:?}");
+    ids.dedup();
+    assert_eq!(ids.len(), 52);
+}
+
 #[tokio::test]
 async fn a_delayed_job_waits_for_its_time() {
     let mut house = House::new();
