@@ -1,5 +1,7 @@
 //! An HTTP client for a server: every response is a status and JSON, including errors.
 
+use std::time::Duration;
+
 use base64::Engine;
 use serde_json::Value;
 
@@ -51,13 +53,13 @@ impl Client {
     }
 
     pub fn put(&self, path: &str, body: &[u8]) -> Answer {
-        answer(path, self.agent.put(self.url(path)).send(body))
+        self.put_with(path, &[], body)
     }
 
     /// A PUT with additional headers.
     pub fn put_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        let request =
-            headers.iter().fold(self.agent.put(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        let put = self.agent.put(self.url(path)).config().timeout_global(Some(COMPILING)).build();
+        let request = headers.iter().fold(put, |request, (name, value)| request.header(*name, *value));
         answer(path, request.send(body))
     }
 
@@ -153,6 +155,9 @@ impl Client {
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("a string, not {value}")).to_owned()
 }
+
+/// A large component is compiled at the lowest priority, which takes minutes while other tests keep every core busy.
+const COMPILING: Duration = Duration::from_secs(900);
 
 /// Enough for a job with the largest payload and the largest result.
 const MOST: u64 = 100 << 20;
