@@ -15,7 +15,7 @@ use windlass_store::{OpenError, Opening, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::http;
-use crate::http::{AllowedHost, Bounds, Hosts, Hub, Key, Parts, Workers, serve};
+use crate::http::{AllowedHost, Bounds, Door, Hosts, Hub, Key, Parts, Tls, Workers, serve};
 use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
@@ -37,6 +37,7 @@ pub struct App {
     webhooks_private: bool,
     listen: String,
     allowed_hosts: Vec<AllowedHost>,
+    behind_proxy: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +88,10 @@ impl App {
         })?;
         let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
+        let tls_key = config.tls.as_ref().map(|tls| &tls.key);
         // After these files have been created, so that their paths can be resolved.
-        let private: Vec<_> = [&config.data, &key_file].into_iter().chain(&config.file).cloned().collect();
+        let private: Vec<_> =
+            [&config.data, &key_file].into_iter().chain(&config.file).chain(tls_key).cloned().collect();
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
@@ -106,6 +109,7 @@ impl App {
             webhooks_private: config.webhooks_private,
             listen: config.listen.clone(),
             allowed_hosts: config.allowed_host.clone(),
+            behind_proxy: config.behind_proxy,
         })
     }
 
@@ -115,7 +119,7 @@ impl App {
     }
 
     /// Serves until `shutdown` is requested, and returns when everything has stopped.
-    pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> Result<(), StartError> {
+    pub async fn run(self, listener: TcpListener, tls: Option<Tls>, shutdown: Shutdown) -> Result<(), StartError> {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let hosts = Hosts::new(&self.listen, address, &self.allowed_hosts);
         // First, so that no event is published before the hub can deliver it.
@@ -149,7 +153,8 @@ impl App {
             key: self.key.clone(),
             shutdown: shutdown.clone(),
         };
-        serve(listener, http::service(parts, hosts), self.bounds, shutdown).await;
+        let door = Door { listener, tls, behind_proxy: self.behind_proxy };
+        serve(door, http::service(parts, hosts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher ended with an error: {error}");
         }
@@ -160,7 +165,11 @@ impl App {
 
 fn bounds(config: &Config, files: usize) -> Bounds {
     let connections = files::connections(config.max_connections, files);
-    let share = (connections / limits::ADDRESS_SHARE).max(limits::ADDRESS_LEAST);
+    // All connections come from the proxy, which is one address.
+    let share = match config.behind_proxy {
+        true => connections,
+        false => (connections / limits::ADDRESS_SHARE).max(limits::ADDRESS_LEAST),
+    };
     let of_address = config.max_connections_per_address.unwrap_or(share).min(connections);
     Bounds { connections, of_address, client_timeout: config.client_timeout }
 }

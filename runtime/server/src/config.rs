@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::http::AllowedHost;
+use crate::http::{AllowedHost, TlsFiles};
 use crate::limits;
 
 /// Every setting, resolved.
@@ -25,6 +25,9 @@ pub struct Config {
     pub max_connections_per_address: Option<usize>,
     pub allowed_host: Vec<AllowedHost>,
     pub client_timeout: Duration,
+    pub tls: Option<TlsFiles>,
+    /// A proxy stands between the clients and this server, and no client can reach the server around it.
+    pub behind_proxy: bool,
     pub api_key: Option<String>,
     pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
@@ -78,6 +81,23 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_CLIENT_TIMEOUT", value_name = "SECONDS")]
     pub client_timeout: Option<u64>,
 
+    /// Serve https with this certificate (PEM, followed by those between it and its authority); read again when it changes
+    #[arg(long, env = "WINDLASS_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, env = "WINDLASS_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Require a certificate of every client, signed by one of these authorities (PEM)
+    #[arg(long, env = "WINDLASS_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// TLS ends in a proxy in front of the server: take the client's address and protocol from X-Forwarded-For and
+    /// X-Forwarded-Proto. Only the proxy may be able to reach the server
+    #[arg(long, env = "WINDLASS_BEHIND_PROXY", value_parser = BoolishValueParser::new())]
+    pub behind_proxy: bool,
+
     /// The key that every request must carry; needed on an address that other machines can reach
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
@@ -98,7 +118,7 @@ pub struct Layer {
     #[arg(long)]
     pub webhooks_private: bool,
 
-    /// Serve other machines without a key: anyone who can reach the port may do everything
+    /// Serve other machines without a key or without TLS: anyone who can reach the port, or read the network, may do everything
     #[arg(long)]
     pub insecure: bool,
 
@@ -161,6 +181,12 @@ impl Config {
                 .client_timeout
                 .or(file.client_timeout)
                 .map_or(limits::CLIENT_TIMEOUT, Duration::from_secs),
+            tls: tls_files(
+                flags.tls_cert.or(file.tls_cert),
+                flags.tls_key.or(file.tls_key),
+                flags.tls_client_ca.or(file.tls_client_ca),
+            )?,
+            behind_proxy: flags.behind_proxy || file.behind_proxy,
             api_key: flags.api_key.or(file.api_key),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
@@ -192,6 +218,22 @@ impl Config {
             return wrong("api_key", format!("at least {} ASCII characters long", limits::KEY_LEAST));
         }
         Ok(config)
+    }
+}
+
+/// The certificate and the key are given both or not at all.
+fn tls_files(
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+) -> Result<Option<TlsFiles>, ConfigError> {
+    let missing = |key, what: &str| Err(ConfigError::Value { key, why: format!("set, because {what} is set") });
+    match (cert, key, client_ca) {
+        (Some(cert), Some(key), client_ca) => Ok(Some(TlsFiles { cert, key, client_ca })),
+        (None, None, None) => Ok(None),
+        (Some(_), None, _) => missing("tls_key", "`tls_cert`"),
+        (None, Some(_), _) => missing("tls_cert", "`tls_key`"),
+        (None, None, Some(_)) => missing("tls_cert", "`tls_client_ca`"),
     }
 }
 
@@ -292,5 +334,18 @@ mod tests {
         let flags = Layer { slots: Some(0), ..Layer::default() };
         let error = Config::resolve(flags, Layer::default()).expect_err("no slots");
         assert!(error.to_string().contains("slots"), "{error}");
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_a_key_its_certificate() {
+        let path = |name: &str| Some(PathBuf::from(name));
+        let wrong = |flags: Layer| Config::resolve(flags, Layer::default()).expect_err("half of it").to_string();
+        assert!(wrong(Layer { tls_cert: path("c"), ..Layer::default() }).contains("tls_key"));
+        assert!(wrong(Layer { tls_key: path("k"), ..Layer::default() }).contains("tls_cert"));
+        assert!(wrong(Layer { tls_client_ca: path("a"), ..Layer::default() }).contains("tls_cert"));
+        // One may be in the file, the other on the command line.
+        let file = Layer { tls_cert: path("c"), ..Layer::default() };
+        let both = Config::resolve(Layer { tls_key: path("k"), ..Layer::default() }, file).expect("both are set");
+        assert!(both.tls.is_some_and(|tls| tls.client_ca.is_none()));
     }
 }

@@ -37,8 +37,10 @@ pub const CONNECTIONS: usize = 10_000;
 /// `ADDRESS_LEAST`.
 pub const ADDRESS_SHARE: usize = 2;
 pub const ADDRESS_LEAST: usize = 64;
-/// How long a new connection may take to send the head of its first request.
+/// How long a new connection may take to send the head of its first request, with the TLS handshake before it.
 pub const FIRST_HEAD: Duration = Duration::from_secs(5);
+/// How often the files of `--tls-cert` and its like are looked at for a change.
+pub const TLS_LOOK: Duration = Duration::from_secs(2);
 /// How many excess connections are refused with a response at the same time, and how long that may take.
 pub const REFUSALS: usize = 16;
 pub const REFUSAL_TIME: Duration = Duration::from_secs(1);

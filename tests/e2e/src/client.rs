@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use serde_json::Value;
+use ureq::tls::TlsConfig;
 
 use crate::events::Events;
 use crate::wait::{DEADLINE, eventually};
@@ -27,8 +28,18 @@ pub struct Answer {
 
 impl Client {
     pub fn new(url: String) -> Client {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(DEADLINE)).build();
-        Client { agent: config.into(), url }
+        Client::with_tls(url, TlsConfig::default())
+    }
+
+    /// A client that trusts and shows certificates as it is told.
+    pub fn with_tls(url: String, tls: TlsConfig) -> Client {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(DEADLINE));
+        Client { agent: config.tls_config(tls).build().into(), url }
+    }
+
+    /// The headers of the response to a GET, whatever its status; or why there is none.
+    pub fn try_headers(&self, path: &str) -> Result<ureq::http::HeaderMap, ureq::Error> {
+        Ok(self.agent.get(self.url(path)).call()?.headers().clone())
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -3,12 +3,14 @@
 //! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; the default is those in `target/`.
 //! The standard error of a server is printed when the test that owns it fails.
 
+mod certificates;
 mod client;
 mod events;
 mod origin;
 mod server;
 mod wait;
 
+pub use certificates::Certificates;
 pub use client::{Answer, Client};
 pub use events::{Event, Events};
 pub use origin::{Gate, Origin, Request, answer};

@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use crate::certificates::Certificates;
 use crate::client::Client;
 use crate::wait::{DEADLINE, eventually};
 
@@ -73,13 +74,25 @@ impl Server {
         Server::spawn(command, data)
     }
 
+    /// Starts a server that speaks https with these certificates, with further flags.
+    pub fn try_start_tls(data: &Data, certificates: &Certificates, flags: &[&str]) -> Result<Server, Refused> {
+        let mut command = windlass();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        command.args(certificates.flags()).args(flags);
+        Server::spawn_with(command, data, |url| certificates.client(url))
+    }
+
     /// Starts a command that should serve, and waits until it prints its address.
-    pub fn spawn(mut command: Command, data: &Data) -> Result<Server, Refused> {
+    pub fn spawn(command: Command, data: &Data) -> Result<Server, Refused> {
+        Server::spawn_with(command, data, Client::new)
+    }
+
+    fn spawn_with(mut command: Command, data: &Data, client: impl Fn(String) -> Client) -> Result<Server, Refused> {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stderr = child.stderr.take().expect("the harness asked for a pipe");
         let (said, address, reader) = listen(BufReader::new(stderr));
         match address.recv_timeout(DEADLINE) {
-            Ok(url) => Ok(Server { child, client: Client::new(url), data: data.clone(), said, reader: Some(reader) }),
+            Ok(url) => Ok(Server { child, client: client(url), data: data.clone(), said, reader: Some(reader) }),
             Err(_) => {
                 // Its standard error was closed, so it has ended. If the deadline has passed, it is killed.
                 let _ = child.kill();
@@ -110,6 +123,12 @@ impl Server {
         self.said.lock().expect("the reader does not panic").clone()
     }
 
+    /// Sends the process a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.expect("there is a kill command").success());
+    }
+
     /// Ends the process without warning: no signal handler runs.
     pub fn kill_9(mut self) -> Data {
         self.child.kill().expect("it is running");
@@ -120,8 +139,7 @@ impl Server {
     /// Asks the server to stop and waits until it has.
     #[track_caller]
     pub fn stop(mut self) -> (ExitStatus, String, Data) {
-        let asked = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
-        assert!(asked.expect("there is a kill command").success());
+        self.signal("TERM");
         let status = eventually("the server stops", || self.child.try_wait().expect("our own child"));
         if let Some(reader) = self.reader.take() {
             reader.join().expect("the reader does not panic");

@@ -36,8 +36,9 @@ pub use ops::pause::PAUSED;
 pub use transport::auth::{AccessControl, Key};
 use transport::error::Error;
 pub use transport::host::{AllowedHost, Hosts};
-pub use transport::listen::{Bounds, serve};
+pub use transport::listen::{Bounds, Door, serve};
 use transport::openapi::Routes;
+pub use transport::tls::{Tls, TlsFiles};
 pub use worker::workers::Workers;
 
 /// The state of every handler. Cheap to clone, which the router does several times for each request.

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Layer;
-use crate::http::{AllowedHost, PAUSED};
+use crate::http::{AllowedHost, PAUSED, Tls};
 use crate::shutdown::{Shutdown, signalled};
 use crate::{App, Config};
 
@@ -61,20 +61,37 @@ async fn serve(config: Config) -> anyhow::Result<()> {
              WINDLASS_API_KEY, listen on 127.0.0.1, or say --insecure if everybody may do everything"
         );
     }
+    let is_encrypted = config.tls.is_some() || config.behind_proxy;
+    let plain = !address.ip().is_loopback() && !is_encrypted;
+    if plain && !config.insecure {
+        bail!(
+            "{address} can be reached from other machines, and without TLS anyone on the way can read the key and the jobs; set \
+             --tls-cert and --tls-key, say --behind-proxy if TLS ends in a proxy in front of the server, listen on 127.0.0.1, or say \
+             --insecure if nobody else can read this network"
+        );
+    }
+    let tls = config.tls.clone().map(Tls::load).transpose()?;
     let app = App::start(&config).await?;
-    info!("windlass {} is listening on http://{address}", env!("CARGO_PKG_VERSION"));
+    let (trigger, shutdown) = Shutdown::new();
+    if let Some(tls) = &tls {
+        tokio::spawn(tls.follow(shutdown.clone())?);
+    }
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    info!("windlass {} is listening on {scheme}://{address}", env!("CARGO_PKG_VERSION"));
     if app.is_paused() {
         warn!("{PAUSED}");
     }
     if open {
         warn!("{address} can be reached from other machines, and the API requires no key");
     }
+    if plain {
+        warn!("{address} can be reached from other machines, and requests are not encrypted");
+    }
     if config.api_key.is_none() && config.allowed_host.contains(&AllowedHost::Any) {
         warn!(
             "any host name is allowed and no key is required: a web page of another site can use the API through a visitor's browser"
         );
     }
-    let (trigger, shutdown) = Shutdown::new();
     tokio::spawn(async move {
         match signalled().await {
             Ok(signal) => info!("{signal}: stopping; running jobs resume from their last checkpoint at the next start"),
@@ -82,7 +99,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         }
         trigger.stop();
     });
-    app.run(listener, shutdown).await?;
+    app.run(listener, tls, shutdown).await?;
     info!("stopped");
     Ok(())
 }

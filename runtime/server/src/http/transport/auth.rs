@@ -14,9 +14,9 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 use subtle::ConstantTimeEq;
 
-use crate::http::transport::connections::ConnectionSlot;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::host::Hosts;
+use crate::http::transport::peer::Peer;
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
 
@@ -47,8 +47,8 @@ const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 pub struct AccessControl {
     router: Router,
     rules: Arc<Rules>,
-    /// The slot of the connection on which the requests arrive.
-    slot: Option<Arc<ConnectionSlot>>,
+    /// The connection on which the requests arrive.
+    peer: Option<Peer>,
 }
 
 /// What is checked.
@@ -59,16 +59,16 @@ struct Rules {
 
 impl AccessControl {
     pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> AccessControl {
-        AccessControl { router, rules: Arc::new(Rules { key, hosts }), slot: None }
+        AccessControl { router, rules: Arc::new(Rules { key, hosts }), peer: None }
     }
 
     /// Access control for the requests of one connection.
-    pub fn of(&self, slot: &Arc<ConnectionSlot>) -> AccessControl {
-        AccessControl { slot: Some(Arc::clone(slot)), ..self.clone() }
+    pub fn of(&self, peer: Peer) -> AccessControl {
+        AccessControl { peer: Some(peer), ..self.clone() }
     }
 
     fn admit<B>(&self, request: &Request<B>) -> Result<()> {
-        if self.slot.as_ref().is_some_and(|slot| !slot.request_arrived()) {
+        if self.peer.as_ref().is_some_and(|peer| !peer.slot.request_arrived()) {
             return Err(Error::overloaded("too many connections", limits::FETCH_RETRY));
         }
         self.rules.admit(request)

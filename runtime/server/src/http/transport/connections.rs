@@ -9,13 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::pending;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
+
+use crate::http::transport::peer::ClientAddress;
 
 /// All slots. Cheap to clone.
 #[derive(Clone)]
@@ -79,7 +81,7 @@ impl ConnectionSlots {
 
     /// A slot for a connection from this address, as soon as there is one. Called by one task only.
     pub async fn take(&self, address: IpAddr) -> Result<Arc<ConnectionSlot>, AddressFull> {
-        let address = group(address);
+        let address = ClientAddress::new(address).network();
         loop {
             match self.try_take(address) {
                 Tried::Taken(slot) => return Ok(slot),
@@ -201,14 +203,6 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// The address that connections are counted under: a /64 network of IPv6 addresses counts as one, because one client can use them all.
-fn group(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,14 +270,5 @@ mod tests {
         assert!(slots.take(address(1)).await.is_ok());
         assert_eq!(slots.lock().open, 0, "every slot is free again");
         assert!(slots.lock().addresses.is_empty());
-    }
-
-    #[test]
-    fn a_network_of_ipv6_addresses_counts_as_one() {
-        let group = |text: &str| group(text.parse().expect("an address"));
-        assert_eq!(group("2001:db8:1:2:3::4"), group("2001:db8:1:2:ffff::9"));
-        assert_ne!(group("2001:db8:1:2::4"), group("2001:db8:1:3::4"));
-        assert_eq!(group("::ffff:192.0.2.1"), group("192.0.2.1"));
-        assert_ne!(group("192.0.2.1"), group("192.0.2.2"));
     }
 }

@@ -1,23 +1,35 @@
-//! Connections: how many there may be, how long a client may take to send a request, and how they are closed.
+//! Connections: how many there may be, how they are encrypted, how long a client may take to send a request, and how they are closed.
 
 use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustix::io::Errno;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::http::transport::auth::AccessControl;
 use crate::http::transport::connections::ConnectionSlots;
+use crate::http::transport::peer::Peer;
+use crate::http::transport::refusal::{self, Refusals};
+use crate::http::transport::tls::Tls;
 use crate::http::transport::write_timeout::WriteTimeout;
 use crate::{Shutdown, limits};
+
+/// What the server listens on.
+pub struct Door {
+    pub listener: TcpListener,
+    /// Without it, connections are not encrypted.
+    pub tls: Option<Tls>,
+    /// Connections come from a proxy, whose headers about its clients are true.
+    pub behind_proxy: bool,
+}
 
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
@@ -31,44 +43,86 @@ pub struct Bounds {
 }
 
 /// Serves requests until shutdown, then lets the open ones finish within a limit.
-pub async fn serve(listener: TcpListener, service: AccessControl, bounds: Bounds, shutdown: Shutdown) {
+pub async fn serve(door: Door, service: AccessControl, bounds: Bounds, shutdown: Shutdown) {
+    let Door { listener, tls, behind_proxy } = door;
     let graceful = GracefulShutdown::new();
     let slots = ConnectionSlots::new(bounds.connections, bounds.of_address);
-    let mut acceptor = Acceptor { listener, warned_at: None, refusals: Arc::new(Semaphore::new(limits::REFUSALS)) };
-    // The first head has less time than later ones: until it arrives, the client has not shown that it will send anything.
-    let first_head = bounds.client_timeout.min(limits::FIRST_HEAD);
+    let refusals = Refusals::new();
+    let mut acceptor = Acceptor { listener, warned_at: None };
     loop {
         let next = async {
             let (stream, address) = acceptor.accept(&slots).await;
-            (stream, slots.take(address.ip()).await)
+            let address = address.ip();
+            (stream, address, slots.take(address).await)
         };
-        let (stream, slot) = tokio::select! {
+        let (stream, address, slot) = tokio::select! {
             next = next => next,
             () = shutdown.requested() => break,
         };
+        let tls = tls.as_ref().map(Tls::acceptor);
         let Ok(slot) = slot else {
-            acceptor.refuse(stream);
+            refusals.too_many(stream, tls);
             continue;
         };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(bounds.client_timeout)
-            .serve_connection(TokioIo::new(WriteTimeout::new(stream, bounds.client_timeout)), service.of(&slot));
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            tokio::select! {
-                ended = connection => {
-                    if let Err(error) = ended {
-                        debug!("a connection broke: {error}");
-                    }
-                }
-                () = slot.closing(first_head) => debug!("a connection without a request was closed"),
-            }
-        });
+        let peer = Peer::new(slot, address, tls.is_some(), behind_proxy);
+        let conversation = Conversation {
+            service: service.of(peer.clone()),
+            bounds,
+            watcher: graceful.watcher(),
+            shutdown: shutdown.clone(),
+        };
+        tokio::spawn(conversation.hold(stream, tls, peer));
     }
     drop(acceptor);
     if timeout(limits::HTTP_GRACE, graceful.shutdown()).await.is_err() {
         warn!("some requests were still open after {} s", limits::HTTP_GRACE.as_secs());
+    }
+}
+
+/// What one connection needs.
+struct Conversation {
+    service: AccessControl,
+    bounds: Bounds,
+    watcher: Watcher,
+    shutdown: Shutdown,
+}
+
+impl Conversation {
+    /// Answers requests until the connection ends or its slot is needed.
+    async fn hold(self, stream: TcpStream, tls: Option<TlsAcceptor>, peer: Peer) {
+        // The first head has less time than later ones, and TLS has to fit in: until the head arrives, the client has not shown that
+        // it will send anything.
+        let first_head = self.bounds.client_timeout.min(limits::FIRST_HEAD);
+        tokio::select! {
+            () = self.greet(stream, tls) => {}
+            () = peer.slot.closing(first_head) => debug!("a connection without a request was closed"),
+        }
+    }
+
+    async fn greet(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let write_timeout = self.bounds.client_timeout;
+        let Some(tls) = tls else { return self.talk(WriteTimeout::new(stream, write_timeout)).await };
+        if refusal::is_plain(&stream).await {
+            return refusal::not_encrypted(stream).await;
+        }
+        let handshake = tls.accept(WriteTimeout::new(stream, write_timeout));
+        tokio::select! {
+            encrypted = handshake => match encrypted {
+                Ok(stream) => self.talk(stream).await,
+                Err(error) => debug!("a TLS handshake failed: {error}"),
+            },
+            () = self.shutdown.requested() => {}
+        }
+    }
+
+    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.bounds.client_timeout)
+            .serve_connection(TokioIo::new(stream), self.service);
+        if let Err(error) = self.watcher.watch(connection).await {
+            debug!("a connection broke: {error}");
+        }
     }
 }
 
@@ -77,12 +131,10 @@ struct Acceptor {
     listener: TcpListener,
     /// When it was last logged that none can be accepted.
     warned_at: Option<Instant>,
-    /// Limits how many connections are refused with a response at the same time.
-    refusals: Arc<Semaphore>,
 }
 
 impl Acceptor {
-    async fn accept(&mut self, slots: &ConnectionSlots) -> (TcpStream, std::net::SocketAddr) {
+    async fn accept(&mut self, slots: &ConnectionSlots) -> (TcpStream, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
@@ -108,43 +160,10 @@ impl Acceptor {
             }
         }
     }
-
-    /// Responds that the address has too many connections. If too many must be refused at once, some are closed without a response.
-    fn refuse(&self, mut stream: TcpStream) {
-        let Ok(turn) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
-        tokio::spawn(async move {
-            let refused = async {
-                stream.write_all(too_many().as_bytes()).await?;
-                stream.shutdown().await?;
-                // If it were closed with unread data, it would break before the client reads the response.
-                let mut unread = [0; 1024];
-                while stream.read(&mut unread).await? > 0 {}
-                io::Result::Ok(())
-            };
-            let _ = timeout(limits::REFUSAL_TIME, refused).await;
-            drop(turn);
-        });
-    }
 }
 
 /// Whether the error concerns only the connection that was to be accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// The whole response, because no request was read that a route could handle.
-fn too_many() -> String {
-    let body = serde_json::json!({
-        "error": "this address has as many connections as one may have, and uses them; close some, or start the server with a larger \
-                  --max-connections-per-address",
-        "code": "OVERLOADED",
-        "retry_after_ms": 1000,
-    });
-    let body = body.to_string();
-    let length = body.len();
-    format!(
-        "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\
-         content-length: {length}\r\n\r\n{body}"
-    )
 }

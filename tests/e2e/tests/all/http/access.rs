@@ -45,7 +45,7 @@ fn an_address_that_others_can_reach_is_not_served_without_a_key() {
     assert!(refused.said.contains("--api-key") && refused.said.contains("--insecure"), "{refused:?}");
     let open = start(&["--insecure"]).expect("it was told so");
     eventually("a warning", || open.said().contains("requires no key").then_some(()));
-    start(&["--api-key", KEY]).expect("it has a key");
+    start(&["--api-key", KEY, "--behind-proxy"]).expect("it has a key, and TLS in front");
     let Err(refused) = start(&["--api-key", "short"]) else { panic!("it should not have started") };
     assert!(refused.said.contains("api_key"), "{refused:?}");
 }

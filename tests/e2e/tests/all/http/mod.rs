@@ -11,5 +11,6 @@ mod hosts;
 mod raw;
 mod slow_clients;
 mod streams;
+mod tls;
 mod unknown_fields;
 mod webhooks;
