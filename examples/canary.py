@@ -8,26 +8,29 @@ First a bad version, whose manifest asks for less memory than it needs: it is ro
 are not charged to the jobs, which run again on the old version. Then a good one: it is promoted after ten attempts.
 Both are made from the component of the server's plugin `digest`, under another name, so that nothing else is touched.
 
-WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one, and
+WINDLASS_CA_FILE the authority behind its certificate (PEM) if that is your own.
 Needs Python 3.8 or newer.
 """
 
 import base64
 import json
 import os
+import ssl
 import sys
 import urllib.error
 import urllib.request
 
 URL = os.environ.get("WINDLASS_URL", "http://127.0.0.1:7070").rstrip("/")
 KEY = os.environ.get("WINDLASS_API_KEY")
+TLS = ssl.create_default_context(cafile=os.environ.get("WINDLASS_CA_FILE"))
 PLUGIN = QUEUE = "examples-canary"
 
 
 def send(method, path, data=None, **headers):
     headers.update({"X-API-Key": KEY} if KEY else {})
     request = urllib.request.Request(f"{URL}/api/v1{path}", data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=120, context=TLS) as answer:
         return answer.read()
 
 

@@ -8,6 +8,7 @@
 // twice. This program enqueues a chain and is the worker of its three queues; plugins could serve them just as well.
 //
 // WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+// NODE_EXTRA_CA_CERTS, which Node itself reads, is the authority behind its certificate (PEM) if that is your own.
 // Needs Node 20 or newer.
 
 const url = (process.env.WINDLASS_URL || 'http://127.0.0.1:7070').replace(/\/+$/, '');

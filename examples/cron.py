@@ -7,18 +7,21 @@
 
 On the command line: windlass schedule add weekly '0 9 * * 1' demo.digest '{"text": "hi"}' --timezone Europe/Berlin
 
-WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one, and
+WINDLASS_CA_FILE the authority behind its certificate (PEM) if that is your own.
 Needs Python 3.8 or newer.
 """
 
 import json
 import os
+import ssl
 import sys
 import urllib.error
 import urllib.request
 
 URL = os.environ.get("WINDLASS_URL", "http://127.0.0.1:7070").rstrip("/")
 KEY = os.environ.get("WINDLASS_API_KEY")
+TLS = ssl.create_default_context(cafile=os.environ.get("WINDLASS_CA_FILE"))
 NAME = "examples-weekly"
 
 
@@ -26,7 +29,7 @@ def call(method, path, body=None):
     headers = {"Content-Type": "application/json", **({"X-API-Key": KEY} if KEY else {})}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{URL}/api/v1{path}", data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=70) as answer:
+    with urllib.request.urlopen(request, timeout=70, context=TLS) as answer:
         return json.loads(answer.read())
 
 

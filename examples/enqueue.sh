@@ -7,11 +7,13 @@
 #
 # The plugin computes the SHA-256 of a text and counts its lines and words.
 #
-# WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+# WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one, and
+# WINDLASS_CA_FILE the authority behind its certificate (PEM) if that is your own.
 # Needs bash and curl.
 set -euo pipefail
 
 url=${WINDLASS_URL:-http://127.0.0.1:7070}
+if [ -n "${WINDLASS_CA_FILE:-}" ]; then export CURL_CA_BUNDLE=$WINDLASS_CA_FILE; fi
 payload=${1:-'{"text": "hello"}'}
 
 # call PATH CURL-ARGUMENTS...: prints the answer. When the request is refused, the answer says why.

@@ -8,6 +8,7 @@
 // Then it sends itself a forged event, which must be refused, and deletes the webhook.
 //
 // WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+// NODE_EXTRA_CA_CERTS, which Node itself reads, is the authority behind its certificate (PEM) if that is your own.
 // Needs Node 20 or newer.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { on, once } from 'node:events';

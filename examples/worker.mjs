@@ -9,6 +9,7 @@
 // business. With --once the worker ends after one job.
 //
 // WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+// NODE_EXTRA_CA_CERTS, which Node itself reads, is the authority behind its certificate (PEM) if that is your own.
 // Needs Node 20 or newer, and no packages.
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';

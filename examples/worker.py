@@ -8,7 +8,8 @@
 Put your own handler in place of `count_up`. Backoff, retries, uniqueness, limits and dead letters are the server's
 business. With --once the worker ends after one job.
 
-WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one.
+WINDLASS_URL is the server's address (default http://127.0.0.1:7070), WINDLASS_API_KEY its key if it has one, and
+WINDLASS_CA_FILE the authority behind its certificate (PEM) if that is your own.
 Needs Python 3.8 or newer, and no packages.
 """
 
@@ -16,6 +17,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -24,6 +26,7 @@ import urllib.request
 
 URL = os.environ.get("WINDLASS_URL", "http://127.0.0.1:7070").rstrip("/")
 KEY = os.environ.get("WINDLASS_API_KEY")
+TLS = ssl.create_default_context(cafile=os.environ.get("WINDLASS_CA_FILE"))
 WORKER = f"{socket.gethostname()}-{os.getpid()}"
 HEARTBEAT_SECONDS = 5
 
@@ -42,7 +45,7 @@ def call(path, body, timeout=70):
     while True:
         request = urllib.request.Request(f"{URL}/api/v1{path}", json.dumps(body).encode(), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
+            with urllib.request.urlopen(request, timeout=timeout, context=TLS) as answer:
                 text = answer.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
@@ -121,7 +124,7 @@ def main():
     queues = [name for name in sys.argv[1:] if name != "--once"] or ["counting"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        urllib.request.urlopen(f"{URL}/healthz", timeout=10).close()
+        urllib.request.urlopen(f"{URL}/healthz", timeout=10, context=TLS).close()
         print(f"{WORKER} works on {', '.join(queues)}", file=sys.stderr)
         going = True
         while going:

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::cli::terminal::show;
+use crate::cli::tls::{TlsFlags, remedy};
 use crate::limits;
 
 /// Which server to use, and how to show its responses.
@@ -30,13 +31,16 @@ pub struct Remote {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server and output")]
 pub struct Address {
-    /// The server's address
+    /// The server's address, with http:// or https://
     #[arg(long, env = "WINDLASS_URL", default_value = DEFAULT_URL, global = true)]
     url: String,
 
     /// The server's key, if it has one
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
+
+    #[command(flatten)]
+    tls: TlsFlags,
 }
 
 impl From<Address> for Remote {
@@ -67,34 +71,34 @@ impl Remote {
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.agent(Some(TIMEOUT)).get(self.url(path));
+        let request = self.agent(Some(TIMEOUT))?.get(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     pub fn delete(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.agent(Some(TIMEOUT)).delete(self.url(path));
+        let request = self.agent(Some(TIMEOUT))?.delete(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(TIMEOUT)).post(self.strict_url(path));
+        let request = self.agent(Some(TIMEOUT))?.post(self.strict_url(path));
         self.answer(self.with_key(request).send_json(body))
     }
 
     /// The same with a header.
     pub fn post_with(&self, path: &str, (name, value): (&str, &str), body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(TIMEOUT)).post(self.strict_url(path)).header(name, value);
+        let request = self.agent(Some(TIMEOUT))?.post(self.strict_url(path)).header(name, value);
         self.answer(self.with_key(request).send_json(body))
     }
 
     pub fn put(&self, path: &str, bytes: &[u8]) -> anyhow::Result<Value> {
-        let request = self.agent(Some(UPLOAD)).put(self.strict_url(path));
+        let request = self.agent(Some(UPLOAD))?.put(self.strict_url(path));
         self.answer(self.with_key(request).send(bytes))
     }
 
     /// The same with headers.
     pub fn put_with(&self, path: &str, headers: &[(&str, String)], bytes: &[u8]) -> anyhow::Result<Value> {
-        let mut request = self.agent(Some(UPLOAD)).put(self.url(path));
+        let mut request = self.agent(Some(UPLOAD))?.put(self.url(path));
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -103,19 +107,19 @@ impl Remote {
 
     /// A request whose answer is not worth waiting for long.
     pub fn glance(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.agent(Some(GLANCE)).get(self.url(path));
+        let request = self.agent(Some(GLANCE))?.get(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     /// A request that may be answered late.
     pub fn wait(&self, path: &str, timeout: Duration) -> anyhow::Result<Value> {
-        let request = self.agent(Some(timeout + TIMEOUT)).get(self.url(path));
+        let request = self.agent(Some(timeout + TIMEOUT))?.get(self.url(path));
         self.answer(self.with_key(request).call())
     }
 
     /// The bytes of an answer, as they are.
     pub fn download(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        match self.with_key(self.agent(Some(UPLOAD)).get(self.url(path))).call() {
+        match self.with_key(self.agent(Some(UPLOAD))?.get(self.url(path))).call() {
             Ok(mut response) if response.status().is_success() => {
                 let bytes = response.body_mut().with_config().limit(limits::BODY_MOST as u64).read_to_vec();
                 bytes.context("the answer broke off; try again")
@@ -128,7 +132,8 @@ impl Remote {
     pub fn command(&self, words: &str) -> String {
         let url = &self.address.url;
         let known = std::env::var("WINDLASS_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
-        if *url == known { format!("windlass {words}") } else { format!("windlass {words} --url {url}") }
+        let tls = self.address.tls.typed();
+        if *url == known { format!("windlass {words}{tls}") } else { format!("windlass {words} --url {url}{tls}") }
     }
 
     /// The page on which the server describes its API.
@@ -138,7 +143,7 @@ impl Remote {
 
     /// A live stream, after the event `last` if one has been seen. `None` if there are no more events.
     pub fn events(&self, path: &str, last: Option<&str>) -> anyhow::Result<Option<Events>> {
-        let mut request = self.with_key(self.agent(None).get(self.url(path)));
+        let mut request = self.with_key(self.agent(None)?.get(self.url(path)));
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
         }
@@ -165,9 +170,13 @@ impl Remote {
         format!("{}/api/v1{path}", self.address.url.trim_end_matches('/'))
     }
 
-    fn agent(&self, timeout: Option<Duration>) -> ureq::Agent {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(timeout);
-        config.timeout_connect(Some(Duration::from_secs(10))).build().into()
+    fn agent(&self, timeout: Option<Duration>) -> anyhow::Result<ureq::Agent> {
+        let mut config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(timeout);
+        if self.address.url.starts_with("https:") {
+            config = config.tls_config(self.address.tls.config()?);
+        }
+        // A redirect would send the key to another address than the one that was named.
+        Ok(config.max_redirects(0).timeout_connect(Some(Duration::from_secs(10))).build().into())
     }
 
     fn with_key<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
@@ -178,10 +187,7 @@ impl Remote {
     }
 
     fn answer(&self, called: Called) -> anyhow::Result<Value> {
-        let mut response = called.map_err(|error| {
-            let url = &self.address.url;
-            anyhow!("cannot reach a server at {url}: {error}; start one with `windlass serve`, or name another with --url or WINDLASS_URL")
-        })?;
+        let mut response = called.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let text = response.body_mut().read_to_string().context("the answer broke off; try again")?;
         let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
@@ -191,6 +197,13 @@ impl Remote {
                 show::note(&format!("warning: {warning}"));
             }
             return Ok(body);
+        }
+        let target = response.headers().get("location").and_then(|target| target.to_str().ok());
+        if let Some(target) = target.filter(|_| status.is_redirection()) {
+            bail!(
+                "{} redirects to {target}; if that is the right address, name it with --url or WINDLASS_URL",
+                self.address.url
+            );
         }
         let Some(why) = body["error"].as_str() else {
             bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.address.url);
@@ -203,6 +216,16 @@ impl Remote {
             }
             429 | 503 => bail!("{why}; nothing was done, try again in a moment"),
             _ => bail!("{why}"),
+        }
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> anyhow::Error {
+        let url = &self.address.url;
+        match remedy(error) {
+            Some(remedy) => anyhow!("cannot speak to the server at {url}: {error}; {remedy}"),
+            None => anyhow!(
+                "cannot reach a server at {url}: {error}; start one with `windlass serve`, or name another with --url or WINDLASS_URL"
+            ),
         }
     }
 }

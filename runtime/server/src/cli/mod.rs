@@ -13,6 +13,7 @@ mod queues;
 mod run;
 mod server;
 mod terminal;
+mod tls;
 
 use std::process::ExitCode;
 

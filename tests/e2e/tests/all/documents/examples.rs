@@ -1,13 +1,14 @@
 //! Every program in `examples/` runs against a real server, prints what its header says, and leaves its jobs in the right state.
 //! [`EXAMPLES`] lists them; a file that is missing there fails a test.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output};
 use std::thread;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Data, Server, eventually, windlass};
+use windlass_e2e::{Certificates, Data, Server, eventually, windlass};
 
 /// Runs an example and checks what it printed and what became of its jobs.
 type Check = fn(&Run<'_>);
@@ -33,18 +34,43 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the folder with the examples")
 }
 
-/// One example on a server, which may ask for a key.
+/// One example on a server, which may ask for a key and speak https.
 struct Run<'a> {
     name: &'static str,
     server: &'a Server,
+    access: Access<'a>,
+}
+
+/// What a program needs for a server.
+#[derive(Clone, Copy, Default)]
+struct Access<'a> {
     key: Option<&'a str>,
+    /// The file with the authority behind the server's certificate.
+    authority: Option<&'a Path>,
+}
+
+impl Access<'_> {
+    /// Tells a program by its environment.
+    fn tell(self, command: &mut Command) {
+        let variables = [
+            ("WINDLASS_API_KEY", self.key.map(OsStr::new)),
+            ("WINDLASS_CA_FILE", self.authority.map(Path::as_os_str)),
+            ("NODE_EXTRA_CA_CERTS", self.authority.map(Path::as_os_str)),
+        ];
+        for (name, value) in variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
 }
 
 impl Run<'_> {
     /// Starts the example, insists that it goes well, and gives the lines it has printed.
     #[track_caller]
     fn lines(&self, arguments: &[&str]) -> Vec<String> {
-        let ended = run(self.name, arguments, &self.server.url(""), self.key);
+        let ended = run(self.name, arguments, &self.server.url(""), self.access);
         assert!(ended.status.success(), "{}: {ended:#?}", self.name);
         ended.stdout.lines().map(str::to_owned).collect()
     }
@@ -58,7 +84,7 @@ impl Run<'_> {
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        self.key.map(|key| ("X-API-Key", key)).into_iter().collect()
+        self.access.key.map(|key| ("X-API-Key", key)).into_iter().collect()
     }
 
     #[track_caller]
@@ -89,9 +115,7 @@ impl Run<'_> {
         let mut command = windlass();
         command.args(arguments).env("WINDLASS_URL", self.server.url("")).current_dir(examples().join(".."));
         command.env("CARGO_TARGET_DIR", examples().join("../target/guests"));
-        if let Some(key) = self.key {
-            command.env("WINDLASS_API_KEY", key);
-        }
+        self.access.tell(&mut command);
         command.stdout(std::process::Stdio::piped()).output().expect("it starts")
     }
 }
@@ -115,16 +139,13 @@ impl Drop for Running {
 
 /// Runs an example to its end, from the top folder, as its header says.
 #[track_caller]
-fn run(name: &str, arguments: &[&str], url: &str, key: Option<&str>) -> Ended {
+fn run(name: &str, arguments: &[&str], url: &str, access: Access<'_>) -> Ended {
     let folder = tempfile::tempdir().expect("a folder for what it prints");
     let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
     let mut command = Command::new(examples().join(name));
     command.args(arguments).current_dir(examples().join("..")).env("WINDLASS_URL", url);
     command.stdout(File::create(&stdout).expect("a file")).stderr(File::create(&stderr).expect("a file"));
-    match key {
-        Some(key) => command.env("WINDLASS_API_KEY", key),
-        None => command.env_remove("WINDLASS_API_KEY"),
-    };
+    access.tell(&mut command);
     let mut child = Running(command.spawn().unwrap_or_else(|error| panic!("{name}: {error}")));
     let status = eventually(&format!("{name} ends"), || child.0.try_wait().expect("our own child"));
     let read = |path| std::fs::read_to_string(path).expect("what it printed");
@@ -132,20 +153,16 @@ fn run(name: &str, arguments: &[&str], url: &str, key: Option<&str>) -> Ended {
 }
 
 /// All examples at once, on one server with what `make run` provides.
-fn run_all(key: Option<&str>) {
-    let mut flags = vec!["--webhooks-private"];
-    flags.extend(key.into_iter().flat_map(|key| ["--api-key", key]));
-    let server = Server::start_on(&Data::new(), &flags);
-    let headers: Vec<_> = key.map(|key| ("X-API-Key", key)).into_iter().collect();
+fn run_all(server: &Server, access: Access<'_>) {
+    let headers: Vec<_> = access.key.map(|key| ("X-API-Key", key)).into_iter().collect();
     let path = "/api/v1/plugins/digest?queues=demo.digest";
     let uploaded = server.put_with(path, &headers, &windlass_e2e::plugin("digest"));
     assert_eq!(uploaded.status, 201, "{uploaded:?}");
     let failed: Vec<&str> = thread::scope(|scope| {
-        let server = &server;
         let started: Vec<_> = EXAMPLES
             .map(|(name, check)| {
                 let builder = thread::Builder::new().name(format!("examples/{name}"));
-                let run = move || check(&Run { name, server, key });
+                let run = move || check(&Run { name, server, access });
                 (name, builder.spawn_scoped(scope, run).expect("a thread"))
             })
             .into();
@@ -156,12 +173,15 @@ fn run_all(key: Option<&str>) {
 
 #[test]
 fn every_example_does_what_its_header_says() {
-    run_all(None);
+    run_all(&Server::start_on(&Data::new(), &["--webhooks-private"]), Access::default());
 }
 
 #[test]
-fn every_example_sends_the_key() {
-    run_all(Some("a-key-of-the-examples"));
+fn every_example_sends_the_key_and_speaks_https() {
+    let (certificates, key) = (Certificates::new(), "a-key-of-the-examples");
+    let server = Server::try_start_tls(&Data::new(), &certificates, &["--webhooks-private", "--api-key", key]);
+    let server = server.unwrap_or_else(|refused| panic!("the server did not start: {refused:#?}"));
+    run_all(&server, Access { key: Some(key), authority: Some(&certificates.file("ca.pem")) });
 }
 
 #[test]
@@ -170,7 +190,7 @@ fn without_a_server_every_example_says_so() {
     let url = format!("http://{}", closed.local_addr().expect("an address"));
     drop(closed);
     for (name, _) in EXAMPLES.iter().filter(|(name, _)| *name != PLUGIN) {
-        let ended = run(name, &[], &url, None);
+        let ended = run(name, &[], &url, Access::default());
         assert_eq!(ended.status.code(), Some(1), "{name}: {ended:#?}");
         let expected = format!("There is no server at {url}");
         assert!(ended.stderr.contains(&expected) && ended.stderr.contains("`make run`"), "{name}: {ended:#?}");
@@ -210,7 +230,7 @@ fn enqueue(run: &Run) {
     let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     assert_eq!(job["result"]["sha256"], hello);
 
-    let wrong = self::run(run.name, &["{"], &run.server.url(""), run.key);
+    let wrong = self::run(run.name, &["{"], &run.server.url(""), run.access);
     assert!(!wrong.status.success() && wrong.stderr.contains("PARSE_ERROR"), "{wrong:#?}");
 }
 
