@@ -71,8 +71,8 @@ fn raw(bytes: Bytes, job: &Job, what: &str) -> Response {
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    const POLICY: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
+    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     // An id consists of letters, digits and `_`, so it is valid in a header.
     if let Ok(file) = HeaderValue::from_str(&file) {
         headers.insert(header::CONTENT_DISPOSITION, file);

@@ -1,11 +1,17 @@
 //! `GET /`: what a person finds who opens the server's address, and the same for programs.
 
+use std::sync::LazyLock;
+
 use axum::Json;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::http::transport::headers::page_policy;
+
+const PAGE: &str = include_str!("../index.html");
+static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| page_policy(PAGE));
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What this server is, for programs that ask at its root.
@@ -41,13 +47,13 @@ pub async fn index(headers: HeaderMap) -> Response {
         };
         Json(index).into_response()
     } else {
-        let security = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-        let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, security)];
-        (headers, include_str!("../index.html").replace("{version}", VERSION)).into_response()
+        let headers = [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (header::CONTENT_SECURITY_POLICY, PAGE_POLICY.as_str()),
+        ];
+        (headers, PAGE.replace("{version}", VERSION)).into_response()
     };
-    let headers = response.headers_mut();
-    headers.insert(header::VARY, header::HeaderValue::from_static("accept"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(header::VARY, header::HeaderValue::from_static("accept"));
     response
 }
 

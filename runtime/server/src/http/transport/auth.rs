@@ -16,6 +16,7 @@ use subtle::ConstantTimeEq;
 
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::host::Hosts;
+use crate::http::transport::headers::{Guarded, guarded, is_only_https};
 use crate::http::transport::peer::Peer;
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
@@ -81,7 +82,9 @@ impl Service<Request<Incoming>> for AccessControl {
     type Future = Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        match self.admit(&request) {
+        let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
+        let only_https = is_only_https(is_https, request.headers());
+        let response = match self.admit(&request) {
             Ok(()) => Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request))),
             Err(error) => Either::Left(ready(Ok(refused(error)))),
         }
@@ -106,7 +109,8 @@ impl Rules {
         };
         if OPEN.contains(&request.uri().path()) {
             return Ok(());
-        }
+        };
+        guarded(response, only_https)
         let shown = in_header(headers);
         // A page cannot make a browser send these headers to another site, but it can send requests with a cookie or without any key.
         if shown.is_none() && is_foreign(request.method(), headers) {

@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod extract;
 pub(crate) mod host;
 pub(crate) mod listen;
+pub(crate) mod headers;
 pub(crate) mod openapi;
 mod peer;
 mod refusal;

@@ -16,6 +16,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::http::Api;
 use crate::http::events::EventData;
 use crate::http::transport::error::ErrorAnswer;
+use crate::http::transport::headers::page_policy;
 use crate::http::wire::aliases;
 use crate::http::wire::{BulkIdText, JobIdText, NameText};
 
@@ -125,15 +126,13 @@ pub async fn document() -> Response {
     responses((status = 200, body = String, content_type = "text/html"))
 )]
 pub async fn page() -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
-        ),
-    ];
-    (headers, include_str!("../docs.html")).into_response()
+    let headers =
+        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, PAGE_POLICY.as_str())];
+    (headers, PAGE).into_response()
 }
+
+const PAGE: &str = include_str!("../docs.html");
+static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| page_policy(PAGE));
 
 fn finish(document: &mut Value) {
     document["info"] = json!({

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::http::transport::headers;
 use crate::limits;
 
 /// Refuses connections, a few at the same time.
@@ -77,10 +78,11 @@ fn tls_required() -> String {
     whole(StatusCode::BAD_REQUEST, "", &body)
 }
 
-fn whole(status: StatusCode, headers: &str, body: &serde_json::Value) -> String {
+fn whole(status: StatusCode, more: &str, body: &serde_json::Value) -> String {
     let body = body.to_string();
     let length = body.len();
     format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{more}{}connection: close\r\ncontent-length: {length}\r\n\r\n{body}",
+        headers::by_hand()
     )
 }

@@ -8,6 +8,7 @@ mod connections;
 mod depth;
 mod door;
 mod hosts;
+mod headers;
 mod raw;
 mod slow_clients;
 mod streams;
