@@ -15,7 +15,7 @@ use windlass_store::{OpenError, Opening, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::http;
-use crate::http::{AllowedHost, Bounds, Door, Hosts, Hub, Key, Parts, Tls, Workers, serve};
+use crate::http::{AllowedHost, BodyBudget, Bounds, Door, Hosts, Hub, Key, Parts, Tls, Workers, serve};
 use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
@@ -30,6 +30,7 @@ pub struct App {
     clock: Arc<SystemClock>,
     secrets: Secrets,
     max_body: usize,
+    max_buffered_bodies: usize,
     bounds: Bounds,
     slots: usize,
     key: Option<Key>,
@@ -102,6 +103,7 @@ impl App {
             clock,
             secrets,
             max_body: config.max_body,
+            max_buffered_bodies: config.max_buffered_bodies,
             bounds: bounds(config, files),
             slots: config.slots,
             key: config.api_key.as_deref().map(Key::new),
@@ -140,6 +142,7 @@ impl App {
             secrets: self.secrets.clone(),
             clock: Arc::clone(&self.clock),
             max_body: self.max_body,
+            bodies: BodyBudget::new(self.max_buffered_bodies),
             client_timeout: self.bounds.client_timeout,
             hub,
             workers: Workers::new(self.max_fetches),

@@ -19,6 +19,7 @@ pub struct Config {
     pub listen: String,
     pub durability: Durability,
     pub max_body: usize,
+    pub max_buffered_bodies: usize,
     pub slots: usize,
     pub max_connections: usize,
     /// A share of all connections if it is not set.
@@ -61,6 +62,10 @@ pub struct Layer {
     pub max_body: Option<Size>,
 
     /// How many attempts run at once [default: 64]
+    /// What the bodies of all requests may take together while they are received and handled; further ones are answered 429 [default: 256MiB]
+    #[arg(long, env = "WINDLASS_MAX_BUFFERED_BODIES", value_name = "SIZE")]
+    pub max_buffered_bodies: Option<Size>,
+
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
 
@@ -169,10 +174,14 @@ impl Config {
 
     fn resolve(flags: Layer, file: Layer) -> Result<Config, ConfigError> {
         let config = Config {
+        let max_body = flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0);
+        let max_buffered_bodies = flags.max_buffered_bodies.or(file.max_buffered_bodies).map(|size| size.0);
             data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./windlass-data")),
             listen: flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:7070".to_owned()),
             durability: flags.durability.or(file.durability).unwrap_or_default(),
-            max_body: flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0),
+            max_body,
+            // A single body must fit.
+            max_buffered_bodies: max_buffered_bodies.unwrap_or(limits::BUFFERED_BODIES.max(max_body)),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
             max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
             max_connections_per_address: flags.max_connections_per_address.or(file.max_connections_per_address),
@@ -203,6 +212,9 @@ impl Config {
             return wrong("max_body", format!("between 1 byte and {} MiB", limits::BODY_MOST >> 20));
         }
         if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
+        if config.max_buffered_bodies < config.max_body {
+            return wrong("max_buffered_bodies", "at least as large as `max_body`".to_owned());
+        }
             return wrong("slots", format!("between 1 and {}", limits::SLOTS_MOST));
         }
         if config.max_connections == 0 {
@@ -335,6 +347,9 @@ mod tests {
         let error = Config::resolve(flags, Layer::default()).expect_err("no slots");
         assert!(error.to_string().contains("slots"), "{error}");
     }
+        let flags = Layer { max_buffered_bodies: Some(Size(1 << 20)), ..Layer::default() };
+        let error = Config::resolve(flags, Layer::default()).expect_err("less than one body");
+        assert!(error.to_string().contains("max_buffered_bodies"), "{error}");
 
     #[test]
     fn a_certificate_needs_its_key_and_a_key_its_certificate() {

@@ -6,6 +6,12 @@ use std::time::Duration;
 pub const BODY: usize = 16 * 1024 * 1024;
 /// The largest `--max-body`: a body is held in memory while it is read.
 pub const BODY_MOST: usize = 1024 * 1024 * 1024;
+/// What the bodies of all requests may take together, unless the configuration says otherwise.
+pub const BUFFERED_BODIES: usize = 256 * 1024 * 1024;
+/// A body of this size never has to give way to others: a connection takes about as much.
+pub const SMALL_BODY: usize = 16 * 1024;
+/// The pause before a body is sent again for which there was no room.
+pub const BODY_RETRY: Duration = Duration::from_secs(1);
 /// How deep the JSON of a request may be nested, and of a body that a response contains as JSON. Responses add a few levels around
 /// it, and many JSON parsers stop at 128, including that of this command line.
 pub const JSON_DEPTH: usize = 100;

@@ -34,6 +34,7 @@ pub use events::{Hub, event_json};
 pub use jobs::search::{OrderName, SortName};
 pub use ops::pause::PAUSED;
 pub use transport::auth::{AccessControl, Key};
+pub use transport::body_budget::BodyBudget;
 use transport::error::Error;
 pub use transport::host::{AllowedHost, Hosts};
 pub use transport::listen::{Bounds, Door, serve};
@@ -52,6 +53,8 @@ pub struct Parts {
     pub secrets: Secrets,
     pub clock: Arc<SystemClock>,
     pub max_body: usize,
+    /// The memory for the bodies of all requests.
+    pub bodies: BodyBudget,
     /// How long a client may pause in the middle of a body.
     pub client_timeout: Duration,
     pub hub: Hub,

@@ -20,8 +20,8 @@ use windlass_core::{Name, QueueName};
 
 use crate::http::Api;
 use crate::http::jobs::{Status, status};
+use crate::http::transport::body;
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::extract;
 use crate::http::transport::extract::{NamePath, Query};
 use crate::limits;
 use crate::registry::{Upload, find_version};
@@ -96,7 +96,8 @@ pub async fn upload(
     let swap = swap::parse(query.swap.as_deref(), query.deadline.as_deref())?;
     let swap = query.activate.unwrap_or(true).then_some(swap);
     let smaller = "build the component for size and without debug information";
-    let bytes = extract::read(request, &api, limits::COMPONENT, smaller).await?;
+    let held = body::read(request, &api, limits::COMPONENT, smaller).await?;
+    let bytes = held.bytes.clone();
     let uploaded = api.registry.upload(name, Upload { bytes, manifest, queues, by, swap }).await?;
     let status = if uploaded.new_version { StatusCode::CREATED } else { StatusCode::OK };
     let plugin = show_plugin(&api, uploaded.plugin).await?;

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use crate::http::Api;
 use crate::http::jobs::{Status, status};
+use crate::http::transport::body;
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::extract;
 use crate::http::transport::extract::NamePath;
 use crate::http::wire::Rfc3339;
 use crate::limits;
@@ -45,8 +45,9 @@ pub async fn list(State(api): State<Api>) -> Result<Json<SecretList>> {
 /// The body is the value. It is used from the next attempt of each plugin that is granted it.
 #[utoipa::path(put, path = "/secrets/{name}", tag = "secrets", request_body(content = String, content_type = "text/plain", description = "The value."), responses((status = 200, body = Status)))]
 pub async fn set(State(api): State<Api>, NamePath(name): NamePath, request: Request) -> Result<Json<Status>> {
-    let bytes = extract::read(request, &api, limits::SECRET, "store larger data elsewhere, and its key here").await?;
-    let value = String::from_utf8(bytes.to_vec()).map_err(|_| Error::field("value", "a secret is text (UTF-8)"))?;
+    let held = body::read(request, &api, limits::SECRET, "store larger data elsewhere, and its key here").await?;
+    let value =
+        String::from_utf8(held.bytes.to_vec()).map_err(|_| Error::field("value", "a secret is text (UTF-8)"))?;
     api.secrets.set(name, value).await?;
     Ok(status("stored"))
 }

@@ -1,20 +1,16 @@
-//! Reading requests: bodies up to a limit, JSON with errors that name the field, path and query parts.
+//! Reading requests: JSON with errors that name the field, path and query parts.
 
-use std::pin::Pin;
-use std::time::Duration;
-
-use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::Uri;
 use axum::http::request::Parts;
-use axum::http::{Uri, header};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
 use windlass_core::{JobId, Name};
 
 use crate::http::Api;
+use crate::http::transport::body::{HeldBody, read};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::unknown;
 use crate::http::transport::unknown::Unknown;
@@ -24,7 +20,7 @@ use crate::limits;
 
 /// A whole request body, within `--max-body`.
 pub struct Body {
-    bytes: Bytes,
+    held: HeldBody,
     /// The client wants unknown fields to be refused.
     strict: bool,
 }
@@ -33,15 +29,15 @@ impl FromRequest<Api> for Body {
     type Rejection = Error;
     async fn from_request(request: Request, api: &Api) -> Result<Body> {
         let strict = is_strict(request.uri());
-        let bytes = read(request, api, api.max_body, "start the server with a larger --max-body").await?;
-        Ok(Body { bytes, strict })
+        let held = read(request, api, api.max_body, "start the server with a larger --max-body").await?;
+        Ok(Body { held, strict })
     }
 }
 
 impl Body {
     /// The whole body, unchanged.
     pub fn bytes(&self) -> Bytes {
-        self.bytes.clone()
+        self.held.bytes.clone()
     }
 
     /// The body as `T`. Fields that `T` does not know become warnings, or a refusal when the client wants that.
@@ -53,7 +49,7 @@ impl Body {
 
     /// The body as `T`, and what `T` does not know.
     pub fn watched<'a, T: Deserialize<'a>>(&'a self) -> Result<(T, Unknown)> {
-        parse_watched(&self.bytes)
+        parse_watched(&self.held.bytes)
     }
 
     /// An object whose fields two types share; empty when there is no body.
@@ -62,7 +58,7 @@ impl Body {
         A: Deserialize<'a> + Default,
         B: Deserialize<'a> + Default,
     {
-        if self.bytes.trim_ascii().is_empty() {
+        if self.held.bytes.trim_ascii().is_empty() {
             return Ok(Default::default());
         }
         let ((first, unknown), (second, other)) = (self.watched()?, self.watched()?);
@@ -85,85 +81,17 @@ impl Body {
 
     /// Refuses JSON that is nested too deeply for its later readers.
     pub fn check_depth(&self) -> Result<()> {
-        check_depth(&self.bytes)
+        check_depth(&self.held.bytes)
     }
 
     /// For requests whose body may be omitted.
     pub fn json_or_default<'a, T: Deserialize<'a> + Default>(&'a self) -> Result<T> {
-        if self.bytes.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
+        if self.held.bytes.trim_ascii().is_empty() { Ok(T::default()) } else { self.json() }
     }
 
     /// The bytes of a part of this body, without copying them.
     pub fn part(&self, raw: &RawValue) -> Bytes {
-        self.bytes.slice_ref(raw.get().as_bytes())
-    }
-}
-
-/// The whole body of a request, refused when it has more than `most` bytes.
-pub async fn read(request: Request, api: &Api, most: usize, otherwise: &str) -> Result<Bytes> {
-    let idle = api.client_timeout;
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let waits = request.headers().contains_key(header::EXPECT);
-    let mut body = request.into_body();
-    let read = match length {
-        Some(length) if length > most as u64 => None,
-        _ => timeout(limits::BODY_TIME, collect(&mut body, idle, most)).await.map_err(|_| Error::too_slow())??,
-    };
-    if let Some(bytes) = read {
-        return Ok(bytes);
-    }
-    // A client that sent `Expect: 100-continue` has sent nothing yet. Any other is still sending, and would see a broken
-    // connection instead of the response if we did not read on for a while.
-    if !waits {
-        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body, idle)).await;
-    }
-    let size = length.map_or_else(|| "more".to_owned(), |length: u64| format!("{length} bytes"));
-    Err(Error::too_large(format!("the body has {size}, and the limit is {most} bytes; send less, or {otherwise}")))
-}
-
-/// The body's bytes, or nothing when there are more than `most`.
-async fn collect(body: &mut axum::body::Body, idle: Duration, most: usize) -> Result<Option<Bytes>> {
-    let mut whole = BytesMut::new();
-    let mut first = Bytes::new();
-    while let Some(data) = next(body, idle).await? {
-        if first.len() + whole.len() + data.len() > most {
-            return Ok(None);
-        }
-        // Most bodies arrive in one piece, which need not be copied.
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-        } else {
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&data);
-        }
-    }
-    Ok(Some(if whole.is_empty() { first } else { whole.freeze() }))
-}
-
-async fn collect_nothing(body: &mut axum::body::Body, idle: Duration) {
-    let mut discarded = 0;
-    while let Ok(Some(data)) = next(body, idle).await {
-        discarded += data.len();
-        if discarded > limits::DISCARD {
-            return;
-        }
-    }
-}
-
-async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Bytes>> {
-    loop {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match timeout(idle, frame).await.map_err(|_| Error::too_slow())? {
-            None => return Ok(None),
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(error)) => {
-                return Err(Error::invalid(format!("the body ended early: {error}; send the request again")));
-            }
-        }
+        self.held.bytes.slice_ref(raw.get().as_bytes())
     }
 }
 
@@ -288,7 +216,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
 #[cfg(test)]
 impl From<&str> for Body {
     fn from(text: &str) -> Body {
-        Body { bytes: Bytes::copy_from_slice(text.as_bytes()), strict: false }
+        Body { held: text.into(), strict: false }
     }
 }
 

@@ -1,6 +1,8 @@
 //! How requests are received and answered: listening, access control, reading, errors, and the description of the routes.
 
 pub(crate) mod auth;
+pub(crate) mod body;
+pub(crate) mod body_budget;
 mod connections;
 pub(crate) mod error;
 pub(crate) mod extract;
