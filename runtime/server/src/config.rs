@@ -21,7 +21,8 @@ pub struct Config {
     pub max_body: usize,
     pub max_buffered_bodies: usize,
     pub slots: usize,
-    pub max_connections: usize,
+    /// As many as fit if it is not set.
+    pub max_connections: Option<usize>,
     /// A share of all connections if it is not set.
     pub max_connections_per_address: Option<usize>,
     pub allowed_host: Vec<AllowedHost>,
@@ -61,11 +62,11 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_BODY", value_name = "SIZE")]
     pub max_body: Option<Size>,
 
-    /// How many attempts run at once [default: 64]
     /// What the bodies of all requests may take together while they are received and handled; further ones are answered 429 [default: 256MiB]
     #[arg(long, env = "WINDLASS_MAX_BUFFERED_BODIES", value_name = "SIZE")]
     pub max_buffered_bodies: Option<Size>,
 
+    /// How many attempts run at once [default: 64]
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
 
@@ -173,9 +174,9 @@ impl Config {
     }
 
     fn resolve(flags: Layer, file: Layer) -> Result<Config, ConfigError> {
-        let config = Config {
         let max_body = flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0);
         let max_buffered_bodies = flags.max_buffered_bodies.or(file.max_buffered_bodies).map(|size| size.0);
+        let config = Config {
             data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./windlass-data")),
             listen: flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:7070".to_owned()),
             durability: flags.durability.or(file.durability).unwrap_or_default(),
@@ -183,7 +184,7 @@ impl Config {
             // A single body must fit.
             max_buffered_bodies: max_buffered_bodies.unwrap_or(limits::BUFFERED_BODIES.max(max_body)),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
-            max_connections: flags.max_connections.or(file.max_connections).unwrap_or(limits::CONNECTIONS),
+            max_connections: flags.max_connections.or(file.max_connections),
             max_connections_per_address: flags.max_connections_per_address.or(file.max_connections_per_address),
             allowed_host: if flags.allowed_host.is_empty() { file.allowed_host } else { flags.allowed_host },
             client_timeout: flags
@@ -211,13 +212,13 @@ impl Config {
         if !(1..=limits::BODY_MOST).contains(&config.max_body) {
             return wrong("max_body", format!("between 1 byte and {} MiB", limits::BODY_MOST >> 20));
         }
-        if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
         if config.max_buffered_bodies < config.max_body {
             return wrong("max_buffered_bodies", "at least as large as `max_body`".to_owned());
         }
+        if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
             return wrong("slots", format!("between 1 and {}", limits::SLOTS_MOST));
         }
-        if config.max_connections == 0 {
+        if config.max_connections == Some(0) {
             return wrong("max_connections", "at least 1".to_owned());
         }
         if config.max_connections_per_address == Some(0) {
@@ -346,10 +347,10 @@ mod tests {
         let flags = Layer { slots: Some(0), ..Layer::default() };
         let error = Config::resolve(flags, Layer::default()).expect_err("no slots");
         assert!(error.to_string().contains("slots"), "{error}");
-    }
         let flags = Layer { max_buffered_bodies: Some(Size(1 << 20)), ..Layer::default() };
         let error = Config::resolve(flags, Layer::default()).expect_err("less than one body");
         assert!(error.to_string().contains("max_buffered_bodies"), "{error}");
+    }
 
     #[test]
     fn a_certificate_needs_its_key_and_a_key_its_certificate() {

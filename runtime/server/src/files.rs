@@ -2,7 +2,7 @@
 //! connections never take the files that the store and the guests need.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::limits;
 
@@ -25,16 +25,16 @@ pub fn raise() -> usize {
 }
 
 /// How many connections may be open: they get a third of the files, the bodies that they send another, and the rest is for
-/// the store, guests, compilers and searches.
-pub fn connections(wanted: usize, files: usize) -> usize {
+/// the store, guests, compilers and searches. Only a number that somebody has asked for is missed.
+pub fn connections(wanted: Option<usize>, files: usize) -> usize {
     let most = (files / 3).max(1);
-    if most < wanted {
-        info!(
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {
+        warn!(
             "at most {most} connections can be open at once, not {wanted}: {files} files may be open, and some are reserved for the \
-             store; raise that limit (`ulimit -n`, or LimitNOFILE= of a service) to allow more"
+             store; raise that limit (`ulimit -n`, or LimitNOFILE= of a service) to allow more, or lower --max-connections"
         );
     }
-    wanted.min(most)
+    wanted.unwrap_or(limits::CONNECTIONS).min(most)
 }
 
 #[cfg(test)]
@@ -43,10 +43,10 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_everything_else() {
-        assert_eq!(connections(10_000, 1_048_576), 10_000);
-        assert_eq!(connections(10_000, 256), 85);
-        assert_eq!(connections(10_000, 0), 1);
-        assert_eq!(connections(7, 256), 7);
+        assert_eq!(connections(None, 1_048_576), limits::CONNECTIONS);
+        assert_eq!(connections(None, 256), 85);
+        assert_eq!(connections(Some(10_000), 0), 1);
+        assert_eq!(connections(Some(7), 256), 7);
     }
 
     #[test]

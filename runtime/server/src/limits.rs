@@ -64,6 +64,13 @@ pub const CLIENT_TIMEOUT_MOST: u64 = 3_600;
 pub const BODY_TIME: Duration = Duration::from_secs(600);
 /// The shortest API key that is accepted.
 pub const KEY_LEAST: usize = 8;
+/// How many wrong keys in a row a client may send before it has to wait, how long it waits first, and how long at most.
+pub const WRONG_KEYS: u32 = 5;
+pub const WRONG_KEY_WAIT: Duration = Duration::from_secs(1);
+pub const WRONG_KEY_WAIT_MOST: Duration = Duration::from_secs(60);
+/// After how long wrong keys are forgotten, and of how many clients they are remembered.
+pub const WRONG_KEY_MEMORY: Duration = Duration::from_secs(600);
+pub const WRONG_KEY_CLIENTS: usize = 10_000;
 /// How long open requests may continue when the server stops.
 pub const HTTP_GRACE: Duration = Duration::from_secs(5);
 /// The pause before a request to a store that cannot write is retried.

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -15,9 +16,10 @@ use hyper::service::Service;
 use subtle::ConstantTimeEq;
 
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::host::Hosts;
 use crate::http::transport::headers::{Guarded, guarded, is_only_https};
-use crate::http::transport::peer::Peer;
+use crate::http::transport::host::Hosts;
+use crate::http::transport::peer::{ClientAddress, Peer};
+use crate::http::transport::throttle::Throttle;
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
 
@@ -56,11 +58,21 @@ pub struct AccessControl {
 struct Rules {
     key: Option<Key>,
     hosts: Hosts,
+    throttle: Throttle,
+}
+
+/// Whose request was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admitted {
+    /// Its path needs no key.
+    Anybody,
+    /// It has the key, or there is none.
+    Known,
 }
 
 impl AccessControl {
     pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> AccessControl {
-        AccessControl { router, rules: Arc::new(Rules { key, hosts }), peer: None }
+        AccessControl { router, rules: Arc::new(Rules { key, hosts, throttle: Throttle::default() }), peer: None }
     }
 
     /// Access control for the requests of one connection.
@@ -69,17 +81,24 @@ impl AccessControl {
     }
 
     fn admit<B>(&self, request: &Request<B>) -> Result<()> {
-        if self.peer.as_ref().is_some_and(|peer| !peer.slot.request_arrived()) {
-            return Err(Error::overloaded("too many connections", limits::FETCH_RETRY));
+        let Some(peer) = &self.peer else { return self.rules.admit(request, None).map(drop) };
+        let gone = || Error::overloaded("too many connections", limits::FETCH_RETRY);
+        if !peer.slot.request_arrived() {
+            return Err(gone());
         }
-        self.rules.admit(request)
+        match self.rules.admit(request, Some(peer.client(request.headers())))? {
+            Admitted::Anybody => Ok(()),
+            // From here on the connection keeps its slot.
+            Admitted::Known if peer.slot.prove() => Ok(()),
+            Admitted::Known => Err(gone()),
+        }
     }
 }
 
 impl Service<Request<Incoming>> for AccessControl {
     type Response = Response;
     type Error = Infallible;
-    type Future = Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>;
+    type Future = Guarded<Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
@@ -87,12 +106,16 @@ impl Service<Request<Incoming>> for AccessControl {
         let response = match self.admit(&request) {
             Ok(()) => Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request))),
             Err(error) => Either::Left(ready(Ok(refused(error)))),
-        }
+        };
+        guarded(response, only_https)
     }
 }
 
 fn refused(error: Error) -> Response {
     let mut response = error.into_response();
+    let headers = response.headers_mut();
+    // Whoever has no access does not keep a connection.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if response.status() == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -100,31 +123,51 @@ fn refused(error: Error) -> Response {
 }
 
 impl Rules {
-    fn admit<B>(&self, request: &Request<B>) -> Result<()> {
+    fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>) -> Result<Admitted> {
         let headers = request.headers();
         self.hosts.check(request.uri(), headers)?;
         let Some(key) = &self.key else {
             // An admitted request may do everything, so none from a page of another site is admitted, whatever it asks for.
-            return if is_foreign(request.method(), headers) { Err(foreign()) } else { Ok(()) };
+            return if is_foreign(request.method(), headers) { Err(foreign()) } else { Ok(Admitted::Known) };
         };
         if OPEN.contains(&request.uri().path()) {
-            return Ok(());
-        };
-        guarded(response, only_https)
+            return Ok(Admitted::Anybody);
+        }
         let shown = in_header(headers);
         // A page cannot make a browser send these headers to another site, but it can send requests with a cookie or without any key.
         if shown.is_none() && is_foreign(request.method(), headers) {
             return Err(foreign());
         }
         match shown.or_else(|| in_cookie(headers)) {
-            Some(sent) if key.matches(sent) => Ok(()),
-            Some(_) => Err(Error::forbidden(
-                "the key is wrong; send the one that the server was started with (--api-key or WINDLASS_API_KEY)",
-            )),
+            Some(sent) if key.matches(sent) => {
+                if let Some(client) = client {
+                    self.throttle.right(client);
+                }
+                Ok(Admitted::Known)
+            }
+            Some(_) => Err(self.wrong_key(client)),
             None => Err(Error::unauthorized(
                 "this server requires a key; send it as `X-API-Key: KEY` or `Authorization: Bearer KEY`",
             )),
         }
+    }
+}
+
+impl Rules {
+    fn wrong_key(&self, client: Option<ClientAddress>) -> Error {
+        if let Some(client) = client {
+            let now = Instant::now();
+            if let Err(wait) = self.throttle.check(client, now) {
+                return Error::rate_limited(
+                    "too many wrong keys came from this address; wait, and send the right one",
+                    wait,
+                );
+            }
+            self.throttle.wrong(client, now);
+        }
+        Error::forbidden(
+            "the key is wrong; send the one that the server was started with (--api-key or WINDLASS_API_KEY)",
+        )
     }
 }
 
@@ -187,9 +230,9 @@ mod tests {
         }
         let address = "127.0.0.1:7070";
         let hosts = Hosts::new(address, address.parse().expect("an address"), &[]);
-        let rules = Rules { key: key.map(Key::new), hosts };
-        let admitted = rules.admit(&built.body(()).expect("a request"));
-        let status = admitted.map_or_else(|error| error.into_response().status(), |()| StatusCode::OK);
+        let rules = Rules { key: key.map(Key::new), hosts, throttle: Throttle::default() };
+        let admitted = rules.admit(&built.body(()).expect("a request"), None);
+        let status = admitted.map_or_else(|error| error.into_response().status(), |_| StatusCode::OK);
         assert_eq!(status.as_u16(), expected, "{request} {headers:?}");
     }
 
@@ -253,5 +296,24 @@ mod tests {
                 check(key, path, &[("host", "evil.example"), ("x-api-key", "k-0123456789")], 421);
             }
         }
+    }
+
+    #[test]
+    fn wrong_keys_are_throttled_by_client_and_the_right_one_never_is() {
+        let hosts = Hosts::new("127.0.0.1:7070", "127.0.0.1:7070".parse().expect("an address"), &[]);
+        let rules = Rules { key: KEY.map(Key::new), hosts, throttle: Throttle::default() };
+        let send = |key: &str, client: [u8; 4]| {
+            let request = Request::builder().uri("/api/v1/queues").header("host", "localhost").header("x-api-key", key);
+            let client = ClientAddress::new(client.into());
+            let admitted = rules.admit(&request.body(()).expect("a request"), Some(client));
+            admitted.map_or_else(|error| error.into_response().status(), |_| StatusCode::OK).as_u16()
+        };
+        let (one, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+        for _ in 0..limits::WRONG_KEYS {
+            assert_eq!(send("wrong", one), 403);
+        }
+        assert_eq!((send("wrong", one), send("wrong", other)), (429, 403));
+        assert_eq!(send("k-0123456789", one), 200);
+        assert_eq!(send("wrong", one), 403, "it starts again");
     }
 }

@@ -1,14 +1,13 @@
 //! Slots for connections: how many there are in total and per address, and which connection is closed when they are all in use.
 //!
-//! A connection that has not sent a whole request yet is *silent*. Silent ones cost a client nothing, so they must never keep out a
-//! client with a request: when all slots are in use, the oldest silent connection is closed for the new one. Connections
-//! that have sent a request keep their slot; when only such are left, a new one waits for a slot, or is refused if its
-//! address already has all the slots that one address may have.
+//! A connection on which no request has been admitted yet is *unproven*: it has sent nothing, or nothing with a right key. Unproven
+//! ones cost a client nothing, so they must never keep out a client with a request: when all slots are in use, the oldest unproven
+//! connection is closed for the new one. Proven connections keep their slot; when only such are left, a new one waits for a slot, or
+//! is refused if its address already has all the slots that one address may have.
 //!
-//! The lock is taken when a connection opens, when its first request has arrived, and when it closes; not for every request.
+//! The lock is taken when a connection opens, for each request until it is proven, and when it closes; not for every request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::pending;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,8 +34,8 @@ struct Shared {
 struct Table {
     open: usize,
     addresses: HashMap<IpAddr, OfAddress>,
-    /// Connections without a request so far, by their number: the oldest first.
-    silent: BTreeMap<u64, Silent>,
+    /// Connections on which nothing was admitted so far, by their number: the oldest first.
+    unproven: BTreeMap<u64, Unproven>,
     /// Connections that were asked to close and have not yet. One at a time is enough, because only one new connection waits for a slot.
     closing: usize,
     next: u64,
@@ -45,11 +44,11 @@ struct Table {
 #[derive(Default)]
 struct OfAddress {
     open: usize,
-    silent: BTreeSet<u64>,
+    unproven: BTreeSet<u64>,
     closing: usize,
 }
 
-struct Silent {
+struct Unproven {
     address: IpAddr,
     close_now: Arc<Notify>,
 }
@@ -60,10 +59,11 @@ pub struct ConnectionSlot {
     address: IpAddr,
     number: u64,
     has_request: AtomicBool,
+    is_proven: AtomicBool,
     close_now: Arc<Notify>,
 }
 
-/// The address has all the connections that one address may have, and none of them is silent.
+/// The address has all the connections that one address may have, and none of them is unproven.
 #[derive(Debug)]
 pub struct AddressFull;
 
@@ -94,7 +94,7 @@ impl ConnectionSlots {
     fn try_take(&self, address: IpAddr) -> Tried {
         let mut table = self.lock();
         if table.open >= self.0.most {
-            return match table.silent.first_key_value() {
+            return match table.unproven.first_key_value() {
                 Some((number, _)) if table.closing == 0 => {
                     let number = *number;
                     table.close(number)
@@ -103,7 +103,7 @@ impl ConnectionSlots {
             };
         }
         if let Some(of) = table.addresses.get(&address).filter(|of| of.open >= self.0.most_of_address) {
-            return match of.silent.first().copied() {
+            return match of.unproven.first().copied() {
                 _ if of.closing > 0 => Tried::Wait,
                 Some(number) => table.close(number),
                 None => Tried::AddressFull,
@@ -117,17 +117,18 @@ impl ConnectionSlots {
         let close_now = Arc::new(Notify::new());
         table.next += 1;
         table.open += 1;
-        table.silent.insert(number, Silent { address, close_now: Arc::clone(&close_now) });
+        table.unproven.insert(number, Unproven { address, close_now: Arc::clone(&close_now) });
         let of = table.addresses.entry(address).or_default();
         of.open += 1;
-        of.silent.insert(number);
-        ConnectionSlot { slots: self.clone(), address, number, has_request: AtomicBool::new(false), close_now }
+        of.unproven.insert(number);
+        let (has_request, is_proven) = (AtomicBool::new(false), AtomicBool::new(false));
+        ConnectionSlot { slots: self.clone(), address, number, has_request, is_proven, close_now }
     }
 
-    /// Closes the oldest silent connection, if there is one: the process has run out of descriptors.
+    /// Closes the oldest unproven connection, if there is one: the process has run out of descriptors.
     pub fn close_oldest(&self) {
         let mut table = self.lock();
-        if let Some(number) = table.silent.first_key_value().map(|(number, _)| *number) {
+        if let Some(number) = table.unproven.first_key_value().map(|(number, _)| *number) {
             table.close(number);
         }
     }
@@ -140,44 +141,54 @@ impl ConnectionSlots {
 
 impl Table {
     fn close(&mut self, number: u64) -> Tried {
-        if let Some(silent) = self.forget(number) {
+        if let Some(unproven) = self.forget(number) {
             self.closing += 1;
-            if let Some(of) = self.addresses.get_mut(&silent.address) {
+            if let Some(of) = self.addresses.get_mut(&unproven.address) {
                 of.closing += 1;
             }
-            silent.close_now.notify_one();
+            unproven.close_now.notify_one();
         }
         Tried::Wait
     }
 
-    /// Removes a connection that is no longer silent, or has closed.
-    fn forget(&mut self, number: u64) -> Option<Silent> {
-        let silent = self.silent.remove(&number)?;
-        if let Some(of) = self.addresses.get_mut(&silent.address) {
-            of.silent.remove(&number);
+    /// Removes a connection that is proven now, or has closed.
+    fn forget(&mut self, number: u64) -> Option<Unproven> {
+        let unproven = self.unproven.remove(&number)?;
+        if let Some(of) = self.addresses.get_mut(&unproven.address) {
+            of.unproven.remove(&number);
         }
-        Some(silent)
+        Some(unproven)
     }
 }
 
 impl ConnectionSlot {
-    /// A whole request has arrived. False if the slot was given to another connection just before: this one is being closed.
+    /// The head of a request has arrived. False if the slot was given to another connection just before: this one is being closed.
     pub fn request_arrived(&self) -> bool {
-        if self.has_request.load(Ordering::Relaxed) {
+        if self.is_proven.load(Ordering::Relaxed) {
             return true;
         }
-        let was_silent = self.slots.lock().forget(self.number).is_some();
-        self.has_request.store(was_silent, Ordering::Relaxed);
-        was_silent
+        let is_ours = self.slots.lock().unproven.contains_key(&self.number);
+        self.has_request.store(is_ours, Ordering::Relaxed);
+        is_ours
     }
 
-    /// Returns when the connection is to be closed: for another one, or because it has been silent for too long.
+    /// A request was admitted. False if the slot was given to another connection just before.
+    pub fn prove(&self) -> bool {
+        if self.is_proven.load(Ordering::Relaxed) {
+            return true;
+        }
+        let was_unproven = self.slots.lock().forget(self.number).is_some();
+        self.is_proven.store(was_unproven, Ordering::Relaxed);
+        was_unproven
+    }
+
+    /// Returns when the connection is to be closed: for another one, or because no request has arrived for too long.
     pub async fn closing(&self, timeout: Duration) {
         tokio::select! {
             () = self.close_now.notified() => {}
             () = sleep(timeout) => {
                 if self.has_request.load(Ordering::Relaxed) {
-                    pending::<()>().await;
+                    self.close_now.notified().await;
                 }
             }
         }
@@ -187,8 +198,8 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.slots.lock();
-        let was_silent = table.forget(self.number).is_some();
-        let was_closing = usize::from(!was_silent && !self.has_request.load(Ordering::Relaxed));
+        let was_unproven = table.forget(self.number).is_some();
+        let was_closing = usize::from(!was_unproven && !self.is_proven.load(Ordering::Relaxed));
         table.open -= 1;
         table.closing -= was_closing;
         if let Some(of) = table.addresses.get_mut(&self.address) {
@@ -220,20 +231,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_silent_connection_is_closed_and_those_with_a_request_stay() {
+    async fn the_oldest_unproven_connection_is_closed_and_proven_ones_stay() {
         let slots = ConnectionSlots::new(3, 3);
         let busy = slots.take(address(1)).await.expect("a slot");
-        assert!(busy.request_arrived());
+        assert!(busy.prove());
         let first = connect(slots.take(address(1)).await.expect("a slot"));
         let second = connect(slots.take(address(2)).await.expect("a slot"));
         let third = slots.take(address(3)).await.expect("the first is closed for it");
         first.await.expect("it was closed");
         assert!(!second.is_finished());
-        assert!(third.request_arrived() && busy.request_arrived());
+        assert!(third.prove() && busy.prove());
         let fourth = slots.take(address(3)).await.expect("the second is closed for it");
         second.await.expect("it was closed");
-        assert!(fourth.request_arrived());
-        // Now all of them have sent a request, and a new connection waits until one closes.
+        assert!(fourth.prove());
+        // Now all of them are proven, and a new connection waits until one closes.
         let waiting = tokio::spawn({
             let slots = slots.clone();
             async move { slots.take(address(4)).await.is_ok() }
@@ -247,12 +258,12 @@ mod tests {
     #[tokio::test]
     async fn one_address_gets_no_more_than_its_share() {
         let slots = ConnectionSlots::new(10, 2);
-        let silent = connect(slots.take(address(1)).await.expect("a slot"));
+        let unproven = connect(slots.take(address(1)).await.expect("a slot"));
         let busy = slots.take(address(1)).await.expect("a slot");
-        assert!(busy.request_arrived());
-        let next = slots.take(address(1)).await.expect("the silent one is closed for it");
-        silent.await.expect("it was closed");
-        assert!(next.request_arrived());
+        assert!(busy.prove());
+        let next = slots.take(address(1)).await.expect("the unproven one is closed for it");
+        unproven.await.expect("it was closed");
+        assert!(next.prove());
         assert!(slots.take(address(1)).await.is_err(), "both of its slots are in use");
         assert!(slots.take(address(2)).await.is_ok(), "other addresses are not affected");
         drop(next);
@@ -264,11 +275,25 @@ mod tests {
         let slots = ConnectionSlots::new(1, 1);
         let late = slots.take(address(1)).await.expect("a slot");
         slots.close_oldest();
-        assert!(!late.request_arrived() && !late.request_arrived());
+        assert!(!late.request_arrived() && !late.prove() && !late.request_arrived());
         late.closing(NEVER).await;
         drop(late);
         assert!(slots.take(address(1)).await.is_ok());
         assert_eq!(slots.lock().open, 0, "every slot is free again");
         assert!(slots.lock().addresses.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_not_admitted_keeps_no_slot() {
+        let slots = ConnectionSlots::new(1, 1);
+        let stranger = slots.take(address(1)).await.expect("a slot");
+        assert!(stranger.request_arrived());
+        let held = connect(Arc::clone(&stranger));
+        drop(stranger);
+        let next = slots.take(address(2)).await.expect("the stranger is closed for it");
+        held.await.expect("it was closed");
+        assert!(next.request_arrived() && next.prove() && next.request_arrived());
+        drop(next);
+        assert_eq!(slots.lock().open, 0, "every slot is free again");
     }
 }

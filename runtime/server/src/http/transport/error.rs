@@ -116,6 +116,12 @@ impl Error {
         Error { more, ..Error::new(StatusCode::TOO_MANY_REQUESTS, "OVERLOADED", message) }
     }
 
+    /// Nothing was done, because this client has sent too much; it may try again later.
+    pub fn rate_limited(message: impl Into<String>, retry_after: Duration) -> Error {
+        let more = More::RetryAfter(retry_after);
+        Error { more, ..Error::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message) }
+    }
+
     pub fn stopping() -> Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
     }

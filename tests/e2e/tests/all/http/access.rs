@@ -49,3 +49,23 @@ fn an_address_that_others_can_reach_is_not_served_without_a_key() {
     let Err(refused) = start(&["--api-key", "short"]) else { panic!("it should not have started") };
     assert!(refused.said.contains("api_key"), "{refused:?}");
 }
+
+#[test]
+fn wrong_keys_are_throttled_and_the_right_one_is_not() {
+    let server = Server::start_on(&Data::new(), &["--api-key", KEY, "--behind-proxy"]);
+    let ask = |key: &str, client: &str| {
+        let forwarded = format!("198.51.100.9, {client}");
+        server.get_with("/api/v1/queues", &[("X-API-Key", key), ("X-Forwarded-For", &forwarded)])
+    };
+    let statuses: Vec<u16> = (0..10).map(|n| ask(&format!("wrong-{n}"), "203.0.113.1").status).collect();
+    assert!(statuses.starts_with(&[403; 5]) && statuses[5..].contains(&429), "{statuses:?}");
+    let refused = eventually("it is throttled", || {
+        let answer = ask("wrong", "203.0.113.1");
+        (answer.status == 429).then_some(answer)
+    });
+    assert_eq!(refused.body["code"], "RATE_LIMITED");
+    assert!(refused.retry_after.as_ref().and_then(|wait| wait.parse::<u64>().ok()) > Some(0), "{refused:?}");
+    assert_eq!(ask("wrong", "203.0.113.2").status, 403, "another client of the same proxy");
+    assert_eq!(ask(KEY, "203.0.113.1").status, 200, "its right key counts");
+    assert_eq!(ask("wrong", "203.0.113.1").status, 403, "and makes the wrong ones forgotten");
+}

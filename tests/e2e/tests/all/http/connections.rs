@@ -5,13 +5,31 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
-use windlass_e2e::{Client, DEADLINE, Data, Server, eventually, windlass};
+use windlass_e2e::{Certificates, Client, DEADLINE, Data, Server, eventually, windlass};
+
+fn address(server: &Server) -> String {
+    let url = server.url("");
+    url.split("://").nth(1).unwrap_or_else(|| panic!("no address in {url}")).to_owned()
+}
+
+/// Lets this process open as many files as a crowd needs.
+fn allow_many_files() {
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.unwrap_or(u64::MAX).min(8_192);
+    if now.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit { current: Some(wanted), maximum: now.maximum };
+        setrlimit(Resource::Nofile, raised).expect("it is below the hard limit");
+    }
+}
 
 fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.url("").trim_start_matches("http://")).expect("connected");
+    let stream = TcpStream::connect(address(server)).expect("connected");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
     stream
 }
@@ -64,6 +82,87 @@ fn hundreds_of_half_sent_requests_do_not_block_other_clients() {
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(server.queue("q")["pending"], 50);
+}
+
+/// How often a slow connection sends a byte.
+const BETWEEN_BYTES: Duration = Duration::from_millis(50);
+
+/// Keeps a thousand connections busy with almost nothing: some send no byte, some a byte of a request now and then. Those that the
+/// server closes are opened again.
+fn crowd(server: &Server, beginning: &[u8], done: &Receiver<()>, opened: &AtomicUsize) {
+    let open = || {
+        let mut stream = TcpStream::connect(address(server)).ok()?;
+        opened.fetch_add(1, Ordering::Relaxed);
+        stream.write_all(beginning).ok()?;
+        Some(stream)
+    };
+    let mut streams: Vec<Option<TcpStream>> = (0..1_000).map(|_| None).collect();
+    while done.recv_timeout(BETWEEN_BYTES) == Err(RecvTimeoutError::Timeout) {
+        for (n, slot) in streams.iter_mut().enumerate() {
+            let is_open = slot.as_mut().is_some_and(|stream| n % 3 == 0 || stream.write_all(b"x").is_ok());
+            if !is_open {
+                *slot = open();
+            }
+        }
+    }
+}
+
+/// A client with a new connection for each request works beside the crowd.
+fn work_beside_a_crowd(server: &Server, beginning: &[u8], client: impl Fn() -> Client) {
+    let opened = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        // Dropped at the end, also if this panics.
+        let (_busy, done) = mpsc::channel();
+        let opened = &opened;
+        scope.spawn(move || crowd(server, beginning, &done, opened));
+        eventually("they are there", || (opened.load(Ordering::Relaxed) >= 1_000).then_some(()));
+        for n in 0..30 {
+            let answer = client().post("/api/v1/enqueue", &json!({"queue": "q", "payload": n}));
+            assert_eq!(answer.status, 201, "enqueue {n}: {answer:?}");
+        }
+    });
+    assert_eq!(client().queue("q")["pending"], 30);
+}
+
+#[test]
+fn a_thousand_slow_connections_do_not_keep_out_a_client_that_works() {
+    allow_many_files();
+    let server = Server::start();
+    let beginning = b"POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nx-slow: ";
+    work_beside_a_crowd(&server, beginning, || Client::new(server.url("")));
+    let certificates = Certificates::new();
+    let server = Server::try_start_tls(&Data::new(), &certificates, &[]).expect("it starts");
+    // The head of a handshake that goes on for 512 bytes.
+    work_beside_a_crowd(&server, &[22, 3, 1, 2, 0], || certificates.client(server.url("")));
+}
+
+#[test]
+fn a_connection_that_shows_no_key_gives_way_to_one_that_does() {
+    const KEY: &str = "a-key-for-the-tests";
+    let flags = ["--api-key", KEY, "--max-connections", "2", "--client-timeout", "3600"];
+    let server = Server::start_on(&Data::new(), &flags);
+    let mut open: Vec<TcpStream> = (0..2).map(|_| connect(&server)).collect();
+    for stream in &mut open {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+        stream.read_exact(&mut [0; 15]).expect("it is served");
+    }
+    let answer = Client::new(server.url("")).get_with("/api/v1/queues", &[("X-API-Key", KEY)]);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // A refused request ends its connection, although the client would keep it.
+    let mut refused = connect(&server);
+    refused.write_all(b"GET /api/v1/queues HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    let mut said = String::new();
+    refused.read_to_string(&mut said).expect("it is closed in order");
+    assert!(said.starts_with("HTTP/1.1 401 ") && said.contains("connection: close"), "{said}");
+}
+
+#[test]
+fn only_a_number_of_connections_that_was_asked_for_is_missed() {
+    let warning = "connections can be open at once, not";
+    let server = start_under("-n 256", &[]);
+    assert!(!server.said().contains(warning), "{}", server.said());
+    let server = start_under("-n 256", &["--max-connections", "5000"]);
+    assert!(server.said().contains("WARN") && server.said().contains(warning), "{}", server.said());
 }
 
 #[test]
