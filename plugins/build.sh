@@ -30,7 +30,7 @@ wanted() { # wanted NAME: whether it was named, or nothing was
 told() { printf '%8d bytes  %s\n' "$(wc -c <"$out/$1.wasm")" "$out/$1.wasm"; }
 
 rust_plugin() { # rust_plugin NAME
-    cargo build --quiet --release --target wasm32-wasip2 --manifest-path "plugins/$1/Cargo.toml"
+    cargo build --quiet --locked --release --target wasm32-wasip2 --manifest-path "plugins/$1/Cargo.toml"
     local built="$CARGO_TARGET_DIR/wasm32-wasip2/release/${1//-/_}.wasm"
     # As `windlass plugin build` does it; without a windlass, they are a little larger.
     if [ -x "$windlass" ]; then
@@ -61,7 +61,7 @@ other_plugin() { # other_plugin FOLDER NAME LANG
     if [ -f "$out/$2.wasm" ] && [ "$(cat "$kept" 2>/dev/null)" = "$digest" ]; then return 0; fi
     [ -x "$windlass" ] || {
         say "building windlass, which builds the plugins"
-        env -u CARGO_TARGET_DIR -u RUSTC cargo build --workspace --all-targets
+        env -u CARGO_TARGET_DIR -u RUSTC cargo build --locked --workspace --all-targets
     }
     say "building $2 ($3)"
     # The server's own check comes at upload; for a large component it takes seconds.

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$ROOT"
 scripts/host-tools.sh
 say "building with optimisations"
-cargo build --release -p windlass -p windlass-bench
+cargo build --locked --release -p windlass -p windlass-bench
 plugins/build.sh hostile >&2
 mkdir -p target/bench
 say "measuring the engine; do not use the machine meanwhile"

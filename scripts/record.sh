@@ -17,7 +17,7 @@ plugins=${WINDLASS_PLUGINS:-$ROOT/target/plugins}
 have python3 || fail "python3 is missing, which the recording needs." "Install it with your package manager."
 have jq || { is_root && apt_offers jq && apt_install jq; } || fail "jq is missing, which the recording uses." \
     "Install it with your package manager."
-[ -x "$windlass" ] || (cd "$ROOT" && scripts/host-tools.sh && cargo build --workspace --all-targets)
+[ -x "$windlass" ] || (cd "$ROOT" && scripts/host-tools.sh && cargo build --locked --workspace --all-targets)
 [ -f "$plugins/digest.wasm" ] || "$ROOT/plugins/build.sh" digest >&2
 
 tools=$(venv_tools record-pyte-0.8.2 pyte==0.8.2)

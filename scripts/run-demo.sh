@@ -19,7 +19,7 @@ START_TIMEOUT_S=60
 "$ROOT/scripts/host-tools.sh"
 say "building the server (the first time this takes several minutes)"
 # With the same packages as `make test`: others would mean other features, and building wasmtime twice.
-cargo build --workspace --all-targets
+cargo build --locked --workspace --all-targets
 plugins/build.sh digest
 
 # One cannot connect to a wildcard address, but to the loopback address that it includes.

@@ -9,11 +9,11 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-VERSION=4.32.5
 BINARY=${1:?usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES [SECONDS]]}
 EXAMPLES=${2:-8}
 SECONDS_AT_MOST=${3:-40}
-VENV=$CACHE/schemathesis-$VERSION
+LOCK=$ROOT/scripts/schemathesis.txt
+VENV=$(locked_folder schemathesis "$LOCK")
 
 skip() {
     if [ "${SCHEMATHESIS:-}" = require ]; then fail "$@"; fi
@@ -23,9 +23,9 @@ skip() {
 
 install() {
     have python3 || skip "python3 is missing." "Install it with your package manager."
-    say "installing schemathesis $VERSION into $VENV (once)"
+    say "installing schemathesis into $VENV (once)"
     rm -rf "$VENV"
-    { python3 -m venv "$VENV" && "$VENV/bin/pip" install --quiet "schemathesis==$VERSION"; } >&2 || {
+    { python3 -m venv "$VENV" && "$VENV/bin/python" -m pip "${PIP_INSTALL[@]}" -r "$LOCK"; } >&2 || {
         rm -rf "$VENV"
         skip "schemathesis could not be installed." "Check the network and pip's index."
     }

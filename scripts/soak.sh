@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$ROOT"
 scripts/host-tools.sh
 say "testing the API against its description"
-cargo build --workspace --all-targets
+cargo build --locked --workspace --all-targets
 scripts/schemathesis.sh "$ROOT/target/debug/windlass" 200 $((${SECONDS_TO_RUN:-3600} / 4))
 say "comparing two trees of 200,000 files, through a crash"
 plugins/build.sh tree-diff >/dev/null

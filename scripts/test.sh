@@ -35,11 +35,11 @@ host_tests() {
 stage "tools" scripts/host-tools.sh
 stage "format" check_format
 stage "licences, bans and sources" scripts/deny.sh
-stage "lints (host)" cargo clippy --workspace --all-targets -- -D warnings
+stage "lints (host)" cargo clippy --locked --workspace --all-targets -- -D warnings
 stage "documentation of the crates" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
-stage "build" cargo build --workspace --all-targets
+stage "build" cargo build --locked --workspace --all-targets
 stage "plugins" plugins/build.sh
 stage "tests (host, including end to end)" host_tests
 stage "examples in the documentation of the crates" cargo test --quiet --workspace --doc

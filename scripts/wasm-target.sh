@@ -31,6 +31,7 @@ set -euo pipefail
 
 TARGET=wasm32-wasip2
 RUSTUP_TIMEOUT_S=180
+LINKER_VERSION=0.5.31
 
 # Guests are built with the compiler chosen here, whatever the caller had set.
 unset RUSTC
@@ -157,7 +158,7 @@ link_linker() {
     fi
     if ! [ -x "$dir/bin/wasm-component-ld" ]; then
         say "wasm target: building wasm-component-ld, the linker for components (once, a few minutes)"
-        env CARGO_TARGET_DIR="$dir/build/linker" cargo install --quiet --locked --root "$dir" wasm-component-ld >&2 || return 1
+        env CARGO_TARGET_DIR="$dir/build/linker" cargo install --quiet --locked --root "$dir" "wasm-component-ld@$LINKER_VERSION" >&2 || return 1
     fi
     lld=$(compgen -G "$dir/sys/usr/lib/llvm-*/bin/wasm-ld" | head -n 1) || lld=$(command -v wasm-ld) || {
         warn "there is no wasm-ld; install Debian's lld"

@@ -4,7 +4,7 @@
 //        build.mjs --runtime FOLDER OUT.wasm     the component that `windlass dev` runs its sources in
 //        build.mjs --sources FOLDER OUT.json     those sources; checked, unless WINDLASS_BUILD_CHECK=0
 //
-// WINDLASS_TOOLS is a folder with tools/package.json installed (`npm install` there). `windlass plugin build` and plugins/build.sh see to
+// WINDLASS_TOOLS is a folder with tools/package.json installed (`npm ci --ignore-scripts` there). `windlass plugin build` and plugins/build.sh see to
 // that. WINDLASS_BUILD_ENTRY is the plugin's file; unless set, app.ts or app.js. WINDLASS_BUILD_HTTP=1 lets it send HTTP requests.
 //
 // The steps: check the types (TypeScript), bundle, compile into QuickJS with a snapshot taken after the plugin's modules have run,

@@ -6,10 +6,11 @@ usage: build.py FOLDER OUT.wasm               the plugin as a component
 
 Run by the Python of a virtual environment with requirements.txt installed. `windlass plugin build` and plugins/build.sh do that; by hand:
 
-    python3 -m venv tools && tools/bin/pip install -r requirements.txt && tools/bin/python build.py my-plugin my-plugin.wasm
+    python3 -m venv tools && tools/bin/pip install --require-hashes -r requirements.txt && tools/bin/python build.py my-plugin my-plugin.wasm
 
 WINDLASS_BUILD_ENTRY is the plugin's file, app.py unless set. WINDLASS_BUILD_HTTP=1 lets it send HTTP requests. A requirements.txt
-in the folder is installed beside the tools: pure Python packages only, there is no machine code in a component.
+in the folder is installed beside the tools, with the digests that lock.py describes: pure Python packages only, there is no machine
+code in a component.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import Iterator
 
+import lock
 import reproducible
 
 SDK = Path(__file__).resolve().parent
@@ -64,7 +66,7 @@ except BaseException as error:
 """
 
 #: What is no part of the plugin.
-LEFT_OUT = {"__pycache__", "build", "dist", "node_modules", "target", "venv"}
+LEFT_OUT = {"__pycache__", "build", "dist", "node_modules", "requirements.lock", "target", "venv"}
 #: Files that are not Python are for modules that read them while they are imported. All of them together, and each.
 DATA_BYTES = 8 << 20
 FILE_BYTES = 1 << 20
@@ -199,19 +201,26 @@ def packages(folder: Path) -> list[Path]:
     wanted = folder / "requirements.txt"
     if not wanted.is_file() or not wanted.read_text().strip():
         return []
-    digest = hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]
+    try:
+        return [installed(lock.lock(wanted))]
+    except lock.Refused as refused:
+        fail(*refused.args)
+    raise AssertionError
+
+
+def installed(locked: Path) -> Path:
+    """The folder with what a lock file names."""
+    digest = hashlib.sha256(locked.read_bytes()).hexdigest()[:16]
     target = Path(sys.prefix) / "packages" / digest
     if not target.is_dir():
-        print(f"==> installing {wanted} into {target}", file=sys.stderr)
+        print(f"==> installing {locked} into {target}", file=sys.stderr)
         part = target.with_name(f"{digest}.{os.getpid()}")
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target", str(part), "-r", str(wanted)]
-        if subprocess.run(command, stdout=sys.stderr).returncode != 0:
-            fail(f"pip could not install {wanted} (see above).")
+        lock.install(locked, part)
         try:
             part.rename(target)
         except OSError:
             pass  # somebody else was quicker
-    return [target]
+    return target
 
 
 def told(output: str) -> list[str]:

@@ -36,7 +36,9 @@ fn walk(folder: &Path, name: &str, template: bool, files: &mut Vec<(String, Path
         let path = entry?.path();
         let Some(part) = path.file_name().and_then(|part| part.to_str()) else { continue };
         let kept_test = template && (part == "tests" || part == "test");
-        if part.starts_with('.') || (SKIPPED.contains(&part) && !kept_test) {
+        // A new plugin begins with the versions that are tested here, and its tools are installed by their digests.
+        let kept_lock = (template && part == "Cargo.lock") || (name == "js/tools" && part == "package-lock.json");
+        if part.starts_with('.') || (SKIPPED.contains(&part) && !kept_test && !kept_lock) {
             continue;
         }
         let inner = format!("{name}/{part}");

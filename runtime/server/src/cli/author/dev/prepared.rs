@@ -69,7 +69,7 @@ fn fingerprint(project: &Project) -> anyhow::Result<String> {
     for folder in [sdk.clone(), sdk.join("../wit")] {
         gather(&folder, &mut files).with_context(|| format!("cannot read the SDK in {}", folder.display()))?;
     }
-    files.push(project.folder.join("requirements.txt"));
+    files.extend(["requirements.txt", "requirements.lock"].map(|name| project.folder.join(name)));
     for file in files {
         let Ok(bytes) = fs::read(&file) else { continue };
         let name = file.strip_prefix(&sdk).unwrap_or(&file).file_name().unwrap_or_default().to_owned();
