@@ -2,7 +2,8 @@
 """A worker in plain Python: fetches jobs over HTTP, runs them, reports progress, and acks or fails them.
 
     make run                                            # in one terminal: a server
-    python3 examples/worker.py counting                 # in another: works on the queue `counting` until Ctrl-C
+    export WINDLASS_API_KEY=$(cat windlass-data/admin.key)  # in another: its key
+    python3 examples/worker.py counting                 # and a worker on the queue `counting` until Ctrl-C
     windlass enqueue counting '{"to": 3}' --watch       # in a third: something to do
 
 Put your own handler in place of `count_up`. Backoff, retries, uniqueness, limits and dead letters are the server's

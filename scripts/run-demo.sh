@@ -60,11 +60,14 @@ until curl -fs -o /dev/null "$url/healthz"; do
     waited=$((waited + 1))
 done
 
+# The server made it at its first start; one that needs none gets one that it does not look at.
+key=${WINDLASS_API_KEY:-$(cat "$DATA/admin.key" 2>/dev/null || true)}
+
 # call METHOD PATH CURL-ARGUMENTS...: prints the response; an error is shown and ends the demo.
 call() {
     local method=$1 path=$2 answer status
     shift 2
-    answer=$(curl -sS -X "$method" -w '\n%{http_code}' "$@" "$url$path") || fail "$method $path: no answer."
+    answer=$(curl -sS -H "X-API-Key: $key" -X "$method" -w '\n%{http_code}' "$@" "$url$path") || fail "$method $path: no answer."
     status=${answer##*$'\n'}
     answer=${answer%$'\n'*}
     case $status in
@@ -93,11 +96,13 @@ done
 
 cat <<TEXT
 
-Windlass is at $url, its data in $DATA. Three things to try in another terminal:
+Windlass is at $url, its data in $DATA. Requests need a key, which the first start wrote into $DATA/admin.key; the command
+\`windlass\` finds it there by itself. Three things to try in another terminal:
 
-  curl $url/api/v1/jobs/$last
-  curl $url/api/v1/enqueue -H 'content-type: application/json' -d '{"queue": "$QUEUE", "payload": {"generate_mb": 32, "seed": 7, "pause_ms": 100}}'
-  curl $url/api/v1/queues
+  export WINDLASS_API_KEY=\$(cat $DATA/admin.key)
+  curl -H "X-API-Key: \$WINDLASS_API_KEY" $url/api/v1/jobs/$last
+  curl -H "X-API-Key: \$WINDLASS_API_KEY" $url/api/v1/enqueue -d '{"queue": "$QUEUE", "payload": {"generate_mb": 32, "seed": 7, "pause_ms": 100}}'
+  curl -H "X-API-Key: \$WINDLASS_API_KEY" $url/api/v1/queues
 
 The first shows a job's progress and checkpoint, and its result when it has ended; the second starts another; the third counts them.
 Ctrl-C stops the server; jobs that were running continue from their last checkpoint at the next start.

@@ -57,6 +57,7 @@ done
 status=0
 cd "$work"
 PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/schemathesis" run "$url/openapi.json" \
+    --header "X-API-Key: $(cat "$work/data/admin.key")" \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance \
     --exclude-path /api/v1/events --phases examples,coverage,fuzzing --max-examples "$EXAMPLES" --max-time "$SECONDS_AT_MOST" \
     --request-timeout 10 --warnings off --no-color >"$work/report" 2>&1 || status=$?

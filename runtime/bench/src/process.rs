@@ -15,7 +15,7 @@ impl Process {
     /// A Windlass server on a data folder.
     pub fn serve(dir: &Path) -> anyhow::Result<Process> {
         let mut command = Command::new(windlass()?);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir);
+        command.args(["serve", "--insecure", "--listen", "127.0.0.1:0", "--data"]).arg(dir);
         Process::start(command)
     }
 

@@ -3,6 +3,14 @@
 use core::time::Duration;
 
 pub const NAME_BYTES: usize = 128;
+pub const NAMESPACE_BYTES: usize = 32;
+pub(crate) const KEY_NAME_BYTES: usize = 128;
+/// Patterns of queues of one key, or of one enqueue rule.
+pub(crate) const KEY_QUEUES: usize = 64;
+/// Roles or keys that one enqueue rule names.
+pub(crate) const RULE_NAMES: usize = 64;
+pub const ENQUEUE_RULES: usize = 256;
+pub const API_KEYS: usize = 10_000;
 pub(crate) const SCOPE_BYTES: usize = 256;
 pub(crate) const UNIQUE_KEY_BYTES: usize = 512;
 pub const LIMIT_KEY_BYTES: usize = 256;

@@ -8,7 +8,8 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::{Blob, Command, Job, Move, Priority, QueueName, Refusal, Reply, State, Time, bounds};
+use crate::namespace::or_default;
+use crate::{Blob, Command, Job, Move, Namespace, Priority, QueueName, Refusal, Reply, State, Time, bounds};
 
 /// An operation's identity: a ULID, written as `bulk_` and 26 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,6 +89,22 @@ impl Action {
             Action::Approve => "approve",
             Action::Reject { .. } => "reject",
             Action::Delete => "delete",
+        }
+    }
+
+    /// What the audit log calls it.
+    pub fn audit_name(&self) -> &'static str {
+        match self {
+            Action::Retry => "bulk.retry",
+            Action::Rebuild => "bulk.rebuild",
+            Action::Requeue => "bulk.requeue",
+            Action::Cancel { .. } => "bulk.cancel-jobs",
+            Action::Move { .. } => "bulk.move",
+            Action::ChangePriority { .. } => "bulk.change_priority",
+            Action::Hold { .. } => "bulk.hold",
+            Action::Approve => "bulk.approve",
+            Action::Reject { .. } => "bulk.reject",
+            Action::Delete => "bulk.delete",
         }
     }
 
@@ -172,10 +189,13 @@ pub struct Bulk {
     pub created_at: Time,
     pub updated_at: Time,
     pub finished_at: Option<Time>,
+    /// The last field, because operations that were stored without it are still read.
+    #[serde(deserialize_with = "or_default")]
+    pub namespace: Namespace,
 }
 
 impl Bulk {
-    pub fn new(id: BulkId, action: Action, guard: Guard, jobs: Blob, now: Time) -> Bulk {
+    pub fn new(id: BulkId, namespace: Namespace, action: Action, guard: Guard, jobs: Blob, now: Time) -> Bulk {
         Bulk {
             id,
             action,
@@ -190,6 +210,7 @@ impl Bulk {
             created_at: now,
             updated_at: now,
             finished_at: None,
+            namespace,
         }
     }
 
@@ -203,6 +224,11 @@ impl Bulk {
             Err(Refusal::NotFound { .. } | Refusal::WrongState { .. } | Refusal::NotActive { .. }) => {}
             Err(refusal) => self.count_error(refusal.to_string()),
         }
+    }
+
+    /// Whether its turn may change a job: one of its namespace that is still what it was chosen for.
+    pub fn admits(&self, job: &Job) -> bool {
+        job.queue.is_in(&self.namespace) && self.guard.admits(job)
     }
 
     /// One that is no longer what it was chosen for.
@@ -240,7 +266,7 @@ mod tests {
 
     fn bulk(jobs: u64) -> Bulk {
         let blob = Blob { sha256: [0; 32], len: jobs * 16 };
-        Bulk::new(BulkId::new(Time(5), 1), Action::Retry, Guard::default(), blob, Time(5))
+        Bulk::new(BulkId::new(Time(5), 1), Namespace::default(), Action::Retry, Guard::default(), blob, Time(5))
     }
 
     #[test]

@@ -195,6 +195,51 @@ impl Command {
     }
 }
 
+impl Command {
+    /// What the audit log calls it; none for what runners and the clock do.
+    pub fn audit_name(&self) -> Option<&'static str> {
+        Some(match self {
+            Command::Cancel { .. } => "job.cancel",
+            Command::Retry => "job.retry",
+            Command::Rebuild => "job.rebuild",
+            Command::Requeue => "job.requeue",
+            Command::Move(_) => "job.move",
+            Command::Reprioritise { .. } => "job.change_priority",
+            Command::Hold { .. } => "job.hold",
+            Command::Approve => "job.approve",
+            Command::Reject { .. } => "job.reject",
+            Command::Delete => "job.delete",
+            Command::Enqueue(_)
+            | Command::Start { .. }
+            | Command::Complete(_)
+            | Command::Fail(_)
+            | Command::Wait(_)
+            | Command::HandBack(_)
+            | Command::Heartbeat(_)
+            | Command::Swap { .. }
+            | Command::Due
+            | Command::Expire
+            | Command::Watch { .. }
+            | Command::DependencyEnded { .. }
+            | Command::RoundStarted
+            | Command::RemoveSubtree
+            | Command::SubtreeRemoved
+            | Command::Joined
+            | Command::ChildFailed { .. }
+            | Command::Crash => return None,
+        })
+    }
+
+    pub fn notes_mut(&mut self) -> Option<&mut Notes> {
+        match self {
+            Command::Complete(Complete { notes, .. })
+            | Command::Wait(Wait { notes, .. })
+            | Command::Heartbeat(Heartbeat { notes, .. }) => notes.as_deref_mut(),
+            _ => None,
+        }
+    }
+}
+
 /// Who holds the lease, as far as a command shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-use crate::{Refusal, Time};
+use crate::{Name, Refusal, Time};
 
 /// A job's identity: a ULID, written as `job_` and 26 characters. Sorts by creation time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ impl JobId {
     }
 
     /// The id of the job that `schedule` makes for the instant `at`: one instant, one id, crash or not.
-    pub fn of_schedule(schedule: &str, at: Time) -> JobId {
-        JobId::derived(at, &[b"schedule", schedule.as_bytes(), &at.millis().to_be_bytes()])
+    pub fn of_schedule(schedule: &Name, at: Time) -> JobId {
+        JobId::derived(at, &[b"schedule", schedule.qualified().as_bytes(), &at.millis().to_be_bytes()])
     }
 
     /// The id of the `ordinal`-th job that others have put under `parent`: apart from those it spawns itself.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::{AfterRemoval, Links};
 use crate::{
-    Agent, BodyKind, BodyRef, JobId, ModelUsageTotals, Policy, Priority, QueueName, StepStatus, Time, Token, Unique,
-    bounds,
+    Agent, BodyKind, BodyRef, JobId, ModelUsageTotals, Name, Policy, Priority, QueueName, StepStatus, Time, Token,
+    Unique, bounds,
 };
 
 /// Where a job stands. `scheduled → pending → active → completed | retrying → pending | dead | cancelled`; `held`
@@ -78,7 +78,7 @@ pub struct Job {
     pub round: Option<u32>,
     pub batch_id: Option<String>,
     /// The schedule that made it.
-    pub schedule: Option<String>,
+    pub schedule: Option<Name>,
     pub created_by: Option<String>,
     /// For agents: how many iterations there may be, and how many there were.
     pub agent: Option<Box<Agent>>,
@@ -337,7 +337,7 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runner {
     /// This process, with a plugin's version (the SHA-256 of its bytes).
-    Local { plugin: String, version: String },
+    Local { plugin: Name, version: String },
     /// A worker that fetched over HTTP.
     External { worker_id: String, hostname: String },
 }

@@ -43,6 +43,7 @@
 //! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
 //! and grants), `limits`, `retry`, `unique` and `schedule` (one rule each).
 
+pub mod access;
 mod agent;
 mod body;
 pub mod bounds;
@@ -55,6 +56,7 @@ mod id;
 mod job;
 pub mod limits;
 mod name;
+mod namespace;
 mod new_job;
 pub mod plugin;
 mod policy;
@@ -83,6 +85,7 @@ pub use job::{
     AfterStop, AttemptError, EndedAttempt, Job, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
 };
 pub use name::{Name, QueueName};
+pub use namespace::{AllowedQueues, DEFAULT_NAMESPACE, Namespace};
 pub use new_job::{CheckedJob, NewJob};
 pub use plugin::{
     Canary, Choice, Digest, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,

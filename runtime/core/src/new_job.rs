@@ -4,7 +4,9 @@ use core::ops::Deref;
 use core::time::Duration;
 
 use crate::flow::{Batch, Chain, Dependency, Links, OnFailure};
-use crate::{Agent, Body, Job, JobId, PolicyChoice, QueueName, Refusal, Time, Unique, bounds};
+use crate::{
+    Agent, Body, BodyRef, Job, JobId, Name, Namespace, PolicyChoice, QueueName, Refusal, Time, Unique, bounds,
+};
 
 /// A job to be stored, as a producer describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +24,7 @@ pub struct NewJob {
     pub target_worker: Option<String>,
     pub parent: Option<JobId>,
     pub batch_id: Option<String>,
-    pub schedule: Option<String>,
+    pub schedule: Option<Name>,
     pub created_by: Option<String>,
     pub checkpoint: Option<Body>,
     pub agent: Option<Box<Agent>>,
@@ -50,6 +52,12 @@ pub struct CheckedJob {
 impl CheckedJob {
     pub fn queue(&self) -> &QueueName {
         &self.queue
+    }
+
+    /// The bytes of its payload and its first checkpoint.
+    pub fn stored_bytes(&self) -> u64 {
+        let bodies = self.new.payload.iter().chain(&self.new.checkpoint);
+        bodies.map(|body| BodyRef::from(body).len()).sum()
     }
 
     /// The id of a child, which the store derives from its parent.
@@ -112,6 +120,23 @@ impl NewJob {
         let ordinal = u32::try_from(place).ok().and_then(|place| first.checked_add(place));
         let Some(ordinal) = ordinal else { return Err(Refusal::invalid("children", "the job has had too many")) };
         Ok(NewJob { parent: Some(parent), id: Some(JobId::child(parent, ordinal)), ..self })
+    }
+
+    /// Everything that it names is in this namespace.
+    pub fn move_to(&mut self, namespace: &Namespace) {
+        let chain = self.chain.iter_mut();
+        let steps =
+            chain.flat_map(|chain| chain.steps.iter_mut().chain(&mut chain.on_failure).chain(&mut chain.on_exit));
+        for queue in self.queue.iter_mut().chain(steps.map(|step| &mut step.queue)) {
+            *queue = queue.within(namespace);
+        }
+    }
+
+    /// The queues that it and what follows it are for.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
+        let chain = self.chain.iter();
+        let steps = chain.flat_map(|chain| chain.steps.iter().chain(&chain.on_failure).chain(&chain.on_exit));
+        self.queue.iter().chain(steps.map(|step| &step.queue))
     }
 
     /// Refuses what could never be stored, naming the field. Looks at nothing but the input, so that all jobs of a request can

@@ -10,6 +10,12 @@ pub enum Refusal {
     Invalid { field: &'static str, why: String },
     #[error("there is no {what} `{name}`")]
     NotFound { what: &'static str, name: String },
+    /// Whoever asks may not do this.
+    #[error("{why}")]
+    NotAllowed { why: String },
+    /// Its namespace has as much as it may have.
+    #[error("{why}")]
+    OverQuota { why: String },
     /// The job is not in a state from which that can be done.
     #[error("cannot {} job {id}: it is {}, and only {allowed} jobs can be", action.as_str(), state.as_str())]
     WrongState { action: JobAction, id: JobId, state: State, allowed: &'static str },

@@ -39,6 +39,7 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockKey {
     Queue(QueueName, String),
+    /// The scope with its namespace, and the key.
     Scope(String, String),
 }
 
@@ -73,7 +74,7 @@ impl Unique {
 
     pub fn lock_key(&self, queue: &QueueName, scope: Option<&str>) -> LockKey {
         match (self.within, scope) {
-            (UniqueScope::Scope, Some(scope)) => LockKey::Scope(scope.to_owned(), self.key.clone()),
+            (UniqueScope::Scope, Some(scope)) => LockKey::Scope(queue.namespace().qualify(scope), self.key.clone()),
             (UniqueScope::Scope, None) | (UniqueScope::Queue, _) => LockKey::Queue(queue.clone(), self.key.clone()),
         }
     }
@@ -125,6 +126,9 @@ mod tests {
         assert_eq!(of(UniqueScope::Queue, Some("user:1")), by_queue);
         assert_eq!(of(UniqueScope::Scope, None), by_queue);
         assert_eq!(of(UniqueScope::Scope, Some("user:1")), LockKey::Scope("user:1".into(), "k".into()));
+        let elsewhere = queue.within(&"acme".parse().expect("a namespace"));
+        let lock = unique("k", UniqueScope::Scope, DEFAULT_PERIOD).lock_key(&elsewhere, Some("user:1"));
+        assert_ne!(lock, of(UniqueScope::Scope, Some("user:1")));
     }
 
     #[test]

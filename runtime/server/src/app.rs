@@ -15,12 +15,12 @@ use windlass_store::{OpenError, Opening, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::http;
-use crate::http::{AllowedHost, BodyBudget, Bounds, Door, Hosts, Hub, Key, Parts, Tls, Workers, serve};
+use crate::http::{AllowedHost, Authority, BodyBudget, Bounds, Door, Hosts, Hub, Parts, StartKey, Tls, Workers, serve};
 use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
-use crate::{Config, Shutdown, cli, files, limits};
+use crate::{Config, Shutdown, cli, files, first_key, limits};
 
 /// A server that has loaded its data and plugins, and does not serve yet.
 pub struct App {
@@ -33,7 +33,7 @@ pub struct App {
     max_buffered_bodies: usize,
     bounds: Bounds,
     slots: usize,
-    key: Option<Key>,
+    authority: Authority,
     max_fetches: usize,
     webhooks_private: bool,
     listen: String,
@@ -53,6 +53,10 @@ pub enum StartError {
     Plugins(#[source] windlass_store::Error),
     #[error(transparent)]
     Secrets(#[from] KeyError),
+    #[error("cannot read the API keys: {0}")]
+    Keys(#[source] windlass_store::Error),
+    #[error(transparent)]
+    FirstKey(#[from] first_key::FirstKeyError),
     #[error("this store already has a dispatcher; open it again to start another server")]
     SecondDispatcher,
     #[error("the address of the listening socket cannot be read: {0}")]
@@ -96,6 +100,10 @@ impl App {
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
+        let start_key = config.api_key.as_deref().map(StartKey::new);
+        let authority = Authority::load(store.clone(), Arc::clone(&clock), start_key, config.is_open());
+        let authority = authority.await.map_err(StartError::Keys)?;
+        first_key::ensure(&store, &authority, &clock, config).await?;
         Ok(App {
             store,
             executor,
@@ -106,7 +114,7 @@ impl App {
             max_buffered_bodies: config.max_buffered_bodies,
             bounds: bounds(config, files),
             slots: config.slots,
-            key: config.api_key.as_deref().map(Key::new),
+            authority,
             max_fetches: config.max_fetches,
             webhooks_private: config.webhooks_private,
             listen: config.listen.clone(),
@@ -135,9 +143,10 @@ impl App {
             self.slots,
         );
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
+        let noting = tokio::spawn(self.authority.clone().note_use(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
         let parts = Parts {
-            store: self.store.clone(),
+            whole_store: self.store.clone(),
             registry: self.registry.clone(),
             secrets: self.secrets.clone(),
             clock: Arc::clone(&self.clock),
@@ -153,7 +162,7 @@ impl App {
                 self.webhooks_private,
                 shutdown.clone(),
             ),
-            key: self.key.clone(),
+            authority: self.authority.clone(),
             shutdown: shutdown.clone(),
         };
         let door = Door { listener, tls, behind_proxy: self.behind_proxy };
@@ -161,6 +170,8 @@ impl App {
         if let Err(error) = dispatching.await {
             warn!("the dispatcher ended with an error: {error}");
         }
+        // It writes once more when the server stops.
+        let _ = noting.await;
         self.store.close().await;
         Ok(())
     }

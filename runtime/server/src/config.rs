@@ -250,6 +250,13 @@ fn tls_files(
     }
 }
 
+impl Config {
+    /// Whether everybody who can connect may do everything.
+    pub fn is_open(&self) -> bool {
+        self.insecure && self.api_key.is_none()
+    }
+}
+
 impl Layer {
     fn read(path: &Path) -> Result<Layer, ConfigError> {
         let text =

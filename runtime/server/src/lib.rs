@@ -13,6 +13,7 @@ pub mod clock;
 pub mod config;
 mod dispatcher;
 mod files;
+mod first_key;
 mod http;
 mod jq;
 mod json;

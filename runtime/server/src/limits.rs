@@ -203,3 +203,10 @@ pub const LOG_POLLS: u32 = 4;
 /// How long `wait` waits for the end of a job.
 pub const WAIT: Duration = Duration::from_secs(30);
 pub const WAIT_MOST: Duration = Duration::from_secs(600);
+
+/// How often the time of the last use of keys is written.
+pub const KEY_USE_EVERY: Duration = Duration::from_secs(60);
+/// Rates that are counted at once, before those that count nothing are removed.
+pub const KEY_LIMITERS: usize = 100_000;
+/// Different refusals that are written into the audit log in a minute.
+pub const DENIALS_NOTED: usize = 1_000;

@@ -18,7 +18,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
 use windlass_core::{Name, Refusal, Webhook};
 use windlass_executor::Secret;
-use windlass_store::{SecretChange, SecretRow, Store};
+use windlass_store::{SecretChange, Store};
 
 use crate::limits;
 
@@ -29,9 +29,8 @@ pub struct Secrets {
 }
 
 struct Inner {
-    store: Store,
     cipher: XChaCha20Poly1305,
-    decrypted: RwLock<BTreeMap<String, Secret>>,
+    decrypted: RwLock<BTreeMap<Name, Secret>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,12 +83,12 @@ impl Secrets {
         let cipher = XChaCha20Poly1305::new(&key.into());
         let mut decrypted = BTreeMap::new();
         for row in rows {
-            match decrypt_text(&cipher, &row.name, &row.encrypted) {
+            match decrypt_text(&cipher, row.name.qualified(), &row.encrypted) {
                 Some(value) => drop(decrypted.insert(row.name, Secret::new(value))),
                 None => return Err(KeyError::Wrong { file, what: format!("the secret `{}`", row.name) }),
             }
         }
-        let secrets = Secrets { inner: Arc::new(Inner { store, cipher, decrypted: RwLock::new(decrypted) }) };
+        let secrets = Secrets { inner: Arc::new(Inner { cipher, decrypted: RwLock::new(decrypted) }) };
         match hooks.iter().find(|hook| secrets.of_webhook(hook).is_none()) {
             Some(hook) => Err(KeyError::Wrong { file, what: format!("the secret of the webhook `{}`", hook.id) }),
             None => Ok(secrets),
@@ -110,30 +109,27 @@ impl Secrets {
     }
 
     /// The value of a secret, for an attempt that may have it.
-    pub fn get(&self, name: &str) -> Option<Secret> {
+    pub fn get(&self, name: &Name) -> Option<Secret> {
         self.inner.decrypted.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Names and times; never values.
-    pub async fn list(&self) -> Result<Vec<SecretRow>, windlass_store::Error> {
-        self.inner.store.secrets().await
-    }
-
-    pub async fn set(&self, name: Name, value: String) -> Result<(), windlass_store::Error> {
+    /// `store` is the caller's.
+    pub async fn set(&self, store: &Store, name: Name, value: String) -> Result<(), windlass_store::Error> {
         if !(limits::SECRET_LEAST..=limits::SECRET).contains(&value.len()) {
             let (least, most) = (limits::SECRET_LEAST, limits::SECRET);
             let why = format!("a secret has {least} to {most} bytes; a shorter one could not be redacted from logs");
             return Err(Refusal::invalid("value", why).into());
         }
-        let encrypted = encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)?;
-        self.inner.store.change_secret(SecretChange::Put { name: name.clone(), encrypted }).await?;
-        self.write(|decrypted| drop(decrypted.insert(name.to_string(), Secret::new(value))));
+        let bound_to = name.qualified().as_bytes();
+        let encrypted = encrypt(&self.inner.cipher, bound_to, value.as_bytes()).ok_or_else(no_randomness)?;
+        store.change_secret(SecretChange::Put { name: name.clone(), encrypted }).await?;
+        self.write(|decrypted| drop(decrypted.insert(name, Secret::new(value))));
         Ok(())
     }
 
-    pub async fn remove(&self, name: Name) -> Result<(), windlass_store::Error> {
-        self.inner.store.change_secret(SecretChange::Remove { name: name.clone() }).await?;
-        self.write(|decrypted| drop(decrypted.remove(&*name)));
+    pub async fn remove(&self, store: &Store, name: Name) -> Result<(), windlass_store::Error> {
+        store.change_secret(SecretChange::Remove { name: name.clone() }).await?;
+        self.write(|decrypted| drop(decrypted.remove(&name)));
         Ok(())
     }
 
@@ -155,7 +151,7 @@ impl Secrets {
         decrypt(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(WrongKey)
     }
 
-    fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) {
+    fn write(&self, change: impl FnOnce(&mut BTreeMap<Name, Secret>)) {
         change(&mut self.inner.decrypted.write().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -45,6 +45,7 @@
 //! job), `flow` (batches, children, rounds), `disk` (what is stored where, and what happens when the disk fails), `read`
 //! (views of what has been committed).
 
+mod caller;
 mod claim;
 pub mod disk;
 pub mod engine;
@@ -60,8 +61,11 @@ pub mod search;
 pub mod store;
 mod timers;
 
+pub use caller::Caller;
+pub use engine::access::AccessChange;
 pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, Opening, Options};
+pub use read::{AuditFilter, AuditPage};
 pub use request::{
     Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
     QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,

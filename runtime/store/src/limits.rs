@@ -42,6 +42,12 @@ pub const RECENT_EVENTS: usize = 8_192;
 pub(crate) const RECENT_LOGS: usize = 1_024;
 /// Log lines stored per job.
 pub(crate) const LOG_LINES: u64 = 10_000;
+/// Entries of the audit log that stay stored.
+pub(crate) const AUDIT_ENTRIES: u64 = 1_000_000;
+/// Entries of the audit log in one page.
+pub const AUDIT_PAGE: usize = 1_000;
+/// Entries that are looked at for one page.
+pub(crate) const AUDIT_LOOK: usize = 50_000;
 /// How long progress and logs may wait for a commit to ride along with.
 pub(crate) const SOFT_DELAY: Duration = Duration::from_millis(500);
 /// How many event numbers are set aside ahead of use, so that none is used twice after a crash.

@@ -68,7 +68,7 @@ pub struct Linked {
 pub struct QueueView {
     pub queue: Queue,
     /// The plugin that serves it; `None`: external workers fetch from it.
-    pub served_by: Option<String>,
+    pub served_by: Option<Name>,
     pub oldest_pending_at: Option<Time>,
     /// Where it is, when it runs level by level.
     pub rounds: Option<RoundsView>,
@@ -186,7 +186,7 @@ pub struct JobList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     pub job: JobId,
-    pub plugin: String,
+    pub plugin: Name,
     /// The digest in hexadecimal.
     pub version: String,
 }
@@ -194,7 +194,7 @@ pub struct Running {
 /// A secret as it is stored: encrypted by the server, and opaque here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretRow {
-    pub name: String,
+    pub name: Name,
     pub encrypted: Vec<u8>,
     pub created_at: Time,
     pub updated_at: Time,
@@ -231,13 +231,30 @@ pub enum ScheduleChange {
         replace: bool,
     },
     Pause {
-        name: String,
+        name: Name,
         paused: bool,
     },
     RunNow {
-        name: String,
+        name: Name,
     },
     Remove {
-        name: String,
+        name: Name,
     },
+}
+
+impl ScheduleChange {
+    /// The schedule it is about.
+    pub(crate) fn name(&self) -> &Name {
+        match self {
+            ScheduleChange::Put { schedule, .. } => &schedule.name,
+            ScheduleChange::Pause { name, .. } | ScheduleChange::RunNow { name } | ScheduleChange::Remove { name } => {
+                name
+            }
+        }
+    }
+
+    /// Whether no schedule of the name may exist yet.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self, ScheduleChange::Put { replace: false, .. })
+    }
 }

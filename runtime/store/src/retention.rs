@@ -135,7 +135,7 @@ impl<D: Disk> Engine<D> {
 
     pub(crate) fn begin_remove_queue(&mut self, name: QueueName, answer: Answer<u64>) -> Result<(), DiskError> {
         if let Some(plugin) = self.catalogue.server_of(&name) {
-            let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.to_owned() };
+            let error = Refusal::Taken { queue: name.to_string(), plugin: plugin.to_string() };
             self.release.push(answer, Err(error.into()));
             return Ok(());
         }
@@ -231,8 +231,9 @@ impl<D: Disk> Engine<D> {
             }
             self.limiters.drop_queue(clear.id);
             self.queues.remove(&clear.queue);
+            self.quotas.queue_removed(&clear.queue);
             self.drop_rounds(clear.id);
-            self.unsaved.batch.delete(Space::Queues, clear.queue.as_bytes().to_vec());
+            self.unsaved.batch.delete(Space::Queues, keys::named(&clear.queue));
             self.unsaved.require_commit();
         } else if clear.and_remove
             && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)

@@ -1,9 +1,11 @@
 //! An HTTP client for a server: every response is a status and JSON, including errors.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine;
 use serde_json::Value;
+use ureq::middleware::MiddlewareNext;
 use ureq::tls::TlsConfig;
 
 use crate::events::Events;
@@ -13,6 +15,7 @@ use crate::wait::{DEADLINE, eventually};
 pub struct Client {
     agent: ureq::Agent,
     url: String,
+    key: Arc<Mutex<Option<String>>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,9 +35,30 @@ impl Client {
     }
 
     /// A client that trusts and shows certificates as it is told.
-    pub fn with_tls(url: String, tls: TlsConfig) -> Client {
+    pub(crate) fn with_tls(url: String, tls: TlsConfig) -> Client {
+        let key = Arc::new(Mutex::new(None::<String>));
+        let own = Arc::clone(&key);
+        let add_key = move |mut request: ureq::http::Request<ureq::SendBody<'_>>, next: MiddlewareNext<'_>| {
+            let headers = request.headers_mut();
+            let shown = ["x-api-key", "authorization", "cookie"].iter().any(|name| headers.contains_key(*name));
+            if let Some(key) = own.lock().expect("nobody panics with it").as_ref().filter(|_| !shown) {
+                headers.insert("x-api-key", key.parse().expect("a key is a header's value"));
+            }
+            next.handle(request)
+        };
         let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(DEADLINE));
-        Client { agent: config.tls_config(tls).build().into(), url }
+        Client { agent: config.tls_config(tls).middleware(add_key).build().into(), url, key }
+    }
+
+    /// Sends this key with each request that has none of its own.
+    pub fn with_key(self, key: Option<String>) -> Client {
+        *self.key.lock().expect("nobody panics with it") = key;
+        self
+    }
+
+    /// A client that sends no key.
+    pub fn without_key(&self) -> Client {
+        Client::new(self.url.clone())
     }
 
     /// The headers of the response to a GET, whatever its status; or why there is none.
@@ -48,6 +72,12 @@ impl Client {
 
     pub fn get(&self, path: &str) -> Answer {
         answer(path, self.agent.get(self.url(path)).call())
+    }
+
+    /// The status of the response to a GET, whose body need not end.
+    pub fn status_of(&self, path: &str) -> u16 {
+        let called = self.agent.get(self.url(path)).call();
+        called.unwrap_or_else(|error| panic!("{path}: {error}")).status().as_u16()
     }
 
     pub fn delete(&self, path: &str) -> Answer {

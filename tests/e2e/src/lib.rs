@@ -14,7 +14,7 @@ pub use certificates::Certificates;
 pub use client::{Answer, Client};
 pub use events::{Event, Events};
 pub use origin::{Gate, Origin, Request, answer};
-pub use server::{Data, Refused, Server, windlass};
+pub use server::{Data, Refused, Server, state_home, windlass};
 pub use wait::{DEADLINE, eventually};
 
 use std::net::TcpListener;

@@ -53,8 +53,15 @@ pub fn windlass() -> Command {
             command.env_remove(name);
         }
     }
+    // Where servers note their keys for the command, apart from those of the user who runs the tests.
+    command.env("XDG_STATE_HOME", state_home());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
+}
+
+/// Where servers and commands of the tests look for each other.
+pub fn state_home() -> PathBuf {
+    crate::target().join("tmp/state")
 }
 
 impl Server {
@@ -92,7 +99,10 @@ impl Server {
         let stderr = child.stderr.take().expect("the harness asked for a pipe");
         let (said, address, reader) = listen(BufReader::new(stderr));
         match address.recv_timeout(DEADLINE) {
-            Ok(url) => Ok(Server { child, client: client(url), data: data.clone(), said, reader: Some(reader) }),
+            Ok(url) => {
+                let client = client(url).with_key(first_key(data));
+                Ok(Server { child, client, data: data.clone(), said, reader: Some(reader) })
+            }
             Err(_) => {
                 // Its standard error was closed, so it has ended. If the deadline has passed, it is killed.
                 let _ = child.kill();
@@ -102,6 +112,16 @@ impl Server {
                 Err(Refused { status, said })
             }
         }
+    }
+
+    /// The key of an admin, which the server made at its first start; empty if it was started with another, or needs none.
+    pub fn key(&self) -> String {
+        first_key(&self.data).unwrap_or_default()
+    }
+
+    /// Lets a command use this server: by its address and its key.
+    pub fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("WINDLASS_URL", self.url("")).env("WINDLASS_API_KEY", self.key())
     }
 
     /// The server's process.
@@ -163,6 +183,11 @@ impl Drop for Server {
             eprintln!("--- the server's log ---\n{}------------------------", self.said());
         }
     }
+}
+
+fn first_key(data: &Data) -> Option<String> {
+    let text = std::fs::read_to_string(data.path().join("admin.key")).ok()?;
+    Some(text.trim().to_owned())
 }
 
 type Listening = (Arc<Mutex<String>>, Receiver<String>, JoinHandle<()>);

@@ -60,7 +60,7 @@ async fn run(setting: &Setting, jobs: usize, kind: Kind) -> anyhow::Result<f64> 
         }
         Kind::Batch => {
             let callback = Some(Callback { queue: "done".parse()?, payload: None });
-            let made = store.make_batch(NewBatch { id: None, callback }, Vec::new(), false).await?;
+            let made = store.make_batch(NewBatch { callback, ..NewBatch::default() }, Vec::new(), false).await?;
             for _ in 0..jobs / AT_ONCE {
                 let member = NewJob { batch_id: Some(made.id.clone()), ..job() };
                 store.enqueue(vec![member; AT_ONCE]).await?;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::payload::{over, raw};
 use crate::flow::{Links, Tally};
-use crate::{Body, JobId, NewJob, QueueName, Refusal, Time, bounds};
+use crate::namespace::or_default;
+use crate::{Body, JobId, Namespace, NewJob, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
@@ -24,6 +25,9 @@ pub struct Batch {
     pub callback_job: Option<JobId>,
     /// Its members; the callback keeps the batch stored too.
     pub tally: Tally,
+    /// The last field, because batches that were stored without it are still read.
+    #[serde(deserialize_with = "or_default")]
+    pub namespace: Namespace,
 }
 
 /// A batch that somebody wants.
@@ -32,6 +36,7 @@ pub struct NewBatch {
     /// Derived from the caller's own name for the request; made from the seed otherwise.
     pub id: Option<String>,
     pub callback: Option<Callback>,
+    pub namespace: Namespace,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +88,7 @@ impl NewBatch {
             callback_queue: self.callback.as_ref().map(|callback| callback.queue.clone()),
             callback_job: None,
             tally: Tally::default(),
+            namespace: self.namespace.clone(),
         }
     }
 }
@@ -157,7 +163,7 @@ mod tests {
 
     fn batch() -> Batch {
         let callback = Some(Callback { queue: "done".parse().expect("a name"), payload: None });
-        NewBatch { id: None, callback }.make(JobId::new(Time(7), 9), Time(7))
+        NewBatch { callback, ..NewBatch::default() }.make(JobId::new(Time(7), 9), Time(7))
     }
 
     #[test]
@@ -212,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_batch_without_a_callback_calls_nobody_and_takes_the_id_it_is_given() {
-        let new = NewBatch { id: Some("batch_mine".into()), callback: None };
+        let new = NewBatch { id: Some("batch_mine".into()), ..NewBatch::default() };
         let mut batch = new.make(JobId::new(Time(7), 9), Time(7));
         batch.seal(Time(8));
         assert!(!batch.finish(Time(8)) && batch.finished_at == Some(Time(8)));
@@ -224,7 +230,11 @@ mod tests {
     fn the_payload_of_a_callback_has_a_bound() {
         for (bytes, good) in [(bounds::CALLBACK_BYTES, true), (bounds::CALLBACK_BYTES + 1, false)] {
             let callback = Callback { queue: "done".parse().expect("a name"), payload: Some(vec![b'1'; bytes].into()) };
-            assert_eq!(NewBatch { id: None, callback: Some(callback) }.check().is_ok(), good, "{bytes} bytes");
+            assert_eq!(
+                NewBatch { callback: Some(callback), ..NewBatch::default() }.check().is_ok(),
+                good,
+                "{bytes} bytes"
+            );
         }
     }
 }

@@ -53,6 +53,24 @@ pub enum PluginCommand {
     Grant(Grant),
 }
 
+impl PluginCommand {
+    /// What the audit log calls it.
+    pub fn audit_name(&self) -> &'static str {
+        match self {
+            PluginCommand::Upload { .. } => "plugin.upload",
+            PluginCommand::Activate { .. } => "plugin.activate",
+            PluginCommand::Rollback { .. } => "plugin.roll_back",
+            PluginCommand::SetManifest { .. } => "plugin.set_manifest",
+            PluginCommand::StartCanary(_) => "plugin.start_canary",
+            PluginCommand::EndCanary { promote: true } => "plugin.promote_canary",
+            PluginCommand::EndCanary { .. } => "plugin.stop_canary",
+            PluginCommand::RemoveVersion { .. } => "plugin.remove_version",
+            PluginCommand::Remove { .. } => "plugin.remove",
+            PluginCommand::Grant(_) => "plugin.grant",
+        }
+    }
+}
+
 /// What becomes of the attempts that run when another version takes over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Swap {
@@ -80,7 +98,7 @@ pub struct PluginFacts<'a> {
     /// The versions that its running attempts run on, one entry each.
     pub running: &'a [Digest],
     /// The other plugin that serves a queue.
-    pub taken: &'a dyn Fn(&QueueName) -> Option<String>,
+    pub taken: &'a dyn Fn(&QueueName) -> Option<Name>,
 }
 
 /// What it comes to.
@@ -164,7 +182,7 @@ fn upload(
         // It keeps what it serves, at first the queue of its own name; a manifest without queues changes nothing.
         wanted.queues.clone_from(&plugin.queues);
     }
-    each_once(&mut wanted.queues);
+    own_queues(&plugin.name, &mut wanted.queues);
     wanted.check()?;
     let mut events = Vec::new();
     match plugin.versions.iter_mut().find(|version| version.component.sha256 == digest) {
@@ -254,7 +272,7 @@ fn set_manifest(
     if manifest.queues.is_empty() {
         manifest.queues.clone_from(&plugin.queues);
     }
-    each_once(&mut manifest.queues);
+    own_queues(&plugin.name, &mut manifest.queues);
     manifest.check()?;
     if let Some(version) = plugin.versions.iter_mut().find(|version| version.component.sha256 == digest) {
         version.manifest = manifest;
@@ -345,7 +363,7 @@ fn remove_version(
             (_, _, running) => attempts(running),
         };
         if !used_by.is_empty() {
-            return Err(Refusal::InUse { what, name: plugin.name, used_by });
+            return Err(Refusal::InUse { what, name: plugin.name.to_string(), used_by });
         }
     }
     plugin.versions.retain(|version| version.component.sha256 != digest);
@@ -360,14 +378,17 @@ fn remove(mut plugin: Plugin, force: bool, facts: &PluginFacts<'_>, now: Time) -
     let running = facts.running.len();
     if running > 0 && !force {
         let used_by = attempts(running);
-        return Err(Refusal::InUse { what: "plugin".to_owned(), name: plugin.name, used_by });
+        return Err(Refusal::InUse { what: "plugin".to_owned(), name: plugin.name.to_string(), used_by });
     }
     let event = plugin.note(now, PluginHistoryKind::Removed, None, if running > 0 { "by force" } else { "" });
     let stopped = (running > 0).then_some(Stopped { swap: Swap::Now, only: None });
     Ok(PluginChange { plugin: None, grant: Some(None), events: vec![event], stopped })
 }
 
-fn each_once(queues: &mut Vec<QueueName>) {
+/// Queues of the plugin's namespace, whatever the manifest was written for, each once.
+fn own_queues(plugin: &Name, queues: &mut Vec<QueueName>) {
+    let namespace = plugin.namespace();
+    queues.iter_mut().for_each(|queue| *queue = queue.within(&namespace));
     let mut seen = Vec::new();
     queues.retain(|queue| {
         !seen.contains(queue) && {
@@ -392,7 +413,7 @@ fn has(plugin: &Plugin, digest: &Digest) -> Result<(), Refusal> {
 fn free_queues(plugin: &Plugin, facts: &PluginFacts<'_>) -> Result<(), Refusal> {
     let taken = plugin.queues.iter().find_map(|queue| (facts.taken)(queue).map(|other| (queue, other)));
     match taken.filter(|_| plugin.active.is_some()) {
-        Some((queue, plugin)) => Err(Refusal::Taken { queue: queue.to_string(), plugin }),
+        Some((queue, plugin)) => Err(Refusal::Taken { queue: queue.to_string(), plugin: plugin.to_string() }),
         None => Ok(()),
     }
 }

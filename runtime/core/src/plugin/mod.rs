@@ -24,7 +24,7 @@ pub type Digest = [u8; 32];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plugin {
-    pub name: String,
+    pub name: Name,
     /// What the active version's manifest says, or the queue of the plugin's own name.
     pub queues: Vec<QueueName>,
     /// Oldest first. A version is named by the SHA-256 of its bytes and never changes.
@@ -84,7 +84,7 @@ pub struct PluginHistoryEntry {
 /// Something that happened to a plugin, as it is published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginEvent {
-    pub plugin: String,
+    pub plugin: Name,
     pub happening: PluginHistoryKind,
     pub version: Option<Digest>,
     pub detail: String,
@@ -125,7 +125,7 @@ impl PluginHistoryKind {
 impl Plugin {
     pub fn new(name: &Name, now: Time) -> Plugin {
         Plugin {
-            name: name.to_string(),
+            name: name.clone(),
             queues: vec![name.clone()],
             versions: Vec::new(),
             active: None,
@@ -172,8 +172,8 @@ impl Plugin {
         let served = self.version(&digest).map(|version| version.manifest.queues.clone()).unwrap_or_default();
         if !served.is_empty() {
             self.queues = served;
-        } else if let Ok(own) = self.name.parse() {
-            self.queues = vec![own];
+        } else {
+            self.queues = vec![self.name.clone()];
         }
         self.active = Some(digest);
     }
@@ -198,6 +198,6 @@ pub fn short(digest: &Digest) -> String {
 
 /// An event about a plugin belongs to no job, and stands under the plugin's own name.
 fn told(event: PluginEvent, now: Time) -> Event {
-    let queue = event.plugin.parse().expect("a plugin's name was checked when it was made");
+    let queue = event.plugin.clone();
     Event { at: now, job: JobId::NONE, queue, scope: None, kind: EventKind::Plugin(event) }
 }

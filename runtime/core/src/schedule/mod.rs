@@ -19,13 +19,13 @@ use croner::Cron;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::bounded;
-use crate::{Body, JobId, NewJob, PolicyChoice, QueueName, Refusal, Reply, Time, Unique, bounds};
+use crate::{Body, JobId, Name, NewJob, PolicyChoice, QueueName, Refusal, Reply, Time, Unique, bounds};
 pub use skipped::{SkipReason, Skipped, SkippedRuns};
 pub use zone::local_time;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
-    pub name: String,
+    pub name: Name,
     pub queue: QueueName,
     /// Five fields (minute hour day month weekday), six with seconds first, or a nickname such as `@daily`.
     pub cron: String,
@@ -211,13 +211,17 @@ fn to_time(moment: DateTime<Tz>) -> Time {
 mod tests {
     use super::*;
 
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
     fn at(text: &str) -> Time {
         Time(DateTime::parse_from_rfc3339(text).expect("a time").timestamp_millis() as u64)
     }
 
     fn schedule(cron: &str, timezone: &str, from: &str) -> Schedule {
         let mut schedule = Schedule {
-            name: "nightly".into(),
+            name: name("nightly"),
             queue: "reports".parse().expect("a name"),
             cron: cron.into(),
             timezone: timezone.into(),
@@ -311,7 +315,7 @@ mod tests {
     fn a_run_that_does_not_take_place_is_noted_with_the_reason() {
         let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
         let instants = ["2026-05-01T01:00:00Z", "2026-05-01T02:00:00Z", "2026-05-01T03:00:00Z"].map(at);
-        let own = JobId::of_schedule("nightly", instants[0]);
+        let own = JobId::of_schedule(&name("nightly"), instants[0]);
         hourly.ran(instants[0], Ok(&Reply::Duplicate { id: own }));
         assert_eq!((hourly.last_run, hourly.last_job), (Some(instants[0]), Some(own)), "its own job is a run");
         assert_eq!(hourly.begin(Some(own)), Begin::Now);
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!(hourly.begin(None), Begin::Now);
         let Begin::Skip(reason) = hourly.begin(Some(own)) else { panic!("it should be skipped") };
         hourly.skip(instants[1], reason);
-        let other = JobId::of_schedule("other", instants[0]);
+        let other = JobId::of_schedule(&name("other"), instants[0]);
         hourly.ran(instants[2], Ok(&Reply::Duplicate { id: other }));
         hourly.ran(instants[2], Err("the queue is gone".to_owned()));
         let reasons: Vec<_> = hourly.skipped.latest.iter().map(|one| (one.first, one.reason.clone())).collect();
@@ -402,7 +406,7 @@ mod tests {
         nightly.unique = Some(Unique { key: "k".into(), within, until, period: LATE });
         let instant = nightly.next_run.expect("it runs");
         let job = nightly.job(instant);
-        assert_eq!(job.id, Some(JobId::of_schedule("nightly", instant)));
+        assert_eq!(job.id, Some(JobId::of_schedule(&name("nightly"), instant)));
         assert_eq!((job.queue.as_ref(), job.schedule.as_deref()), (Some(&nightly.queue), Some("nightly")));
         assert_eq!((job.payload, job.policy), (Some(Body::Inline(nightly.payload.clone())), nightly.policy.clone()));
         assert_eq!((job.unique, job.tags), (nightly.unique.clone(), nightly.tags.clone()));

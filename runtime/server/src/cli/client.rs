@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::terminal::show;
 use crate::cli::tls::{TlsFlags, remedy};
-use crate::limits;
+use crate::{first_key, limits};
 
 /// Which server to use, and how to show its responses.
 #[derive(Clone, Debug, Args)]
@@ -38,6 +38,10 @@ pub struct Address {
     /// The server's key, if it has one
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
+
+    /// The namespace to work in, for a key that is valid in all of them
+    #[arg(long, env = "WINDLASS_NAMESPACE", value_name = "NAMESPACE", global = true)]
+    namespace: Option<String>,
 
     #[command(flatten)]
     tls: TlsFlags,
@@ -179,9 +183,18 @@ impl Remote {
         Ok(config.max_redirects(0).timeout_connect(Some(Duration::from_secs(10))).build().into())
     }
 
+    /// The key that was given; or the first key of this user's own server on this machine.
+    fn key(&self) -> Option<String> {
+        self.address.api_key.clone().or_else(|| first_key::find(own_port(&self.address.url)?))
+    }
+
     fn with_key<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
-        match &self.address.api_key {
+        let request = match self.key() {
             Some(key) => request.header("X-API-Key", key),
+            None => request,
+        };
+        match &self.address.namespace {
+            Some(namespace) => request.header("X-Windlass-Namespace", namespace),
             None => request,
         }
     }
@@ -209,7 +222,8 @@ impl Remote {
             bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.address.url);
         };
         match status.as_u16() {
-            401 | 403 => bail!("{why}; give the key with --api-key or WINDLASS_API_KEY"),
+            401 => bail!("{why}; give a key with --api-key-file or WINDLASS_API_KEY"),
+            403 => bail!("{why}"),
             404 => bail!("{why}{}", where_to_look(why)),
             400 if why.starts_with("unknown field") => {
                 bail!("{why}\nnothing was done; correct it, or send it as it is with --lenient")
@@ -243,6 +257,14 @@ fn where_to_look(why: &str) -> &'static str {
         "worker" => "; `windlass worker list` shows those there are",
         _ => "",
     }
+}
+
+/// The port of a server on this machine.
+fn own_port(url: &str) -> Option<u16> {
+    let uri: axum::http::Uri = url.parse().ok()?;
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+    let is_own = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_own.then(|| uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 }))
 }
 
 /// A part of a path or query, with what has a meaning there written in another way.

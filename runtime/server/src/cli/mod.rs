@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, in folders by subject. All but `serve`, `run` and `doctor` speak HTTP to a server, as
 //! any client would.
 
+mod access;
 #[cfg(test)]
 mod agreement;
 mod author;
@@ -41,6 +42,10 @@ enum Command {
     Schedule(queues::schedule::Schedule),
     Plugin(plugins::plugin::Plugin),
     Secret(plugins::secret::Secret),
+    Key(access::key::Key),
+    Namespace(access::namespace::Namespace),
+    EnqueueRule(access::rule::EnqueueRule),
+    Audit(access::audit::Audit),
     Dev(author::Dev),
     Worker(server::status::Worker),
     Webhook(server::webhook::Webhook),
@@ -78,6 +83,10 @@ impl Cli {
             Command::Schedule(schedule) => done(schedule.run()),
             Command::Plugin(plugin) => done(plugin.run()),
             Command::Secret(secret) => done(secret.run()),
+            Command::Key(key) => done(key.run()),
+            Command::Namespace(namespace) => done(namespace.run()),
+            Command::EnqueueRule(rule) => done(rule.run()),
+            Command::Audit(audit) => done(audit.run()),
             Command::Dev(dev) => done(dev.run()),
             Command::Worker(worker) => done(worker.run()),
             Command::Webhook(webhook) => done(webhook.run()),

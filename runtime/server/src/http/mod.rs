@@ -4,6 +4,8 @@
 //! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
 //! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `ops`.
 
+mod access;
+mod auth;
 mod events;
 mod flows;
 mod jobs;
@@ -20,9 +22,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{Method, Uri};
+use axum::extract::FromRequestParts;
+use axum::http::{Method, Uri, request};
 use utoipa_axum::routes;
-use windlass_store::Store;
+use windlass_core::access::Permission::{
+    Administer, AdministerServer, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
+};
+use windlass_core::{AllowedQueues, Name, Namespace};
+use windlass_store::{Caller, Store};
 
 use crate::Shutdown;
 use crate::clock::SystemClock;
@@ -30,25 +37,38 @@ use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
+pub(crate) use access::key_text;
+pub use access::{Authority, StartKey};
 pub use events::{Hub, event_json};
 pub use jobs::search::{OrderName, SortName};
 pub use ops::pause::PAUSED;
-pub use transport::auth::{AccessControl, Key};
+pub use transport::auth::AccessControl;
 pub use transport::body_budget::BodyBudget;
-use transport::error::Error;
+use transport::error::{Error, Result};
+use transport::extract;
 pub use transport::host::{AllowedHost, Hosts};
 pub use transport::listen::{Bounds, Door, serve};
 use transport::openapi::Routes;
 pub use transport::tls::{Tls, TlsFiles};
-pub use worker::workers::Workers;
+pub use worker::workers::{WorkerId, Workers};
 
-/// The state of every handler. Cheap to clone, which the router does several times for each request.
+/// What all requests share: the state of the router. Cheap to clone, which the router does several times for each request.
 #[derive(Clone)]
-pub struct Api(Arc<Parts>);
+pub struct Shared(Arc<Parts>);
+
+/// What a handler works with: the parts of the server, and the store as the caller may see it.
+#[derive(Clone)]
+pub struct Api {
+    parts: Arc<Parts>,
+    /// Shows and changes what is the caller's, and nothing else.
+    pub store: Store,
+    pub caller: Arc<Caller>,
+}
 
 /// The parts of the server that handlers use.
 pub struct Parts {
-    pub store: Store,
+    /// Everything that is stored, whoever it belongs to. Handlers use the caller's.
+    pub whole_store: Store,
     pub registry: Registry,
     pub secrets: Secrets,
     pub clock: Arc<SystemClock>,
@@ -61,12 +81,11 @@ pub struct Parts {
     pub workers: Workers,
     pub rates: Rates,
     pub webhooks: Webhooks,
-    /// Without one, every client that can connect may do everything.
-    pub key: Option<Key>,
+    pub authority: Authority,
     pub shutdown: Shutdown,
 }
 
-impl Deref for Api {
+impl Deref for Shared {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
@@ -74,12 +93,54 @@ impl Deref for Api {
     }
 }
 
+impl Deref for Api {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl FromRequestParts<Shared> for Api {
+    type Rejection = Error;
+
+    async fn from_request_parts(request: &mut request::Parts, shared: &Shared) -> Result<Api> {
+        let caller = extract::caller(request)?;
+        let store = shared.whole_store.of_caller(Arc::clone(&caller));
+        Ok(Api { parts: Arc::clone(&shared.0), store, caller })
+    }
+}
+
+impl Api {
+    /// A name that the caller gave, in the caller's namespace.
+    pub fn own(&self, name: Name) -> Name {
+        name.within(&self.caller.allowed.namespace)
+    }
+
+    /// A worker that is the caller, by the name it gives itself.
+    pub fn worker_id(&self, name: &str) -> WorkerId {
+        (self.caller.allowed.namespace.clone(), name.to_owned())
+    }
+
+    /// The store as an admin of another namespace sees it, in the name of the caller.
+    pub fn store_of(&self, namespace: &Namespace) -> Store {
+        let allowed = AllowedQueues::of(namespace.clone());
+        self.whole_store.of_caller(Arc::new(Caller { allowed, actor: self.caller.actor.clone() }))
+    }
+
+    /// For changes of plugins that the caller asks for.
+    pub fn registry(&self) -> Registry {
+        self.registry.of_caller(&self.store)
+    }
+}
+
 /// The whole API, behind its access control.
 pub fn service(parts: Parts, hosts: Hosts) -> AccessControl {
-    let key = parts.key.clone();
-    let (router, _) = routes().split();
+    let (routes, authority) = (routes(), parts.authority.clone());
+    let table = routes.table();
+    let (router, _) = routes.split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
-    AccessControl::new(router.with_state(Api(Arc::new(parts))), key, hosts)
+    AccessControl::new(router.with_state(Shared(Arc::new(parts))), hosts, table, authority)
 }
 
 /// The description of the API, for tests that compare something with it.
@@ -88,147 +149,170 @@ pub fn description() -> serde_json::Value {
     routes().split().1
 }
 
-/// All routes of the server. `Routes` accepts no handler without its description.
+/// All routes of the server. `Routes` accepts no handler without its description and the permission that it needs.
 fn routes() -> Routes {
     Routes::new()
-        .with(routes!(ops::index::index))
-        .with(routes!(ops::system::health))
-        .with(routes!(ops::system::ready))
-        .with(routes!(ops::metrics::show))
-        .with(routes!(transport::openapi::document))
-        .with(routes!(transport::openapi::page))
+        .with(Public, routes!(ops::index::index))
+        .with(Public, routes!(ops::system::health))
+        .with(Public, routes!(ops::system::ready))
+        .with(Read, routes!(ops::metrics::show))
+        .with(Public, routes!(transport::openapi::document))
+        .with(Public, routes!(transport::openapi::page))
         .join(v1())
 }
 
 /// Everything under `/api/v1`, a function for each group of resources.
 fn v1() -> Routes {
     let routes = Routes::under("/api/v1");
-    [server, plugin, producer, flow, job, bulk, queue, schedule, worker, event]
+    [server, access, plugin, producer, flow, job, bulk, queue, schedule, worker, event]
         .into_iter()
         .fold(routes, |all, add| add(all))
 }
 
 fn server(routes: Routes) -> Routes {
     routes
-        .with(routes!(ops::system::info))
-        .with(routes!(ops::system::cluster))
-        .with(routes!(ops::pause::pause))
-        .with(routes!(ops::pause::resume))
-        .with(routes!(ops::metrics::show_v1))
+        .with(SignedIn, routes!(ops::system::info))
+        .with(Read, routes!(ops::system::cluster))
+        .with(AdministerServer, routes!(ops::pause::pause))
+        .with(AdministerServer, routes!(ops::pause::resume))
+        .with(Read, routes!(ops::metrics::show_v1))
+}
+
+fn access(routes: Routes) -> Routes {
+    routes
+        .with(SignedIn, routes!(auth::status))
+        .with(Administer, routes!(auth::keys::list, auth::keys::create))
+        .with(Administer, routes!(auth::keys::revoke))
+        .with(Administer, routes!(auth::rules::show, auth::rules::replace))
+        .with(Administer, routes!(auth::audit::show))
+        .with(AdministerServer, routes!(auth::namespaces::list, auth::namespaces::create))
+        .with(AdministerServer, routes!(auth::namespaces::set_quotas))
+        .with(AdministerServer, routes!(auth::namespaces::remove))
 }
 
 fn plugin(routes: Routes) -> Routes {
     routes
-        .with(routes!(plugins::list))
-        .with(routes!(plugins::show, plugins::upload, plugins::remove))
-        .with(routes!(plugins::activate))
-        .with(routes!(plugins::rollback))
-        .with(routes!(plugins::remove_version))
-        .with(routes!(plugins::start_canary, plugins::stop_canary))
-        .with(routes!(plugins::promote_canary))
-        .with(routes!(plugins::manifest, plugins::set_manifest))
-        .with(routes!(plugins::grant, plugins::set_grant, plugins::revoke))
-        .with(routes!(plugins::download))
-        .with(routes!(plugins::secrets::list))
-        .with(routes!(plugins::secrets::set, plugins::secrets::remove))
+        .with(Read, routes!(plugins::list))
+        .with(Read, routes!(plugins::show))
+        .with(Deploy, routes!(plugins::upload, plugins::remove))
+        .with(Deploy, routes!(plugins::activate))
+        .with(Deploy, routes!(plugins::rollback))
+        .with(Deploy, routes!(plugins::remove_version))
+        .with(Deploy, routes!(plugins::start_canary, plugins::stop_canary))
+        .with(Deploy, routes!(plugins::promote_canary))
+        .with(Read, routes!(plugins::manifest))
+        .with(Deploy, routes!(plugins::set_manifest))
+        .with(Read, routes!(plugins::grant))
+        .with(Administer, routes!(plugins::set_grant, plugins::revoke))
+        .with(Deploy, routes!(plugins::download))
+        .with(Administer, routes!(plugins::secrets::list))
+        .with(Administer, routes!(plugins::secrets::set, plugins::secrets::remove))
 }
 
 fn producer(routes: Routes) -> Routes {
     routes
-        .with(routes!(produce::enqueue::one))
-        .with(routes!(produce::enqueue::batch))
+        .with(Enqueue, routes!(produce::enqueue::one))
+        .with(Enqueue, routes!(produce::enqueue::batch))
         // The older path of an outgoing webhook differs from that of an incoming one by its method alone.
-        .with(routes!(produce::inbound::webhook, events::webhooks::remove_alias))
+        .with(Enqueue, routes!(produce::inbound::webhook))
+        .with(Administer, routes!(events::webhooks::remove_alias))
 }
 
 fn flow(routes: Routes) -> Routes {
     routes
-        .with(routes!(flows::children::list))
-        .with(routes!(flows::children::tree))
-        .with(routes!(flows::show))
-        .with(routes!(flows::batches::create))
-        .with(routes!(flows::batches::show))
-        .with(routes!(flows::batches::seal))
+        .with(ReadJob, routes!(flows::children::list))
+        .with(ReadJob, routes!(flows::children::tree))
+        .with(ReadJob, routes!(flows::show))
+        .with(Enqueue, routes!(flows::batches::create))
+        .with(ReadJob, routes!(flows::batches::show))
+        .with(Enqueue, routes!(flows::batches::seal))
 }
 
 fn job(routes: Routes) -> Routes {
     routes
-        .with(routes!(jobs::list))
-        .with(routes!(jobs::stats::all))
-        .with(routes!(jobs::bulk_get))
-        .with(routes!(jobs::search::search))
-        .with(routes!(jobs::search::dead))
-        .with(routes!(jobs::show, jobs::delete))
-        .with(routes!(jobs::logs))
-        .with(routes!(jobs::raw::result))
-        .with(routes!(jobs::raw::payload))
-        .with(routes!(jobs::cancel))
-        .with(routes!(jobs::retry))
-        .with(routes!(jobs::rebuild))
-        .with(routes!(jobs::requeue))
-        .with(routes!(jobs::move_to))
-        .with(routes!(jobs::hold))
-        .with(routes!(jobs::approve))
-        .with(routes!(jobs::reject))
+        .with(Read, routes!(jobs::list))
+        .with(Read, routes!(jobs::stats::all))
+        .with(ReadJob, routes!(jobs::bulk_get))
+        .with(Read, routes!(jobs::search::search))
+        .with(Read, routes!(jobs::search::dead))
+        .with(ReadJob, routes!(jobs::show))
+        .with(Operate, routes!(jobs::delete))
+        .with(ReadJob, routes!(jobs::logs))
+        .with(ReadJob, routes!(jobs::raw::result))
+        .with(ReadJob, routes!(jobs::raw::payload))
+        .with(Operate, routes!(jobs::cancel))
+        .with(Operate, routes!(jobs::retry))
+        .with(Operate, routes!(jobs::rebuild))
+        .with(Operate, routes!(jobs::requeue))
+        .with(Operate, routes!(jobs::move_to))
+        .with(Operate, routes!(jobs::hold))
+        .with(Operate, routes!(jobs::approve))
+        .with(Operate, routes!(jobs::reject))
 }
 
 fn bulk(routes: Routes) -> Routes {
     routes
-        .with(routes!(jobs::bulk::start))
-        .with(routes!(jobs::bulk::list_bulks))
-        .with(routes!(jobs::bulk::show_bulk))
-        .with(routes!(jobs::bulk::progress))
-        .with(routes!(jobs::bulk::cancel_bulk))
+        .with(Operate, routes!(jobs::bulk::start))
+        .with(Read, routes!(jobs::bulk::list_bulks))
+        .with(Read, routes!(jobs::bulk::show_bulk))
+        .with(Read, routes!(jobs::bulk::progress))
+        .with(Operate, routes!(jobs::bulk::cancel_bulk))
 }
 
 fn queue(routes: Routes) -> Routes {
     routes
-        .with(routes!(queues::list))
-        .with(routes!(queues::show, queues::remove))
-        .with(routes!(queues::settings::change))
-        .with(routes!(queues::rounds::list_rounds))
-        .with(routes!(queues::rounds::sweep))
-        .with(routes!(queues::records::list_records))
-        .with(routes!(jobs::stats::of_queue))
-        .with(routes!(queues::pause))
-        .with(routes!(queues::resume))
-        .with(routes!(queues::drain))
-        .with(routes!(queues::clear))
-        .with(routes!(queues::concurrency))
-        .with(routes!(queues::throttle, queues::unthrottle))
+        .with(Read, routes!(queues::list))
+        .with(Read, routes!(queues::show))
+        .with(Operate, routes!(queues::remove))
+        .with(Operate, routes!(queues::settings::change))
+        .with(Read, routes!(queues::rounds::list_rounds))
+        .with(Operate, routes!(queues::rounds::sweep))
+        .with(Read, routes!(queues::records::list_records))
+        .with(Read, routes!(jobs::stats::of_queue))
+        .with(Operate, routes!(queues::pause))
+        .with(Operate, routes!(queues::resume))
+        .with(Operate, routes!(queues::drain))
+        .with(Operate, routes!(queues::clear))
+        .with(Operate, routes!(queues::concurrency))
+        .with(Operate, routes!(queues::throttle, queues::unthrottle))
 }
 
 fn schedule(routes: Routes) -> Routes {
     routes
-        .with(routes!(schedules::list, schedules::create))
-        .with(routes!(schedules::show, schedules::update, schedules::remove))
-        .with(routes!(schedules::pause))
-        .with(routes!(schedules::resume))
-        .with(routes!(schedules::run))
-        .with(routes!(schedules::next))
+        .with(Read, routes!(schedules::list))
+        .with(Operate, routes!(schedules::create))
+        .with(Read, routes!(schedules::show))
+        .with(Operate, routes!(schedules::update, schedules::remove))
+        .with(Operate, routes!(schedules::pause))
+        .with(Operate, routes!(schedules::resume))
+        .with(Operate, routes!(schedules::run))
+        .with(Read, routes!(schedules::next))
 }
 
 fn worker(routes: Routes) -> Routes {
     routes
-        .with(routes!(worker::workers::list))
-        .with(routes!(worker::workers::drain))
-        .with(routes!(worker::workers::resume))
-        .with(routes!(worker::fetch::one))
-        .with(routes!(worker::fetch::batch))
-        .with(routes!(worker::ack::ack_batch))
-        .with(routes!(worker::ack::ack))
-        .with(routes!(worker::ack::fail))
-        .with(routes!(worker::heartbeat::heartbeat))
+        .with(Read, routes!(worker::workers::list))
+        .with(Operate, routes!(worker::workers::drain))
+        .with(Operate, routes!(worker::workers::resume))
+        .with(Work, routes!(worker::fetch::one))
+        .with(Work, routes!(worker::fetch::batch))
+        .with(Work, routes!(worker::ack::ack_batch))
+        .with(Work, routes!(worker::ack::ack))
+        .with(Work, routes!(worker::ack::fail))
+        .with(Work, routes!(worker::heartbeat::heartbeat))
 }
 
 fn event(routes: Routes) -> Routes {
     routes
-        .with(routes!(events::of_job))
-        .with(routes!(events::wait))
-        .with(routes!(events::all))
-        .with(routes!(events::webhooks::list, events::webhooks::create))
-        .with(routes!(events::webhooks::show, events::webhooks::remove))
-        .with(routes!(events::webhooks::list_alias, events::webhooks::create_alias))
+        .with(ReadJob, routes!(events::of_job))
+        .with(ReadJob, routes!(events::wait))
+        .with(Read, routes!(events::all))
+        .with(Read, routes!(events::webhooks::list))
+        .with(Administer, routes!(events::webhooks::create))
+        .with(Read, routes!(events::webhooks::show))
+        .with(Administer, routes!(events::webhooks::remove))
+        .with(Read, routes!(events::webhooks::list_alias))
+        .with(Administer, routes!(events::webhooks::create_alias))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

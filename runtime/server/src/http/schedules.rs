@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -140,13 +139,13 @@ impl From<&Skipped> for SkippedRun {
 
 /// List all schedules
 #[utoipa::path(get, path = "/schedules", tag = "schedules", responses((status = 200, body = Vec<ScheduleAnswer>)))]
-pub async fn list(State(api): State<Api>) -> Result<Json<Vec<ScheduleAnswer>>> {
+pub async fn list(api: Api) -> Result<Json<Vec<ScheduleAnswer>>> {
     Ok(Json(api.store.schedules().await?.into_iter().map(ScheduleAnswer::from).collect()))
 }
 
 /// Show one schedule
 #[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", responses((status = 200, body = ScheduleAnswer)))]
-pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<ScheduleAnswer>> {
+pub async fn show(api: Api, NamePath(name): NamePath) -> Result<Json<ScheduleAnswer>> {
     Ok(Json(find(&api, &name).await?.into()))
 }
 
@@ -158,7 +157,7 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
     request_body = ScheduleRequest,
     responses((status = 201, body = ScheduleAnswer), (status = 409, description = "The name is taken."))
 )]
-pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
+pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<ScheduleAnswer>)> {
     let (wanted, policy) = wanted(&body)?;
     let needed = |field: &'static str, value: &Option<String>, example: &str| match value {
         Some(text) => Ok(text.clone()),
@@ -167,8 +166,8 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     let name = Name::parse("name", &needed("name", &wanted.name, "nightly-report")?)?;
     let now = api.clock.now();
     let mut schedule = Schedule {
-        name: name.to_string(),
-        queue: Name::parse("queue", &needed("queue", &wanted.queue, "reports")?)?,
+        name: api.own(name),
+        queue: api.own(Name::parse("queue", &needed("queue", &wanted.queue, "reports")?)?),
         cron: needed("cron", &wanted.cron, "30 2 * * 1-5")?,
         timezone: "UTC".to_owned(),
         payload: Bytes::from_static(b"{}"),
@@ -197,7 +196,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
     request_body = ScheduleRequest,
     responses((status = 200, body = ScheduleAnswer))
 )]
-pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
+pub async fn update(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<ScheduleAnswer>> {
     let (wanted, policy) = wanted(&body)?;
     if wanted.name.as_ref().is_some_and(|other| **other != *name) {
         return Err(Error::field("name", "a schedule cannot be renamed; create another and delete this one"));
@@ -209,22 +208,22 @@ pub async fn update(State(api): State<Api>, NamePath(name): NamePath, body: Body
 
 /// Delete a schedule
 #[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", responses((status = 200, body = Status)))]
-pub async fn remove(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
-    api.store.change_schedule(ScheduleChange::Remove { name: name.to_string() }).await?;
+pub async fn remove(api: Api, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Remove { name }).await?;
     Ok(status("deleted"))
 }
 
 /// Pause a schedule: enqueue no more of its jobs
 #[utoipa::path(post, path = "/schedules/{name}/pause", tag = "schedules", responses((status = 200, body = Status)))]
-pub async fn pause(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
-    api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: true }).await?;
+pub async fn pause(api: Api, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Pause { name, paused: true }).await?;
     Ok(status("paused"))
 }
 
 /// Resume a schedule
 #[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", responses((status = 200, body = Status)))]
-pub async fn resume(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
-    api.store.change_schedule(ScheduleChange::Pause { name: name.to_string(), paused: false }).await?;
+pub async fn resume(api: Api, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.store.change_schedule(ScheduleChange::Pause { name, paused: false }).await?;
     Ok(status("resumed"))
 }
 
@@ -240,9 +239,9 @@ pub struct EndedAttempt {
 
 /// Enqueue a job of a schedule now
 #[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", responses((status = 200, body = EndedAttempt)))]
-pub async fn run(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<EndedAttempt>> {
+pub async fn run(api: Api, NamePath(name): NamePath) -> Result<Json<EndedAttempt>> {
     let before = find(&api, &name).await?.last_job;
-    api.store.change_schedule(ScheduleChange::RunNow { name: name.to_string() }).await?;
+    api.store.change_schedule(ScheduleChange::RunNow { name: name.clone() }).await?;
     let schedule = find(&api, &name).await?;
     let made = schedule.last_job.filter(|job| Some(*job) != before);
     let status = if made.is_some() { "enqueued" } else { "skipped" };
@@ -271,19 +270,15 @@ pub struct Next {
     params(NextQuery),
     responses((status = 200, body = Next))
 )]
-pub async fn next(
-    State(api): State<Api>,
-    NamePath(name): NamePath,
-    Query(query): Query<NextQuery>,
-) -> Result<Json<Next>> {
+pub async fn next(api: Api, NamePath(name): NamePath, Query(query): Query<NextQuery>) -> Result<Json<Next>> {
     let schedule = find(&api, &name).await?;
     let count = query.count.unwrap_or(limits::NEXT_TIMES).clamp(1, limits::NEXT_TIMES_MOST);
     let times = schedule.next_times(api.clock.now(), count)?;
     Ok(Json(Next { next: times.into_iter().map(Rfc3339).collect(), timezone: schedule.timezone }))
 }
 
-async fn find(api: &Api, name: &str) -> Result<Schedule> {
-    let found = api.store.schedules().await?.into_iter().find(|schedule| schedule.name == name);
+async fn find(api: &Api, name: &Name) -> Result<Schedule> {
+    let found = api.store.schedules().await?.into_iter().find(|schedule| schedule.name == *name);
     Ok(found.ok_or_else(|| Refusal::not_found("schedule", name))?)
 }
 
@@ -348,8 +343,8 @@ impl From<Schedule> for ScheduleAnswer {
             CatchUp::All { at_most } => (CatchUpName::All, Some(at_most)),
         };
         ScheduleAnswer {
-            id: schedule.name.clone(),
-            name: schedule.name,
+            id: schedule.name.to_string(),
+            name: schedule.name.to_string(),
             queue: schedule.queue,
             cron: schedule.cron,
             timezone: schedule.timezone,

@@ -43,7 +43,7 @@ impl Registry {
         let component = self.inner.store.store_blob(bytes).await?;
 
         let _changing = self.inner.changing.lock().await;
-        let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == *name);
+        let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == name);
         let new_version = known.is_none_or(|plugin| plugin.version(&component.sha256).is_none());
         let imports = code.imports().to_vec();
         // The code is available before the store can assign a job to it, and is removed if the store refuses.
@@ -104,7 +104,7 @@ impl Registry {
 
     /// Removes a plugin and its grant. The jobs of its queues wait for another plugin, or for workers.
     pub async fn remove(&self, name: &Name, force: bool) -> Result<(), Error> {
-        self.inner.store.change_plugin(name.clone(), PluginCommand::Remove { force }).await?;
+        self.store.change_plugin(name.clone(), PluginCommand::Remove { force }).await?;
         Ok(self.refresh().await?)
     }
 
@@ -116,7 +116,7 @@ impl Registry {
         for (guest, folder) in grant.folders.iter_mut().filter(|(guest, folder)| already.get(*guest) != Some(folder)) {
             folder.path = self.resolve_folder(guest, &folder.path).await?;
         }
-        self.inner.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
+        self.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
         Ok(self.refresh().await?)
     }
 
@@ -139,7 +139,7 @@ impl Registry {
 
     /// Changes the plugin in the store, and then the copy in memory.
     async fn ask(&self, name: &Name, command: PluginCommand) -> Result<Plugin, Error> {
-        let changed = self.inner.store.change_plugin(name.clone(), command).await;
+        let changed = self.store.change_plugin(name.clone(), command).await;
         self.refresh().await?;
         changed?.ok_or_else(|| Refusal::not_found("plugin", name).into())
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{error, info, warn};
 use windlass_core::plugin::grant::Grant;
-use windlass_core::{Digest, EventKind, Plugin, QueueName, Refusal, Version, parse_digest};
+use windlass_core::{Digest, EventKind, Name, Plugin, QueueName, Refusal, Version, parse_digest};
 use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
@@ -33,6 +33,8 @@ use ready::Problem;
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
+    /// Through which changes are asked for: of a caller, or the server's own.
+    store: Store,
 }
 
 struct Inner {
@@ -53,9 +55,9 @@ struct Inner {
 struct Loaded {
     /// Compiled code by digest: the same bytes under two names are compiled once.
     code: HashMap<Digest, executor::Plugin>,
-    served_by: HashMap<QueueName, String>,
-    plugins: HashMap<String, Plugin>,
-    grants: BTreeMap<String, Grant>,
+    served_by: HashMap<QueueName, Name>,
+    plugins: HashMap<Name, Plugin>,
+    grants: BTreeMap<Name, Grant>,
     /// The versions that cannot be run.
     problems: HashMap<Digest, Problem>,
 }
@@ -83,22 +85,22 @@ pub enum Missing {
     #[error(
         "version {version} of plugin `{plugin}` is no longer stored; upload it again: windlass plugin push {plugin} FILE"
     )]
-    Version { plugin: String, version: String },
+    Version { plugin: Name, version: String },
     #[error(
         "version {version} of plugin `{plugin}` cannot be run by this server: {why}. Upload one that can, or activate another: \
          windlass plugin activate {plugin} DIGEST"
     )]
-    Rejected { plugin: String, version: String, why: Rejected },
+    Rejected { plugin: Name, version: String, why: Rejected },
     #[error(
         "the component of plugin `{plugin}`, version {version}, is damaged: {what}. To repair it, upload the same component again: \
          windlass plugin push {plugin} FILE"
     )]
-    Damaged { plugin: String, version: String, what: String },
+    Damaged { plugin: Name, version: String, what: String },
     #[error("version {version} of plugin `{plugin}` cannot be read: {why}")]
-    Store { plugin: String, version: String, why: windlass_store::Error },
+    Store { plugin: Name, version: String, why: windlass_store::Error },
     /// A problem that was found before.
     #[error("plugin `{plugin}` is not ready: {why}")]
-    Known { plugin: String, why: String },
+    Known { plugin: Name, why: String },
 }
 
 impl Missing {
@@ -125,8 +127,8 @@ impl Registry {
         let loaded = RwLock::new(Loaded::default());
         let claimable = watch::Sender::default();
         let changing = Mutex::new(());
-        let inner = Inner { store, executor, secrets, scope, max_body, changing, loaded, claimable };
-        let registry = Registry { inner: Arc::new(inner) };
+        let inner = Inner { store: store.clone(), executor, secrets, scope, max_body, changing, loaded, claimable };
+        let registry = Registry { inner: Arc::new(inner), store };
         registry.refresh().await?;
         for plugin in registry.plugins().await? {
             if let Some(why) = registry.refused_folder(&plugin) {
@@ -143,6 +145,11 @@ impl Registry {
             }
         }
         Ok(registry)
+    }
+
+    /// The same, for changes that a caller asks for.
+    pub fn of_caller(&self, store: &Store) -> Registry {
+        Registry { inner: Arc::clone(&self.inner), store: store.clone() }
     }
 
     /// Follows what the engine decides by itself (a canary is promoted or rolled back), and retries versions that could not be run,
@@ -193,23 +200,30 @@ impl Registry {
         Ok(())
     }
 
+    /// Reads the plugins again, after they have been changed past the registry.
+    pub async fn reload(&self) -> Result<(), windlass_store::Error> {
+        self.refresh().await
+    }
+
     pub async fn plugins(&self) -> Result<Vec<Plugin>, windlass_store::Error> {
         self.inner.store.plugins().await
     }
 
-    pub async fn plugin(&self, name: &str) -> Result<Plugin, windlass_store::Error> {
-        let found = self.plugins().await?.into_iter().find(|plugin| plugin.name == name);
+    pub async fn plugin(&self, name: &Name) -> Result<Plugin, windlass_store::Error> {
+        let found = self.plugins().await?.into_iter().find(|plugin| plugin.name == *name);
         found.ok_or_else(|| Refusal::not_found("plugin", name).into())
     }
 
     /// What the operator grants a plugin, whether the plugin exists or not.
-    pub fn granted(&self, name: &str) -> Grant {
+    pub fn granted(&self, name: &Name) -> Grant {
         self.read(|loaded| loaded.grants.get(name).cloned().unwrap_or_default())
     }
 
     /// The plugins that are granted a secret.
-    pub fn granted_to(&self, secret: &str) -> Vec<String> {
-        let has = |(_, grant): &(&String, &Grant)| grant.secrets.contains(secret);
+    pub fn granted_to(&self, secret: &Name) -> Vec<Name> {
+        let namespace = secret.namespace();
+        let has =
+            |(plugin, grant): &(&Name, &Grant)| plugin.is_in(&namespace) && grant.secrets.contains(secret.as_str());
         self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
     }
 
@@ -223,7 +237,7 @@ impl Registry {
     }
 
     /// The plugin that serves a queue, if any.
-    pub fn served_by(&self, queue: &QueueName) -> Option<String> {
+    pub fn served_by(&self, queue: &QueueName) -> Option<Name> {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
     }
 
@@ -231,7 +245,7 @@ impl Registry {
     /// served when the job was claimed.
     pub async fn attempt_setup(
         &self,
-        plugin: &str,
+        plugin: &Name,
         version: &str,
         served: &[QueueName],
     ) -> Result<(executor::Plugin, AttemptSetup), Missing> {
@@ -248,31 +262,32 @@ impl Registry {
     }
 
     /// A version by its digest: from the copy in memory, or from the store if the copy does not have it yet.
-    async fn find_stored(&self, plugin: &str, version: &str) -> Result<Version, Missing> {
+    async fn find_stored(&self, plugin: &Name, version: &str) -> Result<Version, Missing> {
         let digest = parse_digest(version);
         let known = || self.read(|loaded| loaded.plugins.get(plugin)?.version(&digest?).cloned());
         if let Some(found) = known() {
             return Ok(found);
         }
-        let failed = |why| Missing::Store { plugin: plugin.to_owned(), version: version.to_owned(), why };
+        let failed = |why| Missing::Store { plugin: plugin.clone(), version: version.to_owned(), why };
         self.refresh().await.map_err(failed)?;
-        known().ok_or_else(|| Missing::Version { plugin: plugin.to_owned(), version: version.to_owned() })
+        known().ok_or_else(|| Missing::Version { plugin: plugin.clone(), version: version.to_owned() })
     }
 
-    fn setup_for(&self, plugin: &str, version: &Version, served: &[QueueName]) -> AttemptSetup {
+    fn setup_for(&self, plugin: &Name, version: &Version, served: &[QueueName]) -> AttemptSetup {
+        let namespace = plugin.namespace();
         setup(
             &version.manifest,
             &self.granted(plugin),
             served,
             self.inner.scope.clone(),
-            |name| self.inner.secrets.get(name),
+            |name| self.inner.secrets.get(&Name::parse("secret", name).ok()?.within(&namespace)),
             &windlass_core::plugin::grant::command(plugin),
             self.inner.max_body,
         )
     }
 
     /// Compiles a stored version, usually from the cache, and retains its code, or the reason why it cannot be run.
-    async fn compile_stored(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
+    async fn compile_stored(&self, plugin: &Name, version: &Version) -> Result<executor::Plugin, Missing> {
         match self.read_and_compile(plugin, version).await {
             Ok(code) => {
                 self.insert_code(version.component.sha256, code.clone());
@@ -285,9 +300,9 @@ impl Registry {
         }
     }
 
-    async fn read_and_compile(&self, plugin: &str, version: &Version) -> Result<executor::Plugin, Missing> {
+    async fn read_and_compile(&self, plugin: &Name, version: &Version) -> Result<executor::Plugin, Missing> {
         use windlass_store::Error::Damaged;
-        let (plugin, digest) = (plugin.to_owned(), version.digest());
+        let (plugin, digest) = (plugin.clone(), version.digest());
         let bytes = match self.inner.store.read_blob(version.component).await {
             Ok(bytes) => bytes,
             Err(Damaged { what }) => return Err(Missing::Damaged { plugin, version: short(version), what }),
@@ -331,7 +346,7 @@ pub fn find_version<'a>(plugin: &'a Plugin, text: &str) -> Result<&'a Version, R
 }
 
 /// Which plugin serves which queue.
-fn routes(plugins: &[Plugin]) -> HashMap<QueueName, String> {
+fn routes(plugins: &[Plugin]) -> HashMap<QueueName, Name> {
     let serving = plugins.iter().filter(|plugin| plugin.active.is_some());
     serving.flat_map(|plugin| plugin.queues.iter().map(|queue| (queue.clone(), plugin.name.clone()))).collect()
 }

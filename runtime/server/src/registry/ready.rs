@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tracing::{error, info};
 use windlass_core::plugin::grant::{Folder, effective};
-use windlass_core::{Digest, Plugin, QueueName, Version, parse_digest};
+use windlass_core::{Digest, Name, Plugin, QueueName, Version, parse_digest};
 use windlass_executor::FolderScope;
 
 use crate::limits;
@@ -64,7 +64,7 @@ impl Registry {
     }
 
     /// Whether the plugin's jobs are claimed at all.
-    pub fn is_claimed(&self, plugin: &str) -> bool {
+    pub fn is_claimed(&self, plugin: &Name) -> bool {
         self.read(|loaded| {
             loaded.plugins.get(plugin).is_none_or(|plugin| match &plugin.active {
                 Some(_) => loaded.is_ready(plugin, &self.inner.scope),
@@ -74,7 +74,7 @@ impl Registry {
     }
 
     /// Stores and logs that a version cannot be run, unless the problem is temporary.
-    pub(super) fn add_problem(&self, plugin: &str, version: &Version, missing: &Missing) {
+    pub(super) fn add_problem(&self, plugin: &Name, version: &Version, missing: &Missing) {
         if missing.is_temporary() {
             return;
         }
@@ -135,9 +135,9 @@ impl Registry {
     }
 
     /// The error of an earlier try, so that a version that cannot be run is not read for every job.
-    pub(super) fn known_problem(&self, plugin: &str, version: &str) -> Option<Missing> {
+    pub(super) fn known_problem(&self, plugin: &Name, version: &str) -> Option<Missing> {
         let why = self.problem(&parse_digest(version)?)?;
-        Some(Missing::Known { plugin: plugin.to_owned(), why })
+        Some(Missing::Known { plugin: plugin.clone(), why })
     }
 }
 
@@ -161,7 +161,7 @@ impl Loaded {
     }
 }
 
-fn claimable(plugins: &HashMap<String, Plugin>, is_ready: impl Fn(&Plugin) -> bool) -> Claimable {
+fn claimable(plugins: &HashMap<Name, Plugin>, is_ready: impl Fn(&Plugin) -> bool) -> Claimable {
     let serving = || plugins.values().filter(|plugin| plugin.active.is_some());
     if serving().all(&is_ready) {
         return Claimable::Everything;
@@ -178,10 +178,11 @@ mod tests {
 
     use super::*;
 
-    fn plugin(name: &str, active: Option<u8>) -> (String, Plugin) {
+    fn plugin(name: &str, active: Option<u8>) -> (Name, Plugin) {
+        let name: Name = name.parse().expect("a name");
         let plugin = Plugin {
-            name: name.to_owned(),
-            queues: vec![name.parse().expect("a name")],
+            name: name.clone(),
+            queues: vec![name.clone()],
             versions: Vec::new(),
             active: active.map(|byte| [byte; 32]),
             canary: None,
@@ -189,7 +190,7 @@ mod tests {
             created_at: Time(0),
             updated_at: Time(0),
         };
-        (name.to_owned(), plugin)
+        (name, plugin)
     }
 
     #[test]
@@ -197,8 +198,12 @@ mod tests {
         let plugins = HashMap::from([plugin("a", Some(1)), plugin("b", Some(2)), plugin("idle", None)]);
         assert_eq!(claimable(&plugins, |_| true), Claimable::Everything);
         let only = Claimable::Only(vec!["b".parse().expect("a name")]);
-        assert_eq!(claimable(&plugins, |plugin| plugin.name != "a"), only);
+        assert_eq!(claimable(&plugins, |plugin| plugin.name.as_str() != "a"), only);
         assert_eq!(claimable(&plugins, |_| false), Claimable::Only(Vec::new()));
-        assert_eq!(claimable(&plugins, |plugin| plugin.name != "idle"), Claimable::Everything, "it serves nothing");
+        assert_eq!(
+            claimable(&plugins, |plugin| plugin.name.as_str() != "idle"),
+            Claimable::Everything,
+            "it serves nothing"
+        );
     }
 }

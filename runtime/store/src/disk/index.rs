@@ -59,7 +59,7 @@ pub fn lasting(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     }
     let mut out = vec![((Space::Born, keys::born(queue, &birth)), value.clone())];
     out.extend(marks_of(job).map(|mark| {
-        let mut key = keys::marks(mark);
+        let mut key = keys::marks(mark, job.queue.prefix());
         key.extend(birth);
         ((Space::Marks, key), value.clone())
     }));

@@ -1,7 +1,12 @@
 //! How keys are built. Numbers are big-endian, so that key order is number order; texts end in a zero byte, which no
 //! text may contain.
 
-use windlass_core::{Blob, BodyKind, BulkId, Job, JobId, LockKey, Priority, State, Time};
+use windlass_core::{Blob, BodyKind, BulkId, Job, JobId, LockKey, Name, Namespace, Priority, State, Time};
+
+/// What is found by its name, in its namespace: a queue, a plugin, a schedule, a secret.
+pub fn named(name: &Name) -> Vec<u8> {
+    name.qualified().as_bytes().to_vec()
+}
 
 pub fn job(id: JobId) -> Vec<u8> {
     id.to_bytes().to_vec()
@@ -91,7 +96,7 @@ pub enum TimerFor {
     Retire(JobId),
     /// A unique lock that outlives its job.
     Unlock(Vec<u8>),
-    Schedule(String),
+    Schedule(Name),
     /// A running external attempt wants looking at.
     Watch(JobId),
 }
@@ -104,7 +109,7 @@ pub fn timer(at: Time, what: &TimerFor) -> Vec<u8> {
         TimerFor::Expire(id) => (1, &id.to_bytes()),
         TimerFor::Retire(id) => (2, &id.to_bytes()),
         TimerFor::Unlock(lock) => (3, lock),
-        TimerFor::Schedule(name) => (4, name.as_bytes()),
+        TimerFor::Schedule(name) => (4, name.qualified().as_bytes()),
         TimerFor::Watch(id) => (5, &id.to_bytes()),
     };
     key.push(kind);
@@ -121,7 +126,7 @@ pub fn read_timer(key: &[u8]) -> Option<(Time, TimerFor)> {
         1 => TimerFor::Expire(id()?),
         2 => TimerFor::Retire(id()?),
         3 => TimerFor::Unlock(rest.to_vec()),
-        4 => TimerFor::Schedule(String::from_utf8(rest.to_vec()).ok()?),
+        4 => TimerFor::Schedule(Name::stored(std::str::from_utf8(rest).ok()?)),
         5 => TimerFor::Watch(id()?),
         _ => return None,
     };
@@ -136,7 +141,7 @@ pub fn limiter(queue: u32, limit_key: &str) -> Vec<u8> {
 
 pub fn lock(lock: &LockKey) -> Vec<u8> {
     let (kind, within, key) = match lock {
-        LockKey::Queue(queue, key) => (0u8, queue.as_str(), key),
+        LockKey::Queue(queue, key) => (0u8, queue.qualified(), key),
         LockKey::Scope(scope, key) => (1u8, scope.as_str(), key),
     };
     let mut out = vec![kind];
@@ -179,6 +184,9 @@ pub fn born(queue: u32, birth: &CreationKey) -> Vec<u8> {
     key
 }
 
+/// Added to the kind of a mark when the name of its namespace follows; those of `default` have none.
+const IN_NAMESPACE: u8 = 0x80;
+
 /// Something a job carries all its life and can be found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
@@ -191,14 +199,14 @@ pub enum Mark<'a> {
     Chain(JobId),
 }
 
-/// All jobs with this mark. No mark's prefix is another's: texts come with their length.
-pub fn marks(mark: Mark<'_>) -> Vec<u8> {
+/// All jobs of a namespace with this mark. No mark's prefix is another's: texts come with their length.
+pub fn marks(mark: Mark<'_>, namespace: Option<&str>) -> Vec<u8> {
     let mut key = Vec::with_capacity(48);
     let mut text = |kind: u8, parts: &[&[u8]]| {
-        key.push(kind);
-        for part in parts {
+        key.push(if namespace.is_some() { kind | IN_NAMESPACE } else { kind });
+        for part in namespace.iter().map(|prefix| prefix.as_bytes()).chain(parts.iter().copied()) {
             key.extend((part.len() as u16).to_be_bytes());
-            key.extend(*part);
+            key.extend(part);
         }
     };
     match mark {
@@ -349,6 +357,48 @@ pub(crate) fn read_record_of(key: &[u8]) -> Option<(u32, String)> {
     Some((u32::from_be_bytes(queue), String::from_utf8(key.get(21..)?.to_vec()).ok()?))
 }
 
+/// An API key by its id.
+pub fn api_key(id: &str) -> Vec<u8> {
+    [b"k", id.as_bytes()].concat()
+}
+
+/// All API keys.
+pub(crate) fn api_keys() -> Vec<u8> {
+    b"k".to_vec()
+}
+
+/// The enqueue rules of a namespace.
+pub fn enqueue_rules(namespace: &Namespace) -> Vec<u8> {
+    [b"r", namespace.as_str().as_bytes()].concat()
+}
+
+pub fn namespace(namespace: &Namespace) -> Vec<u8> {
+    [b"n", namespace.as_str().as_bytes()].concat()
+}
+
+/// All namespaces that were made.
+pub(crate) fn namespaces() -> Vec<u8> {
+    b"n".to_vec()
+}
+
+/// How much a namespace stores.
+pub fn usage(namespace: &Namespace) -> Vec<u8> {
+    [b"u", namespace.as_str().as_bytes()].concat()
+}
+
+pub(crate) fn usages() -> Vec<u8> {
+    b"u".to_vec()
+}
+
+/// Where the audit log stands.
+pub fn audit_head() -> Vec<u8> {
+    b"a".to_vec()
+}
+
+pub fn audit(seq: u64) -> Vec<u8> {
+    seq.to_be_bytes().to_vec()
+}
+
 /// Work that flows have left to do, in the order it came.
 pub fn work(number: u64) -> Vec<u8> {
     let mut key = vec![9];
@@ -368,7 +418,7 @@ mod tests {
             TimerFor::Expire(id),
             TimerFor::Retire(id),
             TimerFor::Unlock(vec![1, 2, 3]),
-            TimerFor::Schedule("nightly".into()),
+            TimerFor::Schedule("nightly".parse().expect("a name")),
             TimerFor::Watch(id),
         ] {
             assert_eq!(read_timer(&timer(Time(12), &what)), Some((Time(12), what)));

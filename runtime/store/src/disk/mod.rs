@@ -71,10 +71,14 @@ pub enum Space {
     Rounds,
     /// What handlers have noted: by queue and key, by mark, by job.
     Records,
+    /// API keys, enqueue rules, namespaces, and where the audit log stands.
+    Access,
+    /// The audit log, by number.
+    Audit,
 }
 
 impl Space {
-    pub const ALL: [Space; 27] = [
+    pub const ALL: [Space; 29] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -102,6 +106,8 @@ impl Space {
         Space::Flows,
         Space::Rounds,
         Space::Records,
+        Space::Access,
+        Space::Audit,
     ];
 
     pub fn name(self) -> &'static str {
@@ -133,6 +139,8 @@ impl Space {
             Space::Flows => "flows",
             Space::Rounds => "rounds",
             Space::Records => "records",
+            Space::Access => "access",
+            Space::Audit => "audit",
         }
     }
 
@@ -165,6 +173,8 @@ impl Space {
             Space::Links | Space::Flows => "dependencies and batches",
             Space::Rounds => "rounds",
             Space::Records => "records of handlers",
+            Space::Access => "keys and namespaces",
+            Space::Audit => "the audit log",
         }
     }
 }

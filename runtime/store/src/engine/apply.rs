@@ -72,6 +72,7 @@ impl<D: Disk> Engine<D> {
         if !old.as_deref().is_some_and(|old| job.may_lose_change(old)) {
             self.unsaved.require_commit();
         }
+        self.quotas.follow(old.as_deref(), Some(&job));
         self.follow_round(old.as_deref(), Some(&job), false);
         self.follow(old.as_deref(), Some(&job))?;
         // It may have been removed within this group, and be here again under an id that is derived.
@@ -113,6 +114,7 @@ impl<D: Disk> Engine<D> {
             self.drop_records(id)?;
         }
         self.drop_links(&old)?;
+        self.quotas.follow(Some(&old), None);
         self.follow_round(Some(&old), None, forgotten);
         self.follow(Some(&old), None)?;
         self.logs.drop_job(id);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 use tokio::sync::broadcast;
-use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, QueueName, Refusal, State};
+use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, Job, JobId, Namespace, QueueName, Refusal, State};
 
 use crate::disk::counted::Acknowledged;
 use crate::disk::{Disk, DiskError, Space};
@@ -24,6 +24,7 @@ use crate::{Error, SweepFor, limits};
 #[derive(Debug)]
 pub enum BulkChange {
     Begin {
+        namespace: Namespace,
         action: Action,
         guard: Guard,
         jobs: Blob,
@@ -46,7 +47,9 @@ pub enum BulkChange {
 impl<D: Disk> Engine<D> {
     pub(crate) fn change_bulk(&mut self, change: BulkChange) -> Result<Bulk, Failure> {
         let id = match change {
-            BulkChange::Begin { action, guard, jobs } => return Ok(self.begin_bulk(action, guard, jobs)?),
+            BulkChange::Begin { namespace, action, guard, jobs } => {
+                return Ok(self.begin_bulk(namespace, action, guard, jobs)?);
+            }
             BulkChange::Step { id, .. } | BulkChange::Cancel { id } | BulkChange::Fail { id, .. } => id,
         };
         let Some(mut bulk) = self.bulks.get(&id).cloned() else {
@@ -68,13 +71,13 @@ impl<D: Disk> Engine<D> {
         Ok(bulk)
     }
 
-    fn begin_bulk(&mut self, action: Action, guard: Guard, jobs: Blob) -> Result<Bulk, Error> {
+    fn begin_bulk(&mut self, namespace: Namespace, action: Action, guard: Guard, jobs: Blob) -> Result<Bulk, Error> {
         let open = self.bulks.values().filter(|bulk| !bulk.status.is_over()).count();
         if open >= limits::BULKS_OPEN {
             return Err(Error::Overloaded { retry_after: Duration::from_secs(1) });
         }
         let random = u128::from(self.next_seed()) << 16 ^ u128::from(self.next_seed());
-        let mut bulk = Bulk::new(BulkId::new(self.now, random), action, guard, jobs, self.now);
+        let mut bulk = Bulk::new(BulkId::new(self.now, random), namespace, action, guard, jobs, self.now);
         if bulk.total == 0 {
             bulk.end(BulkStatus::Completed, self.now);
         } else {
@@ -91,7 +94,7 @@ impl<D: Disk> Engine<D> {
 
     fn step_bulk(&mut self, bulk: &mut Bulk, jobs: Vec<JobId>) -> Result<(), DiskError> {
         for id in jobs {
-            if self.load(id)?.is_some_and(|job| !bulk.guard.admits(job)) {
+            if self.load(id)?.is_some_and(|job| !bulk.admits(job)) {
                 bulk.pass_over();
                 continue;
             }
@@ -121,12 +124,36 @@ impl<D: Disk> Engine<D> {
 impl Store {
     /// Takes an action on many jobs on: durable when it returns, and carried out whatever crashes.
     pub async fn start_bulk(&self, action: Action, guard: Guard, jobs: Vec<JobId>) -> Result<Bulk, Error> {
+        let action = match action {
+            Action::Move { queue } => Action::Move { queue: self.own_queue(queue)? },
+            other => other,
+        };
+        let guard = Guard { queue: guard.queue.map(|queue| self.own(queue)), ..guard };
+        let jobs = self.allowed_jobs(jobs).await?;
         let bytes: Vec<u8> = jobs.iter().flat_map(|id| id.to_bytes()).collect();
         let jobs = self.store_blob(bytes.into()).await?;
-        let bulk = self.call(BulkChange::Begin { action, guard, jobs }).await?;
+        let bulk = self.call(BulkChange::Begin { namespace: self.own_namespace(), action, guard, jobs }).await?;
         // Nobody listens only when the store is closing: the next process finds it.
         let _ = self.inner.bell.send(());
         Ok(bulk)
+    }
+
+    /// Those of the jobs that are in queues the caller may use. Only a caller who may not use all of its namespace has others.
+    async fn allowed_jobs(&self, mut jobs: Vec<JobId>) -> Result<Vec<JobId>, Error> {
+        let Some(allowed) = self.limits().filter(|allowed| !allowed.are_all()) else { return Ok(jobs) };
+        self.read(move |view| {
+            let mut found = Ok(());
+            jobs.retain(|id| match crate::read::row::<Job>(view, Space::Jobs, &keys::job(*id)) {
+                Ok(job) => job.is_some_and(|job| allowed.allow(&job.queue)),
+                Err(error) if error.is_damage() => false,
+                Err(error) => {
+                    found = Err(error);
+                    false
+                }
+            });
+            found.map(|()| jobs)
+        })
+        .await
     }
 
     /// Takes up again the jobs of a queue that failed, or whose records are marked, with all that is below them.
@@ -134,6 +161,7 @@ impl Store {
         let mut states = Vec::new();
         states.extend(wanted.failed.then_some(State::Dead));
         states.extend(wanted.cancelled.then_some(State::Cancelled));
+        let queue = self.own_queue(queue)?;
         let (view, of) = (self.view().await?, states.clone());
         let id = known_queue(&view, &queue)?;
         let jobs = crate::store::on_a_thread_of_its_own(move || {
@@ -162,16 +190,22 @@ impl Store {
     }
 
     pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, Error> {
-        Ok(crate::read::row(&self.view().await?, Space::Bulks, &keys::bulk(id))?)
+        let bulk: Option<Bulk> = crate::read::row(&self.view().await?, Space::Bulks, &keys::bulk(id))?;
+        Ok(bulk.filter(|bulk| self.sees_namespace(&bulk.namespace)))
     }
 
     /// Those that are known, the newest last.
     pub async fn bulks(&self) -> Result<Vec<Bulk>, Error> {
-        self.read(|view| crate::read::rows(view, Space::Bulks)).await
+        let mut bulks: Vec<Bulk> = self.read(|view| crate::read::rows(view, Space::Bulks)).await?;
+        bulks.retain(|bulk| self.sees_namespace(&bulk.namespace));
+        Ok(bulks)
     }
 
     /// Stops an operation after the step it is in; what it has done stays done.
     pub async fn cancel_bulk(&self, id: BulkId) -> Result<Bulk, Error> {
+        if self.caller.is_some() && self.bulk(id).await?.is_none() {
+            return Err(Refusal::not_found("bulk operation", id).into());
+        }
         let bulk = self.call(BulkChange::Cancel { id }).await?;
         let _ = self.inner.bulk_hub.send(bulk.clone());
         Ok(bulk)
@@ -215,7 +249,7 @@ impl Driver {
     }
 
     fn store(&self) -> Result<Store, Error> {
-        self.store.upgrade().map(|inner| Store { inner, moment: None }).ok_or(Error::Closed)
+        self.store.upgrade().map(|inner| Store { inner, moment: None, caller: None }).ok_or(Error::Closed)
     }
 
     /// The oldest operation that is not over and need not wait. A store that cannot be read now is asked again.

@@ -5,21 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::plugin::grant;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Plugin, QueueName, Refusal, Webhook};
+use windlass_core::{Name, Plugin, QueueName, Refusal, Webhook};
 
 use crate::disk::codec;
+use crate::disk::keys::named as key;
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::engine::recover::read_all;
 
 #[derive(Default)]
 pub struct Catalogue {
-    plugins: BTreeMap<String, Plugin>,
+    plugins: BTreeMap<Name, Plugin>,
     /// Plugins that have changed since the last commit: written once, however often their canary has counted.
-    changed: BTreeSet<String>,
-    grants: BTreeMap<String, Grant>,
+    changed: BTreeSet<Name>,
+    grants: BTreeMap<Name, Grant>,
     /// Which plugin serves a queue. Follows from the plugins, see `route`.
-    served: HashMap<QueueName, String>,
-    schedules: BTreeMap<String, Schedule>,
+    served: HashMap<QueueName, Name>,
+    schedules: BTreeMap<Name, Schedule>,
     webhooks: BTreeMap<String, Webhook>,
 }
 
@@ -31,14 +32,14 @@ impl Catalogue {
         Ok(Catalogue {
             plugins: plugins.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect(),
             changed: BTreeSet::new(),
-            grants: read_all::<(String, Grant)>(disk, Space::Grants)?.into_iter().collect(),
+            grants: read_all::<(Name, Grant)>(disk, Space::Grants)?.into_iter().collect(),
             served: HashMap::new(),
             schedules: schedules.into_iter().map(|schedule| (schedule.name.clone(), schedule)).collect(),
             webhooks: webhooks.into_iter().map(|hook| (hook.id.clone(), hook)).collect(),
         })
     }
 
-    pub fn plugin(&self, name: &str) -> Option<&Plugin> {
+    pub fn plugin(&self, name: &Name) -> Option<&Plugin> {
         self.plugins.get(name)
     }
 
@@ -51,26 +52,26 @@ impl Catalogue {
         moved
     }
 
-    pub(crate) fn drop_plugin(&mut self, name: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_plugin(&mut self, name: &Name, batch: &mut WriteBatch) {
         if self.plugins.remove(name).is_some() {
             self.changed.remove(name);
-            batch.delete(Space::Plugins, name.as_bytes().to_vec());
+            batch.delete(Space::Plugins, key(name));
         }
     }
 
-    pub(crate) fn put_grant(&mut self, name: &str, grant: Grant, batch: &mut WriteBatch) {
-        batch.put(Space::Grants, name.as_bytes().to_vec(), codec::encode_in(Space::Grants, &(name, &grant)));
-        self.grants.insert(name.to_owned(), grant);
+    pub(crate) fn put_grant(&mut self, name: &Name, grant: Grant, batch: &mut WriteBatch) {
+        batch.put(Space::Grants, key(name), codec::encode_in(Space::Grants, &(name, &grant)));
+        self.grants.insert(name.clone(), grant);
     }
 
-    pub(crate) fn drop_grant(&mut self, name: &str, batch: &mut WriteBatch) {
+    pub(crate) fn drop_grant(&mut self, name: &Name, batch: &mut WriteBatch) {
         if self.grants.remove(name).is_some() {
-            batch.delete(Space::Grants, name.as_bytes().to_vec());
+            batch.delete(Space::Grants, key(name));
         }
     }
 
     /// Works out which plugin serves which queue. Returns how many attempts each may run at once, where that is limited.
-    pub fn route(&mut self) -> HashMap<String, u32> {
+    pub fn route(&mut self) -> HashMap<Name, u32> {
         let serving = || self.plugins.values().filter(|plugin| plugin.active_version().is_some());
         let nothing = Grant::default();
         let ceiling = |plugin: &Plugin| {
@@ -89,29 +90,29 @@ impl Catalogue {
     }
 
     /// The name of the plugin that serves a queue.
-    pub(crate) fn server_of(&self, queue: &QueueName) -> Option<&str> {
-        self.served.get(queue).map(String::as_str)
+    pub(crate) fn server_of(&self, queue: &QueueName) -> Option<&Name> {
+        self.served.get(queue)
     }
 
     pub(crate) fn plugin_of(&self, queue: &QueueName) -> Option<&Plugin> {
         self.plugins.get(self.server_of(queue)?)
     }
 
-    pub fn schedule(&self, name: &str) -> Option<&Schedule> {
+    pub fn schedule(&self, name: &Name) -> Option<&Schedule> {
         self.schedules.get(name)
     }
 
-    pub(crate) fn known_schedule(&self, name: &str) -> Result<Schedule, Refusal> {
+    pub(crate) fn known_schedule(&self, name: &Name) -> Result<Schedule, Refusal> {
         self.schedules.get(name).cloned().ok_or_else(|| Refusal::not_found("schedule", name))
     }
 
     pub(crate) fn put_schedule(&mut self, schedule: Schedule, batch: &mut WriteBatch) {
-        batch.put(Space::Schedules, schedule.name.as_bytes().to_vec(), codec::encode(&schedule));
+        batch.put(Space::Schedules, key(&schedule.name), codec::encode(&schedule));
         self.schedules.insert(schedule.name.clone(), schedule);
     }
 
-    pub(crate) fn drop_schedule(&mut self, name: &str, batch: &mut WriteBatch) {
-        batch.delete(Space::Schedules, name.as_bytes().to_vec());
+    pub(crate) fn drop_schedule(&mut self, name: &Name, batch: &mut WriteBatch) {
+        batch.delete(Space::Schedules, key(name));
         self.schedules.remove(name);
     }
 
@@ -137,7 +138,7 @@ impl Catalogue {
     pub fn gather(&mut self, batch: &mut WriteBatch) {
         for name in std::mem::take(&mut self.changed) {
             if let Some(plugin) = self.plugins.get(&name) {
-                batch.put(Space::Plugins, name.into_bytes(), codec::encode_in(Space::Plugins, plugin));
+                batch.put(Space::Plugins, key(&name), codec::encode_in(Space::Plugins, plugin));
             }
         }
     }

@@ -39,6 +39,7 @@ impl<D: Disk> Engine<D> {
         let queues = &self.queues;
         self.limiters.gather(batch, |queue| queues.by_id(queue)?.row.settings.key_rate, now);
         self.queues.gather(batch, self.meta.next_ready);
+        self.quotas.gather(batch);
         self.flows.gather(batch);
         self.rounds.gather(batch);
         self.release.show(self.events.gather(batch, now));

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_core::limits::{Admission, Limiter, Rate};
-use windlass_core::{Settings, Time};
+use windlass_core::{Name, Settings, Time};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
@@ -20,9 +20,9 @@ pub struct Limiters {
     /// Limit keys whose lanes wait for a rate window.
     parked: BTreeSet<(Time, u32, String)>,
     /// The attempts of each plugin in this process.
-    plugins: HashMap<String, Limiter>,
+    plugins: HashMap<Name, Limiter>,
     /// How many attempts a plugin may run at once, where that is limited.
-    ceilings: HashMap<String, u32>,
+    ceilings: HashMap<Name, u32>,
 }
 
 impl Limiters {
@@ -111,31 +111,31 @@ impl Limiters {
         self.changed.retain(|(of, _)| *of != queue);
     }
 
-    pub(crate) fn set_ceilings(&mut self, ceilings: HashMap<String, u32>) {
+    pub(crate) fn set_ceilings(&mut self, ceilings: HashMap<Name, u32>) {
         self.ceilings = ceilings;
     }
 
-    pub(crate) fn has_ceiling(&self, plugin: &str) -> bool {
+    pub(crate) fn has_ceiling(&self, plugin: &Name) -> bool {
         self.ceilings.contains_key(plugin)
     }
 
     /// Whether a plugin may start one more attempt.
-    pub(crate) fn admits_plugin(&mut self, plugin: &str, now: Time) -> bool {
+    pub(crate) fn admits_plugin(&mut self, plugin: &Name, now: Time) -> bool {
         let Some(most) = self.ceilings.get(plugin) else { return true };
         let admission = self.plugins.get_mut(plugin).map(|limiter| limiter.admit(Some(*most), None, now));
         admission.is_none_or(|admission| admission == Admission::Go)
     }
 
-    pub(crate) fn plugin_started(&mut self, plugin: &str, now: Time) {
+    pub(crate) fn plugin_started(&mut self, plugin: &Name, now: Time) {
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             return limiter.start(None, now);
         }
         let mut limiter = Limiter::default();
         limiter.start(None, now);
-        self.plugins.insert(plugin.to_owned(), limiter);
+        self.plugins.insert(plugin.clone(), limiter);
     }
 
-    pub(crate) fn plugin_ended(&mut self, plugin: &str) {
+    pub(crate) fn plugin_ended(&mut self, plugin: &Name) {
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             limiter.end();
         }
@@ -146,8 +146,14 @@ impl Limiters {
         self.keys.iter().map(|(key, limiter)| (key.clone(), limiter.running))
     }
 
+    /// How many attempts of the plugins of a namespace run.
+    pub(crate) fn running_in(&self, prefix: Option<&str>) -> u32 {
+        let own = self.plugins.iter().filter(|(name, _)| name.prefix() == prefix);
+        own.map(|(_, limiter)| limiter.running).sum()
+    }
+
     /// The attempts that run, by plugin.
-    pub(crate) fn running_plugins(&self) -> impl Iterator<Item = (String, u32)> {
+    pub(crate) fn running_plugins(&self) -> impl Iterator<Item = (Name, u32)> {
         self.plugins.iter().map(|(name, limiter)| (name.clone(), limiter.running))
     }
 }

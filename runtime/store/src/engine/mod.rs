@@ -6,7 +6,9 @@
 //!
 //! Memory follows the disk, never the other way: after a failed commit the whole engine is thrown away and rebuilt.
 
+pub mod access;
 mod apply;
+pub mod audit;
 pub mod bulk;
 mod catalogue;
 mod commit;
@@ -22,6 +24,7 @@ pub mod operations;
 pub mod pause;
 mod plugins;
 pub(crate) mod queues;
+mod quotas;
 pub mod recover;
 pub mod release;
 mod reopen;
@@ -36,8 +39,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+use windlass_core::access::AuditHead;
 use windlass_core::{
-    Bulk, BulkId, CheckedJob, Command, Job, JobId, Lock, NewJob, Queue, QueueName, Reply, Runner, Settings, Time,
+    Bulk, BulkId, CheckedJob, Command, Job, JobId, Lock, Name, NewJob, Queue, QueueName, Reply, Runner, Settings, Time,
     Token, decide, retry,
 };
 
@@ -48,7 +52,7 @@ use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
 use crate::retention::RetentionWork;
 use crate::timers::Timers;
-use crate::{Error, limits};
+use crate::{Caller, Error, caller, limits};
 use catalogue::Catalogue;
 use event_log::{EventLog, JobLogs};
 use failure::{Failure, UnlessRefused};
@@ -56,6 +60,7 @@ use job_cache::JobCache;
 use limiters::Limiters;
 use operation::Request;
 use queues::Queues;
+use quotas::NamespaceQuotas;
 use release::{Channels, Release};
 use unsaved::Unsaved;
 
@@ -90,7 +95,7 @@ pub struct MemoryCounts {
     pub queues: BTreeMap<QueueName, u32>,
     /// By queue and limit key.
     pub keys: BTreeMap<(u32, String), u32>,
-    pub plugins: BTreeMap<String, u32>,
+    pub plugins: BTreeMap<Name, u32>,
     pub events: u64,
 }
 
@@ -125,6 +130,9 @@ pub struct Engine<D> {
     pub(crate) local: HashSet<(JobId, Token)>,
     /// Since when everything is paused.
     pub(crate) paused: Option<Time>,
+    /// Where the audit log stands, once it has been read.
+    pub(crate) audit_head: Option<AuditHead>,
+    pub(crate) quotas: NamespaceQuotas,
     /// When this engine began, or was resumed: silence of workers counts from here.
     pub(crate) started_at: Time,
     pub now: Time,
@@ -188,6 +196,15 @@ impl<D: Disk> Engine<D> {
             keys: self.limiters.running_keys().collect(),
             plugins: self.limiters.running_plugins().collect(),
             events: self.events.count_stored(),
+        }
+    }
+
+    /// Refuses a caller who may not change the job.
+    pub(crate) fn check_caller(&mut self, caller: Option<&Caller>, id: JobId) -> Result<(), Failure> {
+        match self.load(id)? {
+            Some(job) => Ok(caller::may_change(caller, job)?),
+            // What follows says that it does not exist, or why it cannot be read.
+            None => Ok(()),
         }
     }
 
@@ -304,6 +321,7 @@ impl<D: Disk> Engine<D> {
             settings: Settings::default(),
             counts: Default::default(),
         };
+        self.quotas.queue_added(&row.name);
         self.queues.add(row, self.tuning);
         self.unsaved.require_commit();
     }

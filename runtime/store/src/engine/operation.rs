@@ -44,6 +44,11 @@ pub trait Operation<D: Disk>: Send + 'static {
         Cost::SMALL
     }
 
+    /// What the audit log calls it, and what it is about; none for what is not a change that somebody answers for.
+    fn audit(&self) -> Option<(&'static str, String)> {
+        None
+    }
+
     /// Does it, or begins to. The answer is part of a release, of this group or of the one in which it ends.
     fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError>;
 }

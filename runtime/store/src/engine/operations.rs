@@ -1,5 +1,7 @@
 //! Every operation of the engine: what is asked, what it costs, what it does and what it answers.
 
+use std::sync::Arc;
+
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
     Body, Bulk, Command, JobId, Name, NewJob, Notes, Plugin, PluginCommand, QueueName, Reply, Settings,
@@ -10,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::bulk::BulkChange;
 use crate::engine::failure::Failure;
 use crate::engine::operation::{Answer, Cost, Operation};
-use crate::{BatchMade, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
+use crate::{BatchMade, Caller, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 /// Stores all of the jobs, or none.
 pub struct Enqueue {
@@ -53,13 +55,14 @@ impl<D: Disk> Operation<D> for MakeBatch {
 /// Closes a batch: no more jobs join it. Answered when it is known whether that fired its callback.
 pub struct Seal {
     pub batch: String,
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl<D: Disk> Operation<D> for Seal {
     type Answer = Batch;
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Batch>) -> Result<(), DiskError> {
-        engine.seal(self.batch, answer)
+        engine.seal(self.batch, self.caller.as_deref(), answer)
     }
 }
 
@@ -68,17 +71,23 @@ pub struct Ask {
     pub job: JobId,
     pub command: Command,
     pub children: Vec<NewJob>,
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl<D: Disk> Operation<D> for Ask {
     type Answer = Reply;
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some((self.command.audit_name()?, self.job.to_string()))
+    }
 
     fn cost(&self) -> Cost {
         Cost { commands: 1, bytes: of_command(&self.command) + of_jobs(&self.children).bytes }
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
-        let done = engine.ask_with_children(self.job, self.command, self.children);
+        let allowed = engine.check_caller(self.caller.as_deref(), self.job);
+        let done = allowed.and_then(|()| engine.ask_with_children(self.job, self.command, self.children));
         engine.release.settle(answer, done)
     }
 }
@@ -86,6 +95,7 @@ impl<D: Disk> Operation<D> for Ask {
 /// One thing each of many jobs; one refused does not touch the others.
 pub struct AskEach {
     pub asks: Vec<(JobId, Command)>,
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl<D: Disk> Operation<D> for AskEach {
@@ -98,7 +108,8 @@ impl<D: Disk> Operation<D> for AskEach {
     fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError> {
         let mut replies = Vec::with_capacity(self.asks.len());
         for (job, command) in self.asks {
-            replies.push(match engine.ask(job, command) {
+            let allowed = engine.check_caller(self.caller.as_deref(), job);
+            replies.push(match allowed.and_then(|()| engine.ask(job, command)) {
                 Ok(reply) => Ok(reply),
                 Err(Failure::Refused(error)) => Err(error),
                 Err(Failure::Disk(error)) => return engine.release.settle(answer, Err(error.into())),
@@ -138,6 +149,10 @@ pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
 impl<D: Disk> Operation<D> for Configure {
     type Answer = Settings;
 
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(("queue.configure", self.queue.to_string()))
+    }
+
     fn start(self, engine: &mut Engine<D>, answer: Answer<Settings>) -> Result<(), DiskError> {
         let value = engine.configure(self.queue, self.change);
         engine.release.push(answer, value);
@@ -153,6 +168,10 @@ pub struct Clear {
 impl<D: Disk> Operation<D> for Clear {
     type Answer = u64;
 
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(("queue.clear", self.queue.to_string()))
+    }
+
     fn start(self, engine: &mut Engine<D>, answer: Answer<u64>) -> Result<(), DiskError> {
         engine.begin_clear(self.queue, answer)
     }
@@ -166,6 +185,10 @@ pub struct RemoveQueue {
 impl<D: Disk> Operation<D> for RemoveQueue {
     type Answer = u64;
 
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(("queue.remove", self.queue.to_string()))
+    }
+
     fn start(self, engine: &mut Engine<D>, answer: Answer<u64>) -> Result<(), DiskError> {
         engine.begin_remove_queue(self.queue, answer)
     }
@@ -176,6 +199,10 @@ pub struct SetPaused(pub bool);
 
 impl<D: Disk> Operation<D> for SetPaused {
     type Answer = ();
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some((if self.0 { "server.pause" } else { "server.resume" }, String::new()))
+    }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         if self.0 {
@@ -197,6 +224,10 @@ pub struct ChangePlugin {
 impl<D: Disk> Operation<D> for ChangePlugin {
     type Answer = Option<Plugin>;
 
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some((self.command.audit_name(), self.name.to_string()))
+    }
+
     fn start(self, engine: &mut Engine<D>, answer: Answer<Option<Plugin>>) -> Result<(), DiskError> {
         let done = engine.change_plugin(&self.name, self.command);
         engine.release.settle(answer, done)
@@ -205,6 +236,13 @@ impl<D: Disk> Operation<D> for ChangePlugin {
 
 impl<D: Disk> Operation<D> for SecretChange {
     type Answer = ();
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            SecretChange::Put { name, .. } => ("secret.set", name.to_string()),
+            SecretChange::Remove { name } => ("secret.remove", name.to_string()),
+        })
+    }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let done = engine.change_secret(self);
@@ -215,6 +253,18 @@ impl<D: Disk> Operation<D> for SecretChange {
 impl<D: Disk> Operation<D> for ScheduleChange {
     type Answer = ();
 
+    fn audit(&self) -> Option<(&'static str, String)> {
+        let action = match self {
+            ScheduleChange::Put { replace: false, .. } => "schedule.create",
+            ScheduleChange::Put { .. } => "schedule.update",
+            ScheduleChange::Pause { paused: true, .. } => "schedule.pause",
+            ScheduleChange::Pause { .. } => "schedule.resume",
+            ScheduleChange::RunNow { .. } => "schedule.run",
+            ScheduleChange::Remove { .. } => "schedule.remove",
+        };
+        Some((action, self.name().to_string()))
+    }
+
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let done = engine.change_schedule(self);
         engine.release.settle(answer, done)
@@ -223,6 +273,14 @@ impl<D: Disk> Operation<D> for ScheduleChange {
 
 impl<D: Disk> Operation<D> for WebhookChange {
     type Answer = ();
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        match self {
+            WebhookChange::Add(hook) => Some(("webhook.create", hook.id.clone())),
+            WebhookChange::Remove { id } => Some(("webhook.remove", id.clone())),
+            WebhookChange::Told { .. } => None,
+        }
+    }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
         let value = engine.change_webhook(self);
@@ -233,6 +291,14 @@ impl<D: Disk> Operation<D> for WebhookChange {
 
 impl<D: Disk> Operation<D> for BulkChange {
     type Answer = Bulk;
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        match self {
+            BulkChange::Begin { action, jobs, .. } => Some((action.audit_name(), format!("{} jobs", jobs.len / 16))),
+            BulkChange::Cancel { id } => Some(("bulk.cancel", id.to_string())),
+            BulkChange::Step { .. } | BulkChange::Fail { .. } => None,
+        }
+    }
 
     fn cost(&self) -> Cost {
         match self {

@@ -5,8 +5,8 @@ use windlass_core::{
     change_plugin, parse_digest,
 };
 
-use crate::disk::codec;
 use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
 use crate::{SecretChange, SecretRow};
@@ -17,7 +17,7 @@ impl<D: Disk> Engine<D> {
         let attempts = self.attempts_of(name)?;
         let running: Vec<Digest> = attempts.iter().map(|(_, version)| *version).collect();
         let server = |queue: &QueueName| self.catalogue.server_of(queue);
-        let taken = |queue: &QueueName| server(queue).filter(|other| *other != &**name).map(str::to_owned);
+        let taken = |queue: &QueueName| server(queue).filter(|other| *other != name).cloned();
         let facts = PluginFacts { plugin: self.catalogue.plugin(name), running: &running, taken: &taken };
         let changed = change_plugin(name, command, &facts, self.now)?;
         match &changed.plugin {
@@ -64,7 +64,7 @@ impl<D: Disk> Engine<D> {
     }
 
     /// The attempts of a plugin that run in this process, each with its version.
-    fn attempts_of(&mut self, name: &str) -> Result<Vec<(JobId, Digest)>, DiskError> {
+    fn attempts_of(&mut self, name: &Name) -> Result<Vec<(JobId, Digest)>, DiskError> {
         let mut found = Vec::new();
         for (id, token) in self.local.clone() {
             let run = self.load(id)?.and_then(|job| job.run.as_ref()).filter(|run| run.token == token);
@@ -101,7 +101,9 @@ impl<D: Disk> Engine<D> {
     /// Whether a plugin serves the queue and may start one more attempt.
     pub(crate) fn plugin_admits(&mut self, queue: &QueueName) -> bool {
         let Some(plugin) = self.catalogue.server_of(queue) else { return false };
-        self.limiters.admits_plugin(plugin, self.now)
+        let slots = self.quotas.slots(&queue.namespace());
+        slots.is_none_or(|most| self.limiters.running_in(queue.prefix()) < most)
+            && self.limiters.admits_plugin(plugin, self.now)
     }
 
     /// Counts the attempts of plugins as they start and end. When one ends, the plugin may start a job of any of its queues.
@@ -116,6 +118,12 @@ impl<D: Disk> Engine<D> {
             for queue in limited.into_iter().flat_map(|plugin| &plugin.queues) {
                 self.queues.wake(queue);
             }
+            // Another plugin of the namespace may take the slot.
+            if self.quotas.slots(&plugin.namespace()).is_some() {
+                for queue in self.catalogue.served_queues().filter(|queue| queue.prefix() == plugin.prefix()) {
+                    self.queues.wake(queue);
+                }
+            }
         }
         if let Some(plugin) = after {
             self.limiters.plugin_started(plugin, self.now);
@@ -125,16 +133,16 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn change_secret(&mut self, change: SecretChange) -> Result<(), Failure> {
         match change {
             SecretChange::Put { name, encrypted } => {
-                let old = match self.disk.get(Space::Secrets, name.as_bytes())? {
+                let old = match self.disk.get(Space::Secrets, &keys::named(&name))? {
                     Some(bytes) => Some(codec::decode::<SecretRow>(Space::Secrets, &bytes)?),
                     None => None,
                 };
                 let created_at = old.map_or(self.now, |old| old.created_at);
-                let row = SecretRow { name: name.to_string(), encrypted, created_at, updated_at: self.now };
-                self.unsaved.batch.put(Space::Secrets, name.as_bytes().to_vec(), codec::encode(&row));
+                let row = SecretRow { name: name.clone(), encrypted, created_at, updated_at: self.now };
+                self.unsaved.batch.put(Space::Secrets, keys::named(&name), codec::encode(&row));
             }
             SecretChange::Remove { name } => {
-                let key = name.as_bytes().to_vec();
+                let key = keys::named(&name);
                 let added = self.unsaved.batch.writes.get(&(Space::Secrets, key.clone())).is_some_and(Option::is_some);
                 if !added && self.disk.get(Space::Secrets, &key)?.is_none() {
                     return Err(Refusal::not_found("secret", name).into());
@@ -148,7 +156,7 @@ impl<D: Disk> Engine<D> {
 }
 
 /// The plugin that runs the job in this process.
-fn local_plugin(job: &Job) -> Option<&str> {
+fn local_plugin(job: &Job) -> Option<&Name> {
     match &job.run.as_ref()?.runner {
         Runner::Local { plugin, .. } => Some(plugin),
         Runner::External { .. } => None,

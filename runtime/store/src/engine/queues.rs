@@ -149,7 +149,7 @@ impl Queues {
                 }
             }
             if std::mem::take(&mut queue.dirty) {
-                batch.put(Space::Queues, queue.row.name.as_bytes().to_vec(), codec::encode(&queue.row));
+                batch.put(Space::Queues, keys::named(&queue.row.name), codec::encode(&queue.row));
                 if queue.row.settings.rate.is_some() {
                     batch.put(Space::Limiters, keys::limiter(queue.row.id, ""), codec::encode(&queue.limiter));
                 }

@@ -13,6 +13,7 @@ use crate::engine::job_cache::JobCache;
 use crate::engine::limiters::Limiters;
 use crate::engine::pause;
 use crate::engine::queues::Queues;
+use crate::engine::quotas::NamespaceQuotas;
 use crate::engine::release::{Channels, Release};
 use crate::engine::unsaved::Unsaved;
 use crate::engine::{Engine, META_KEY, Meta};
@@ -76,6 +77,8 @@ impl<D: Disk> Engine<D> {
             logs: JobLogs::default(),
             local: HashSet::new(),
             paused: pause::read(&disk)?,
+            audit_head: None,
+            quotas: NamespaceQuotas::read(&disk, &queues)?,
             started_at: now,
             newest: JobId::NONE,
             now,

@@ -32,6 +32,8 @@ pub struct Release {
     ended: Vec<(JobId, Token)>,
     /// Since when everything is paused, if that has changed.
     paused: Option<Option<Time>>,
+    /// How the last operation came out: why it was refused, if it was.
+    outcome: Option<Option<String>>,
 }
 
 /// What the engine follows up after a release.
@@ -43,6 +45,7 @@ pub struct Released {
 
 impl Release {
     pub fn push<T: Send + 'static>(&mut self, answer: Answer<T>, value: Result<T, Error>) {
+        self.outcome = Some(value.as_ref().err().map(ToString::to_string));
         self.answers.push(Box::new(move |failed| drop(answer.send(failed.map_or(value, Err)))));
     }
 
@@ -58,6 +61,11 @@ impl Release {
             }
         }
         Ok(())
+    }
+
+    /// How the last operation came out; none while its answer is still to come.
+    pub(crate) fn take_outcome(&mut self) -> Option<Option<String>> {
+        self.outcome.take()
     }
 
     pub fn assign(&mut self, answer: Answer<Vec<Assignment>>, assignments: Vec<Assignment>) {

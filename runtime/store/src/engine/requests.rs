@@ -92,6 +92,7 @@ impl<D: Disk> Engine<D> {
             }
         }
         let order = order(&checked)?;
+        self.quotas.admit(&checked, |queue| !self.queues.contains(queue))?;
         Ok((checked, order))
     }
 
@@ -159,7 +160,7 @@ impl<D: Disk> Engine<D> {
                 let mut schedule = *schedule;
                 let old = self.catalogue.schedule(&schedule.name);
                 if old.is_some() && !replace {
-                    return Err(Refusal::Exists { what: "schedule", name: schedule.name }.into());
+                    return Err(Refusal::Exists { what: "schedule", name: schedule.name.to_string() }.into());
                 }
                 schedule.created_at = old.map_or(self.now, |old| old.created_at);
                 schedule.updated_at = self.now;

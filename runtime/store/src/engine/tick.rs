@@ -1,7 +1,7 @@
 //! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
 
 use windlass_core::schedule::{Begin, Schedule};
-use windlass_core::{Command, Time};
+use windlass_core::{Command, Name, Time};
 
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
@@ -60,12 +60,12 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Stores the jobs of the instants that are due, and moves the schedule on, in one commit.
-    pub(crate) fn run_schedule(&mut self, name: &str) -> Result<(), DiskError> {
+    pub(crate) fn run_schedule(&mut self, name: &Name) -> Result<(), DiskError> {
         let Some(mut schedule) = self.catalogue.schedule(name).cloned() else { return Ok(()) };
         let due = match schedule.due(self.now) {
             Ok(due) => due,
             Err(refusal) => {
-                tracing::warn!(schedule = name, "cannot be run: {refusal}");
+                tracing::warn!(schedule = name.qualified(), "cannot be run: {refusal}");
                 return Ok(());
             }
         };
@@ -100,7 +100,7 @@ impl<D: Disk> Engine<D> {
         let stored = match self.enqueue_own(schedule.job(instant)) {
             Ok(reply) => Ok(reply),
             Err(Failure::Refused(error)) => {
-                tracing::warn!(schedule = schedule.name, "its job was refused: {error}");
+                tracing::warn!(schedule = schedule.name.qualified(), "its job was refused: {error}");
                 Err(error.to_string())
             }
             Err(Failure::Disk(error)) => return Err(error),

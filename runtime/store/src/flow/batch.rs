@@ -3,12 +3,12 @@
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{JobId, NewJob, Refusal};
 
-use crate::BatchMade;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
 use crate::engine::operation::Answer;
+use crate::{BatchMade, Caller};
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn make_batch(
@@ -58,8 +58,10 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Seals a batch; to seal it again changes nothing.
-    pub(crate) fn seal(&mut self, id: String, answer: Answer<Batch>) -> Result<(), DiskError> {
-        let Some(batch) = self.flows.batches.change(&self.disk, &keys::batch(&id))? else {
+    pub(crate) fn seal(&mut self, id: String, caller: Option<&Caller>, answer: Answer<Batch>) -> Result<(), DiskError> {
+        let known = self.flows.batches.change(&self.disk, &keys::batch(&id))?;
+        let own = |batch: &&mut Batch| caller.is_none_or(|caller| caller.allowed.namespace == batch.namespace);
+        let Some(batch) = known.filter(own) else {
             let error = Err(no_batch(&id).into());
             self.release.push(answer, error);
             return Ok(());

@@ -391,19 +391,21 @@ impl<D: Disk> Engine<D> {
 
     /// Whether a job can be tied to what it names: looked at before anything is stored.
     pub(crate) fn check_ties(&mut self, job: &CheckedJob) -> Result<(), Failure> {
+        let namespace = job.queue().namespace();
         if let Some(id) = &job.batch_id {
-            job.check_batch(self.flows.batches.get(&self.disk, &keys::batch(id))?)?;
+            let batch = self.flows.batches.get(&self.disk, &keys::batch(id))?;
+            job.check_batch(batch.filter(|batch| batch.namespace == namespace))?;
         }
         if let Some(id) = job.parent {
             let rounds = self.queues.get(job.queue()).is_some_and(|queue| queue.row.settings.rounds);
-            match self.load(id)? {
+            match self.load(id)?.filter(|parent| parent.queue.is_in(&namespace)) {
                 Some(parent) => job.check_parent(parent, rounds)?,
                 None => return Err(Refusal::invalid("parent_id", self.why_not_there(id)).into()),
             }
         }
         for dependency in &job.depends_on {
             if let Dependency::Job(id) = dependency
-                && self.load(*id)?.is_none()
+                && self.load(*id)?.is_none_or(|job| !job.queue.is_in(&namespace))
             {
                 return Err(Refusal::invalid("depends_on", self.why_not_there(*id)).into());
             }

@@ -74,6 +74,7 @@ impl<D: Disk> Engine<D> {
 impl Store {
     /// What a handler has noted under this key of this queue.
     pub async fn record(&self, queue: QueueName, key: String) -> Result<Option<Record>, Error> {
+        let queue = self.own_queue(queue)?;
         let view = self.view().await?;
         match queue_id(&view, &queue)? {
             Some(id) => Ok(row(&view, Space::Records, &keys::record(id, &key))?),
@@ -89,6 +90,7 @@ impl Store {
         limit: usize,
         marked_only: bool,
     ) -> Result<(Vec<Record>, Option<String>), Error> {
+        let queue = self.own_queue(queue)?;
         self.read(move |view| {
             let Some(id) = queue_id(view, &queue)? else { return Ok((Vec::new(), None)) };
             let all = if marked_only { keys::marked(id, "") } else { keys::record(id, "") };
@@ -130,7 +132,7 @@ fn key_text(key: &[u8], all: &[u8]) -> String {
 }
 
 fn queue_id(view: &View, queue: &QueueName) -> Result<Option<u32>, DiskError> {
-    Ok(row::<Queue>(view, Space::Queues, queue.as_bytes())?.map(|queue| queue.id))
+    Ok(row::<Queue>(view, Space::Queues, &keys::named(queue))?.map(|queue| queue.id))
 }
 
 /// Says which queue is not there.

@@ -20,7 +20,8 @@ const CHILDREN_LOOKED_AT: u64 = 10_000;
 impl Store {
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         let key = keys::batch(id);
-        self.read(move |view| row(view, Space::Flows, &key)).await
+        let batch: Option<Batch> = self.read(move |view| row(view, Space::Flows, &key)).await?;
+        Ok(batch.filter(|batch| self.sees_namespace(&batch.namespace)))
     }
 
     /// The numbers of a job's children; none when it never had any.
@@ -58,6 +59,7 @@ impl Store {
 
     /// The rounds of a queue from number `from` on, at most `limit`.
     pub async fn rounds(&self, queue: QueueName, from: u32, limit: usize) -> Result<Vec<RoundRow>, Error> {
+        let queue = self.own_queue(queue)?;
         let view = self.view().await?;
         let id = known_queue(&view, &queue)?;
         let page = view.range(Space::Flows, &keys::round(id, from), &after_prefix(&keys::rounds(id))).take(limit);

@@ -1,5 +1,6 @@
 //! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
 
+mod access;
 // Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod events;
@@ -14,9 +15,10 @@ use tokio::sync::OnceCell;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, BodyKind, BodyRef, Job, JobId, Plugin, Priority, Queue, Runner, State, Time, Webhook,
+    AttemptError, BodyKind, BodyRef, Job, JobId, Name, Plugin, Priority, Queue, QueueName, Runner, State, Time, Webhook,
 };
 
+pub use self::access::{AuditFilter, AuditPage};
 use crate::claim::lanes::ReadyPlace;
 use crate::disk::fjall::View;
 use crate::disk::{DiskError, Space, after_prefix};
@@ -44,7 +46,7 @@ impl Store {
     /// The same store, of which everything is read as it is now; or as the first read finds it, if that has to wait.
     pub fn frozen(&self) -> Store {
         let now = self.inner.shared.now().map(|disk| disk.view()).ok();
-        Store { inner: self.inner.clone(), moment: Some(Arc::new(OnceCell::new_with(now))) }
+        Store { moment: Some(Arc::new(OnceCell::new_with(now))), ..self.clone() }
     }
 
     /// What is stored now; or then, if this is a frozen store.
@@ -70,7 +72,8 @@ impl Store {
     }
 
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
-        Ok(row(&self.view().await?, Space::Jobs, &keys::job(id))?)
+        let job: Option<Job> = row(&self.view().await?, Space::Jobs, &keys::job(id))?;
+        Ok(job.filter(|job| self.sees(&job.queue)))
     }
 
     /// One of the job's bodies; `None` when it has none.
@@ -129,11 +132,14 @@ impl Store {
     }
 
     /// Those that came into their state latest come first. Those that cannot be read are returned beside them.
-    pub async fn list(&self, list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
+    pub async fn list(&self, mut list: JobList) -> Result<(Vec<Job>, Unreadable), Error> {
+        list.queue = list.queue.map(|queue| self.own(queue));
+        let allowed = self.limits();
         self.read(move |view| {
-            let mut found = match latest(view, &list) {
+            let sees = |queue: &QueueName| allowed.as_ref().is_none_or(|allowed| allowed.allow(queue));
+            let mut found = match latest(view, &list, &sees) {
                 // The index is damaged; the jobs say the same.
-                Err(error) if error.is_damage() => among_all(view, &list)?,
+                Err(error) if error.is_damage() => among_all(view, &list, &sees)?,
                 found => found?,
             };
             found.sort_unstable_by(|a, b| b.cmp(a));
@@ -151,6 +157,12 @@ impl Store {
     }
 
     pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        let mut queues = self.all_queues().await?;
+        queues.retain(|view| self.sees(&view.queue.name));
+        Ok(queues)
+    }
+
+    async fn all_queues(&self) -> Result<Vec<QueueView>, Error> {
         self.read(|view| {
             let plugins = rows::<Plugin>(view, Space::Plugins)?;
             let served_by = |queue: &Queue| {
@@ -172,16 +184,22 @@ impl Store {
     }
 
     pub async fn plugins(&self) -> Result<Vec<Plugin>, Error> {
-        self.read(|view| rows(view, Space::Plugins)).await
+        let mut plugins: Vec<Plugin> = self.read(|view| rows(view, Space::Plugins)).await?;
+        plugins.retain(|plugin| self.sees_name(&plugin.name));
+        Ok(plugins)
     }
 
     /// What the operator has granted, by plugin.
-    pub async fn grants(&self) -> Result<BTreeMap<String, Grant>, Error> {
-        self.read(|view| rows::<(String, Grant)>(view, Space::Grants).map(|rows| rows.into_iter().collect())).await
+    pub async fn grants(&self) -> Result<BTreeMap<Name, Grant>, Error> {
+        let mut grants = self.read(|view| rows::<(Name, Grant)>(view, Space::Grants)).await?;
+        grants.retain(|(plugin, _)| self.sees_name(plugin));
+        Ok(grants.into_iter().collect())
     }
 
     pub async fn secrets(&self) -> Result<Vec<SecretRow>, Error> {
-        self.read(|view| rows(view, Space::Secrets)).await
+        let mut secrets: Vec<SecretRow> = self.read(|view| rows(view, Space::Secrets)).await?;
+        secrets.retain(|secret| self.sees_name(&secret.name));
+        Ok(secrets)
     }
 
     /// The attempts that run in this process.
@@ -210,7 +228,9 @@ impl Store {
     }
 
     pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
-        self.read(|view| rows(view, Space::Schedules)).await
+        let mut schedules: Vec<Schedule> = self.read(|view| rows(view, Space::Schedules)).await?;
+        schedules.retain(|schedule| self.sees(&schedule.queue));
+        Ok(schedules)
     }
 
     /// Stored events after `seq`, oldest first. The first one's number shows whether some were deleted.
@@ -275,11 +295,11 @@ pub(crate) fn rows<T: serde::de::DeserializeOwned>(view: &View, space: Space) ->
 }
 
 /// The latest jobs of a list, as the indexes have them: enough of each queue and state.
-fn latest(view: &View, list: &JobList) -> Result<Vec<(Time, JobId)>, DiskError> {
+fn latest(view: &View, list: &JobList, sees: &dyn Fn(&QueueName) -> bool) -> Result<Vec<(Time, JobId)>, DiskError> {
     let most = list.offset.saturating_add(list.limit);
     let mut found = Vec::new();
     for queue in rows::<Queue>(view, Space::Queues)? {
-        if list.queue.as_ref().is_some_and(|name| *name != queue.name) {
+        if !sees(&queue.name) || list.queue.as_ref().is_some_and(|name| *name != queue.name) {
             continue;
         }
         for state in State::ALL.into_iter().filter(|state| list.state.is_none_or(|wanted| wanted == *state)) {
@@ -297,11 +317,12 @@ fn latest(view: &View, list: &JobList) -> Result<Vec<(Time, JobId)>, DiskError> 
 }
 
 /// The same without an index: every job is read.
-fn among_all(view: &View, list: &JobList) -> Result<Vec<(Time, JobId)>, DiskError> {
+fn among_all(view: &View, list: &JobList, sees: &dyn Fn(&QueueName) -> bool) -> Result<Vec<(Time, JobId)>, DiskError> {
     let mut found = Vec::new();
     for pair in view.under(Space::Jobs, &[]) {
         let job: Job = codec::decode(Space::Jobs, &pair?.1)?;
-        let wanted = list.queue.as_ref().is_none_or(|name| *name == job.queue)
+        let wanted = sees(&job.queue)
+            && list.queue.as_ref().is_none_or(|name| *name == job.queue)
             && list.state.is_none_or(|state| state == job.state);
         if wanted {
             found.push((job.since, job.id));

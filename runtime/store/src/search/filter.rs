@@ -1,7 +1,7 @@
 //! What a job must be to be found. All that is given must hold.
 
 use memchr::memmem::Finder;
-use windlass_core::{Job, JobId, Priority, QueueName, Runner, State, Time};
+use windlass_core::{AllowedQueues, Job, JobId, Name, Priority, QueueName, Runner, State, Time};
 
 /// A span of time: from `after` on, and before `before`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ impl Span {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
+    /// The queues that whoever searches may see.
+    pub allowed: Option<AllowedQueues>,
     pub queue: Option<QueueName>,
     /// Any of these; empty: any.
     pub states: Vec<State>,
@@ -36,7 +38,7 @@ pub struct Filter {
     pub expire: Span,
     /// The worker that runs it, or ran it last.
     pub worker_id: Option<String>,
-    pub plugin: Option<String>,
+    pub plugin: Option<Name>,
     /// The digest of the plugin's version, or how it begins.
     pub plugin_version: Option<String>,
     pub has_errors: Option<bool>,
@@ -59,7 +61,8 @@ impl Filter {
         fn same<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
             wanted.is_none() || wanted == found
         }
-        same(self.queue.as_ref(), Some(&job.queue))
+        self.allows(&job.queue)
+            && same(self.queue.as_ref(), Some(&job.queue))
             && (self.states.is_empty() || self.states.contains(&job.state))
             && same(self.priority.as_ref(), Some(&job.priority))
             && self.tags.iter().all(|tag| job.tags.contains(tag))
@@ -84,6 +87,11 @@ impl Filter {
             && (self.payload_contains.is_none() || !job.payload.is_none())
     }
 
+    /// Whether jobs of this queue may be found at all.
+    pub(crate) fn allows(&self, queue: &QueueName) -> bool {
+        self.allowed.as_ref().is_none_or(|allowed| allowed.allow(queue))
+    }
+
     fn ran_by(&self, job: &Job) -> bool {
         if self.worker_id.is_none() && self.plugin.is_none() && self.plugin_version.is_none() {
             return true;
@@ -104,13 +112,13 @@ impl Filter {
 
     /// Whether nothing but queue and state is asked for: then the queues' own counts say how many there are.
     pub(crate) fn is_counted(&self) -> bool {
-        let others = Filter { queue: None, states: Vec::new(), ..self.clone() };
+        let others = Filter { allowed: None, queue: None, states: Vec::new(), ..self.clone() };
         others == Filter::default()
     }
 
-    /// Whether nothing but the payload decides: then it is read before the record.
+    /// Whether nothing but the payload decides, and which queues are allowed.
     pub(crate) fn is_of_payloads_alone(&self) -> bool {
-        let others = Filter { payload_contains: None, ..self.clone() };
+        let others = Filter { allowed: None, payload_contains: None, ..self.clone() };
         others == Filter::default()
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use windlass_core::plugin::egress::HostPattern;
 use windlass_core::plugin::grant::{FolderGrant, Grant};
 use windlass_core::plugin::manifest::{Build, Capabilities, Limits, Manifest, Retry};
-use windlass_core::{Blob, Canary, Digest, Plugin, PluginHistoryEntry, QueueName, Time, Version};
+use windlass_core::{Blob, Canary, Digest, Name, Plugin, PluginHistoryEntry, QueueName, Time, Version};
 
 use crate::disk::Space;
 
@@ -18,7 +18,7 @@ pub(crate) fn upgrade(space: Space, row: &[u8]) -> Result<Option<Vec<u8>>, postc
             postcard::to_extend(&Plugin::from(old), Vec::new())?
         }
         Space::Grants => {
-            let (name, old): (String, Grant1) = postcard::from_bytes(row)?;
+            let (name, old): (Name, Grant1) = postcard::from_bytes(row)?;
             postcard::to_extend(&(name, Grant::from(old)), Vec::new())?
         }
         _ => return Ok(None),
@@ -28,7 +28,7 @@ pub(crate) fn upgrade(space: Space, row: &[u8]) -> Result<Option<Vec<u8>>, postc
 
 #[derive(Deserialize)]
 struct Plugin1 {
-    name: String,
+    name: Name,
     queues: Vec<QueueName>,
     versions: Vec<Version1>,
     active: Option<Digest>,

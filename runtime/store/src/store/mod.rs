@@ -13,23 +13,27 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
-use windlass_core::flow::{Batch, NewBatch};
+use windlass_core::access::AuditNote;
+use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
-    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Reply, Settings, Time,
+    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply, Settings,
+    Time,
 };
 
 use crate::disk::blobs::Blobs;
 use crate::disk::counted::Acknowledged;
 pub use crate::disk::counted::Tally;
 pub use crate::disk::fjall::FjallDisk;
+pub use crate::engine::access::AccessChange;
+use crate::engine::audit::{Audited, Deny};
 use crate::engine::operation::{Operation, Request};
 use crate::engine::operations::{
     Ask, AskEach, ChangePlugin, Clear, Configure, Enqueue, Log, MakeBatch, RemoveQueue, Seal, SetPaused,
 };
 use crate::engine::shared::Shared;
 use crate::{
-    Assignment, BatchMade, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord, ScheduleChange,
-    SecretChange, WebhookChange, limits,
+    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord,
+    ScheduleChange, SecretChange, WebhookChange, limits,
 };
 
 /// The memory of one Windlass. Cheap to clone.
@@ -38,6 +42,8 @@ pub struct Store {
     pub(crate) inner: Arc<Inner>,
     /// Where all reads come from, if the store was frozen.
     pub(crate) moment: Option<Arc<OnceCell<crate::disk::fjall::View>>>,
+    /// On whose behalf it is asked; none for the server's own parts.
+    pub(crate) caller: Option<Arc<Caller>>,
 }
 
 pub(crate) struct Inner {
@@ -94,9 +100,26 @@ impl Store {
     }
 
     pub(crate) async fn call<O: Operation<Acknowledged>>(&self, operation: O) -> Result<O::Answer, Error> {
-        let (request, receiver) = Request::new(operation);
+        let note = self.caller.as_ref().zip(operation.audit()).map(|(caller, (action, target))| {
+            let (actor, namespace) = (caller.actor.clone(), caller.allowed.namespace.clone());
+            AuditNote { actor, namespace, action, target }
+        });
+        // What somebody answers for is written into the audit log, in the same commit.
+        let (request, receiver) = match note {
+            Some(note) => Request::new(Audited { operation, note }),
+            None => Request::new(operation),
+        };
         self.send(request)?;
         receiver.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Notes in the audit log that a caller was not let do something.
+    pub async fn deny(&self, note: AuditNote) -> Result<(), Error> {
+        self.call(Deny(note)).await
+    }
+
+    pub async fn change_access(&self, change: AccessChange) -> Result<(), Error> {
+        self.call(change).await
     }
 
     /// Stops the engine after what it has been given, and waits for it.
@@ -143,24 +166,32 @@ impl Store {
     }
 
     /// Stores all of the jobs, or none.
-    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+    pub async fn enqueue(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        self.check_jobs(&mut jobs)?;
         self.call(Enqueue { jobs }).await
     }
 
     /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
     /// is sealed.
-    pub async fn make_batch(&self, batch: NewBatch, jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+    pub async fn make_batch(&self, batch: NewBatch, mut jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
+        self.check_jobs(&mut jobs)?;
+        let own =
+            |callback: Callback| Ok::<_, Refusal>(Callback { queue: self.own_queue(callback.queue)?, ..callback });
+        let callback = batch.callback.map(own).transpose()?;
+        let batch = NewBatch { namespace: self.own_namespace(), callback, ..batch };
         self.call(MakeBatch { batch, jobs, seal }).await
     }
 
     /// No more jobs can join; once all have ended the batch calls back.
     pub async fn seal(&self, batch: String) -> Result<Batch, Error> {
-        self.call(Seal { batch }).await
+        let caller = self.caller.clone();
+        self.call(Seal { batch, caller }).await
     }
 
     /// Takes up to `count` jobs, best first; waits for the first as long as the claim allows. Dropping the future gives
     /// back what it would have got.
-    pub async fn claim(&self, claim: Claim) -> Result<Vec<Assignment>, Error> {
+    pub async fn claim(&self, mut claim: Claim) -> Result<Vec<Assignment>, Error> {
+        claim.queues = claim.queues.into_iter().map(|queue| self.own_queue(queue)).collect::<Result<_, _>>()?;
         let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = self.inner.clock.now() + claim.wait;
         let (answer, receiver) = oneshot::channel();
@@ -173,13 +204,18 @@ impl Store {
     }
 
     /// Asks one thing of one job. Children commit together with what they come with, or not at all.
-    pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
-        self.call(Ask { job, command, children }).await
+    pub async fn ask(&self, job: JobId, mut command: Command, mut children: Vec<NewJob>) -> Result<Reply, Error> {
+        self.check_jobs(&mut children)?;
+        if let Command::Move(target) = &mut command {
+            target.queue = self.own_queue(target.queue.clone())?;
+        }
+        self.own_marks(&mut command);
+        self.call(Ask { job, command, children, caller: self.caller.clone() }).await
     }
 
     /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.
     pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
-        self.call(AskEach { asks }).await
+        self.call(AskEach { asks, caller: self.caller.clone() }).await
     }
 
     /// Adds to a job's log. Returns at once; the lines are stored with the next commit.
@@ -193,26 +229,40 @@ impl Store {
     where
         F: FnOnce(&mut Settings) + Send + 'static,
     {
-        let change = Box::new(change);
+        let queue = self.own_queue(queue)?;
+        let namespace = self.own_namespace();
+        let change = Box::new(move |settings: &mut Settings| {
+            change(settings);
+            if let Some(gate) = &mut settings.gate {
+                gate.queue = gate.queue.within(&namespace);
+            }
+        });
         self.call(Configure { queue, change }).await
     }
 
     /// Removes the pending and scheduled jobs of a queue; answers how many.
     pub async fn clear(&self, queue: QueueName) -> Result<u64, Error> {
+        let queue = self.own_queue(queue)?;
         self.call(Clear { queue }).await
     }
 
     /// Removes a queue and all its jobs. Refused while jobs of it are active.
     pub async fn remove_queue(&self, queue: QueueName) -> Result<u64, Error> {
+        let queue = self.own_queue(queue)?;
         self.call(RemoveQueue { queue }).await
     }
 
     /// Asks one thing of one plugin; answers with what it is then, if it still is.
     pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
+        let name = self.own(name);
         self.call(ChangePlugin { name, command }).await
     }
 
     pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {
+        let change = match change {
+            SecretChange::Put { name, encrypted } => SecretChange::Put { name: self.own(name), encrypted },
+            SecretChange::Remove { name } => SecretChange::Remove { name: self.own(name) },
+        };
         self.call(change).await
     }
 
@@ -221,6 +271,12 @@ impl Store {
     }
 
     pub async fn change_schedule(&self, change: ScheduleChange) -> Result<(), Error> {
+        let change = self.own_schedule(change)?;
+        let name = change.name();
+        if self.caller.is_some() && !change.is_new() && !self.schedules().await?.iter().any(|known| known.name == *name)
+        {
+            return Err(Refusal::not_found("schedule", name).into());
+        }
         self.call(change).await
     }
 

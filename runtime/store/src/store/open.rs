@@ -82,7 +82,7 @@ impl Store {
         start_helpers(&inner, &opened).map_err(refused)?;
         start_engine(&inner, opened, options, seed, receiver, engine).map_err(refused)?;
         bulk::start(&inner, bell_receiver).map_err(refused)?;
-        Ok(Store { inner, moment: None })
+        Ok(Store { inner, moment: None, caller: None })
     }
 }
 

@@ -56,7 +56,7 @@ async fn write(store: &Store) {
     store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
     write_rounds(store).await;
     let schedule = Schedule {
-        name: "nightly".into(),
+        name: "nightly".parse().expect("a name"),
         queue: "rich".parse().expect("a name"),
         cron: "30 2 * * *".into(),
         timezone: "Europe/Berlin".into(),
@@ -175,17 +175,20 @@ async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
     );
     assert_eq!(manifest.capabilities.secrets, ["token"]);
     assert!(manifest.capabilities.spawn.is_empty());
-    let mut grant = store.grants().await.expect("reads")["mailer"].clone();
+    let mut grant = store.grants().await.expect("reads")[&mailer()].clone();
     assert_eq!((&*grant.environment["TZ"], &*grant.folders["/data"].path), ("UTC", "/srv/data"));
     assert_eq!((grant.private_http[0].to_string().as_str(), grant.spawn.len()), ("db.internal:8080", 0));
 
     grant.spawn = vec!["bills.*".parse().expect("a pattern")];
-    let name: windlass_core::Name = "mailer".parse().expect("a name");
-    store.change_plugin(name, PluginCommand::Grant(grant.clone())).await.expect("stored");
+    store.change_plugin(mailer(), PluginCommand::Grant(grant.clone())).await.expect("stored");
     store.close().await;
     drop(store);
     let store = open(dir.path()).expect("opens again");
-    assert_eq!(store.grants().await.expect("reads")["mailer"], grant);
+    assert_eq!(store.grants().await.expect("reads")[&mailer()], grant);
     assert_eq!(store.plugins().await.expect("reads")[0].versions, plugin.versions);
     store.close().await;
+}
+
+fn mailer() -> windlass_core::Name {
+    "mailer".parse().expect("a name")
 }

@@ -1,5 +1,6 @@
 //! Windlass as its users see it: the real binary, over HTTP, through crashes.
 
+mod access;
 mod command;
 mod documents;
 mod durability;

@@ -186,7 +186,7 @@ pub fn outside() -> Runner {
 }
 
 pub fn here() -> Runner {
-    Runner::Local { plugin: "sender".into(), version: "1".into() }
+    Runner::Local { plugin: "sender".parse().expect("a name"), version: "1".into() }
 }
 
 pub fn plain() -> NewJob {

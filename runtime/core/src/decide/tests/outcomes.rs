@@ -27,7 +27,7 @@ fn a_new_job_carries_what_its_producer_gave() {
         target_worker: Some("ann".into()),
         parent: Some(other(2)),
         batch_id: Some("batch".into()),
-        schedule: Some("nightly".into()),
+        schedule: Some("nightly".parse().expect("a name")),
         created_by: Some("key".into()),
         agent: Some(Box::new(Agent { iteration_timeout: seconds(5), ..Agent::default() })),
         policy: PolicyChoice {

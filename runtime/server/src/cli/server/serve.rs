@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::Layer;
 use crate::http::{AllowedHost, PAUSED, Tls};
 use crate::shutdown::{Shutdown, signalled};
-use crate::{App, Config};
+use crate::{App, Config, first_key};
 
 /// Run the server
 #[derive(Debug, clap::Args)]
@@ -54,13 +54,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         format!("cannot listen on {}; stop what listens there, or choose another address with --listen", config.listen)
     })?;
     let address = listener.local_addr().context("the listening socket has no address")?;
-    let open = !address.ip().is_loopback() && config.api_key.is_none();
-    if open && !config.insecure {
-        bail!(
-            "{address} can be reached from other machines, and no key is set; set one with --api-key or \
-             WINDLASS_API_KEY, listen on 127.0.0.1, or say --insecure if everybody may do everything"
-        );
-    }
+    let open = !address.ip().is_loopback() && config.is_open();
     let is_encrypted = config.tls.is_some() || config.behind_proxy;
     let plain = !address.ip().is_loopback() && !is_encrypted;
     if plain && !config.insecure {
@@ -72,6 +66,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     }
     let tls = config.tls.clone().map(Tls::load).transpose()?;
     let app = App::start(&config).await?;
+    if !config.is_open() {
+        first_key::note_place(address, &config.data);
+    }
     let (trigger, shutdown) = Shutdown::new();
     if let Some(tls) = &tls {
         tokio::spawn(tls.follow(shutdown.clone())?);
@@ -87,7 +84,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     if plain {
         warn!("{address} can be reached from other machines, and requests are not encrypted");
     }
-    if config.api_key.is_none() && config.allowed_host.contains(&AllowedHost::Any) {
+    if config.is_open() && config.allowed_host.contains(&AllowedHost::Any) {
         warn!(
             "any host name is allowed and no key is required: a web page of another site can use the API through a visitor's browser"
         );

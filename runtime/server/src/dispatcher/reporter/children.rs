@@ -1,7 +1,7 @@
 //! Children: storing those that an attempt spawns, and reading those it has.
 
 use bytes::Bytes;
-use windlass_core::{BodyKind, Job, JobId, Name, NewJob, Refusal, Unique, UniqueScope, Until};
+use windlass_core::{BodyKind, Job, JobId, Name, Namespace, NewJob, Refusal, Unique, UniqueScope, Until};
 use windlass_executor::{Child, ChildPage, ChildRead, HostError, PageLimits};
 use windlass_store::Error;
 
@@ -16,7 +16,7 @@ impl Reporter {
         for child in children {
             self.refuse_secrets(&child)?;
             let payload = self.store.keep(child.payload.clone()).await?;
-            jobs.push(NewJob { payload: Some(payload), ..new_job(self.job, child)? });
+            jobs.push(NewJob { payload: Some(payload), ..new_job(self.job, &self.namespace, child)? });
         }
         Ok(jobs)
     }
@@ -82,9 +82,9 @@ fn child_read(number: u64, job: Job, result: Option<Bytes>) -> ChildRead {
 }
 
 /// Everything of a child except its payload.
-fn new_job(parent: JobId, child: Child) -> Result<NewJob, Refusal> {
+fn new_job(parent: JobId, namespace: &Namespace, child: Child) -> Result<NewJob, Refusal> {
     let mut job = NewJob {
-        queue: Some(Name::parse("queue", &child.queue)?),
+        queue: Some(Name::parse("queue", &child.queue)?.within(namespace)),
         delay: child.delay,
         tags: child.tags,
         scope: child.scope,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{Command, Heartbeat, Holder, Job, JobId, NewJob, Notes, Progress, Token};
+use windlass_core::{Command, Heartbeat, Holder, Job, JobId, Namespace, NewJob, Notes, Progress, Token};
 use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 
@@ -29,6 +29,8 @@ use crate::secrets::Secrets;
 
 pub(super) struct Reporter {
     job: JobId,
+    /// The only one that its guest can name anything of.
+    namespace: Namespace,
     token: Token,
     attempt: u32,
     store: Store,
@@ -56,6 +58,7 @@ impl Reporter {
     pub(super) fn new(store: Store, clock: Arc<SystemClock>, secrets: Secrets, job: &Job, token: Token) -> Reporter {
         Reporter {
             job: job.id,
+            namespace: job.queue.namespace(),
             token,
             attempt: job.attempt,
             store,

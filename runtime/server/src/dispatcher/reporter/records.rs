@@ -1,6 +1,6 @@
 //! Records and marks: those an attempt writes, without secrets, and those it reads.
 
-use windlass_core::{Name, NewRecord, Notes, Record};
+use windlass_core::{Name, NewMark, NewRecord, Notes, Record};
 use windlass_executor::HostError;
 use windlass_store::QueueView;
 
@@ -10,11 +10,14 @@ impl Reporter {
     /// Records and marks as the store accepts them, without secrets; `None` if there are none.
     pub(super) fn notes(&self, notes: Notes) -> Option<Box<Notes>> {
         let record = |record: NewRecord| NewRecord { value: self.clean_result(record.value.into()).to_vec(), ..record };
-        Notes::new(notes.records.into_iter().map(record).collect(), notes.marks)
+        let mark = |mark: NewMark| NewMark { queue: mark.queue.within(&self.namespace), ..mark };
+        let (records, marks) = (notes.records.into_iter().map(record), notes.marks.into_iter().map(mark));
+        Notes::new(records.collect(), marks.collect())
     }
 
     pub(super) async fn read_record(&self, queue: &str, key: &str) -> Result<Option<Record>, HostError> {
         let queue = Name::parse("queue", queue).map_err(|refusal| HostError::Invalid(refusal.to_string()))?;
+        let queue = queue.within(&self.namespace);
         self.retrying(|| self.store.record(queue.clone(), key.to_owned())).await
     }
 

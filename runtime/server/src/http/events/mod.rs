@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -101,12 +100,12 @@ pub struct EventQuery {
         (status = 200, description = "A stream of events.", body = StreamEvent, content_type = "text/event-stream")
     )
 )]
-pub async fn all(State(api): State<Api>, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
+pub async fn all(api: Api, headers: HeaderMap, Query(query): Query<EventQuery>) -> Result<Response> {
     let last = last_event(&headers, query.last_event_id.as_deref())?;
-    let wanted = wanted(&query)?;
+    let wanted = wanted(&api, &query)?;
     let (recent, live) = api.hub.join();
     let newest = recent.last().map_or(0, |event| event.record.seq);
-    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
     let Some(last) = last else {
         return Ok(watcher.beginning_now(newest).into_response());
     };
@@ -155,7 +154,7 @@ pub struct JobEventQuery {
     )
 )]
 pub async fn of_job(
-    State(api): State<Api>,
+    api: Api,
     JobPath(id): JobPath,
     headers: HeaderMap,
     Query(query): Query<JobEventQuery>,
@@ -176,10 +175,10 @@ pub async fn of_job(
         // The client has seen everything. After a 204 a browser does not reconnect.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let end = if over && !end_is_stored { Some(line::of_ended_job(&api.store, &job).await) } else { None };
+    let end = if over && !end_is_stored { Some(line::of_ended_job(&api.whole_store, &job).await) } else { None };
     let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
     let log_from = query.logs.then_some(query.logs_from);
-    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
     let watched = Watched::new(job, log_from, log_live, end);
     Ok(watcher.of_job(watched, past, over).into_response())
 }
@@ -193,7 +192,7 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
     let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
     // No event has this name, so the stream contains no events.
     let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
-    let watcher = Watcher::new(api.store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
     let watched = Watched::new(job, Some(from), log_live, end);
     Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }
@@ -263,11 +262,7 @@ pub struct Waited {
     params(WaitQuery),
     responses((status = 200, body = Waited))
 )]
-pub async fn wait(
-    State(api): State<Api>,
-    JobPath(id): JobPath,
-    Query(query): Query<WaitQuery>,
-) -> Result<Json<Waited>> {
+pub async fn wait(api: Api, JobPath(id): JobPath, Query(query): Query<WaitQuery>) -> Result<Json<Waited>> {
     let deadline = Instant::now() + wait_time(query.timeout.as_deref())?;
     let mut live = api.hub.watch_job(id);
     loop {
@@ -317,10 +312,11 @@ fn last_event(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>> {
     number.map(Some)
 }
 
-fn wanted(query: &EventQuery) -> Result<Wanted> {
-    let mut wanted = Wanted { scopes: list(query.scopes.as_deref()), ..Wanted::default() };
+fn wanted(api: &Api, query: &EventQuery) -> Result<Wanted> {
+    let allowed = Some(api.caller.allowed.clone());
+    let mut wanted = Wanted { allowed, scopes: list(query.scopes.as_deref()), ..Wanted::default() };
     for name in list(query.queues.as_deref()) {
-        wanted.queues.push(Name::parse("queues", &name)?);
+        wanted.queues.push(api.own(Name::parse("queues", &name)?));
     }
     for id in list(query.job_ids.as_deref()) {
         let id: JobId = id.parse().map_err(|wrong| Error::field("job_ids", format!("{id:?}: {wrong}")))?;

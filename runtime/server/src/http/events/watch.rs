@@ -15,7 +15,7 @@ use futures_util::stream;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::{EventKind, Job, JobId, QueueName};
+use windlass_core::{AllowedQueues, EventKind, Job, JobId, QueueName};
 use windlass_store::{EventRecord, LogRecord, Store};
 
 use crate::http::events::hub::HubEvent;
@@ -25,6 +25,8 @@ use crate::{Shutdown, limits};
 /// Which events a watcher gets. An empty list does not filter.
 #[derive(Debug, Default)]
 pub struct Wanted {
+    /// The queues that the watcher may see.
+    pub allowed: Option<AllowedQueues>,
     pub queues: Vec<QueueName>,
     pub jobs: Vec<JobId>,
     pub scopes: Vec<String>,
@@ -37,7 +39,15 @@ impl Wanted {
             list.is_empty() || list.iter().any(test)
         }
         let event = &record.event;
-        if matches!(event.kind, EventKind::Plugin(_)) {
+        let of_plugin = matches!(event.kind, EventKind::Plugin(_));
+        let allows = |allowed: &AllowedQueues| match of_plugin {
+            true => allowed.is_in_namespace(&event.queue),
+            false => allowed.allow(&event.queue),
+        };
+        if !self.allowed.as_ref().is_none_or(allows) {
+            return false;
+        }
+        if of_plugin {
             // It belongs to no job, so a filter by job excludes it.
             let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
             return all && passes(&self.types, |kind| kind == event.kind.as_str());

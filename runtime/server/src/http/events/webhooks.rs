@@ -2,7 +2,6 @@
 //! find them under `/webhooks`, together with the jobs that `POST /webhooks/{queue}` enqueues.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -54,13 +53,13 @@ pub struct WebhookAnswer {
 
 /// List all webhook endpoints with their deliveries and failures
 #[utoipa::path(get, path = "/webhook-endpoints", tag = "webhooks", responses((status = 200, body = Vec<WebhookAnswer>)))]
-pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WebhookAnswer>>> {
+pub async fn list(api: Api) -> Result<Json<Vec<WebhookAnswer>>> {
     Ok(Json(api.store.webhooks().await?.into_iter().map(WebhookAnswer::from).collect()))
 }
 
 /// Show one webhook endpoint
 #[utoipa::path(get, path = "/webhook-endpoints/{id}", tag = "webhooks", responses((status = 200, body = WebhookAnswer)))]
-pub async fn show(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json<WebhookAnswer>> {
+pub async fn show(api: Api, NamePath(id): NamePath) -> Result<Json<WebhookAnswer>> {
     let found = api.store.webhooks().await?.into_iter().find(|hook| hook.id == *id);
     Ok(Json(found.ok_or_else(|| Refusal::not_found("webhook", id))?.into()))
 }
@@ -76,7 +75,7 @@ pub async fn show(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json
     request_body = WebhookBody,
     responses((status = 201, body = WebhookAnswer))
 )]
-pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
+pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
     let wanted: WebhookBody = body.json()?;
     let Some(url) = wanted.url else {
         return Err(Error::field("url", "is missing; send the address for events, such as https://example.com/hooks"));
@@ -109,7 +108,7 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
 
 /// Send no more events to an address
 #[utoipa::path(delete, path = "/webhook-endpoints/{id}", tag = "webhooks", responses((status = 200, body = Status)))]
-pub async fn remove(State(api): State<Api>, NamePath(id): NamePath) -> Result<Json<Status>> {
+pub async fn remove(api: Api, NamePath(id): NamePath) -> Result<Json<Status>> {
     api.store.change_webhook(WebhookChange::Remove { id: id.to_string() }).await?;
     api.webhooks.changed();
     Ok(status("deleted"))
@@ -117,7 +116,7 @@ pub async fn remove(State(api): State<Api>, NamePath(id): NamePath) -> Result<Js
 
 /// `GET /webhook-endpoints` under its older path
 #[utoipa::path(get, path = "/webhooks", tag = "webhooks", responses((status = 200, body = Vec<WebhookAnswer>)))]
-pub async fn list_alias(api: State<Api>) -> Result<Json<Vec<WebhookAnswer>>> {
+pub async fn list_alias(api: Api) -> Result<Json<Vec<WebhookAnswer>>> {
     list(api).await
 }
 
@@ -129,13 +128,13 @@ pub async fn list_alias(api: State<Api>) -> Result<Json<Vec<WebhookAnswer>>> {
     request_body = WebhookBody,
     responses((status = 201, body = WebhookAnswer))
 )]
-pub async fn create_alias(api: State<Api>, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
+pub async fn create_alias(api: Api, body: Body) -> Result<(StatusCode, Json<WebhookAnswer>)> {
     create(api, body).await
 }
 
 /// `DELETE /webhook-endpoints/{id}` under its older path
 #[utoipa::path(delete, path = "/webhooks/{name}", tag = "webhooks", responses((status = 200, body = Status)))]
-pub async fn remove_alias(api: State<Api>, id: NamePath) -> Result<Json<Status>> {
+pub async fn remove_alias(api: Api, id: NamePath) -> Result<Json<Status>> {
     remove(api, id).await
 }
 

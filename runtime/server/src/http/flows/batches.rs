@@ -1,7 +1,7 @@
 //! `/batch`: jobs that are counted together, with a callback when all have ended.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -84,7 +84,7 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
         }
         (None, None) => None,
     };
-    Ok(NewBatch { id: None, callback })
+    Ok(NewBatch { callback, ..NewBatch::default() })
 }
 
 /// Create a batch
@@ -92,7 +92,7 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
 /// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is enqueued, in the
 /// commit that ends the last member, and only once.
 #[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = CreatedBatch)))]
-pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<CreatedBatch>)> {
+pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedBatch>)> {
     let batch: BatchBody = body.json_or_default()?;
     let made = api.store.make_batch(new_batch(&body, &batch, "")?, Vec::new(), false).await?;
     Ok((StatusCode::CREATED, Json(CreatedBatch { batch_id: made.id })))
@@ -102,13 +102,13 @@ pub async fn create(State(api): State<Api>, body: Body) -> Result<(StatusCode, J
 ///
 /// No more jobs can join. The response has `callback_job` if all members have ended. Sealing a batch again changes nothing.
 #[utoipa::path(post, path = "/batch/{id}/seal", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch.")))]
-pub async fn seal(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
+pub async fn seal(api: Api, Path(id): Path<String>) -> Result<Json<BatchView>> {
     Ok(Json(api.store.seal(id).await?.into()))
 }
 
 /// Show a batch
 #[utoipa::path(get, path = "/batch/{id}", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch, or all its jobs have been removed.")))]
-pub async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<BatchView>> {
+pub async fn show(api: Api, Path(id): Path<String>) -> Result<Json<BatchView>> {
     let batch = api.store.batch(&id).await?.ok_or_else(|| Refusal::not_found("batch", id))?;
     Ok(Json(batch.into()))
 }

@@ -1,7 +1,6 @@
 //! A job's children: a page of them with their results, and the tree below a job.
 
 use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::{BodyKind, Job, QueueName, Refusal};
@@ -59,11 +58,7 @@ struct ChildView {
 ///
 /// In the order in which they were spawned, followed by those that were enqueued with `parent_id`. Removed children are left out.
 #[utoipa::path(get, path = "/jobs/{id}/children", tag = "flows", params(ChildrenQuery), responses((status = 200, body = ChildrenPage), (status = 404, description = "There is no such job.")))]
-pub async fn list(
-    State(api): State<Api>,
-    JobPath(id): JobPath,
-    Query(query): Query<ChildrenQuery>,
-) -> Result<Json<ChildrenPage>> {
+pub async fn list(api: Api, JobPath(id): JobPath, Query(query): Query<ChildrenQuery>) -> Result<Json<ChildrenPage>> {
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let limit = query.limit.unwrap_or(limits::PAGE).clamp(1, limits::PAGE_MOST);
@@ -117,7 +112,7 @@ fn is_zero(number: &u64) -> bool {
 ///
 /// A few hundred jobs at most; `percent` is the weighted progress of the leaves.
 #[utoipa::path(get, path = "/jobs/{id}/tree", tag = "flows", responses((status = 200, body = Tree), (status = 404, description = "There is no such job.")))]
-pub async fn tree(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Tree>> {
+pub async fn tree(api: Api, JobPath(id): JobPath) -> Result<Json<Tree>> {
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let mut room = limits::FLOW_NODES;

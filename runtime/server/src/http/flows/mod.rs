@@ -7,7 +7,7 @@ mod graph;
 mod svg;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ pub struct FlowQuery {
 /// Its jobs and batches and the edges between them: a few hundred nodes at most, the rest summed up. Also as a picture.
 #[utoipa::path(get, path = "/flows/{id}", tag = "flows", params(FlowQuery), responses((status = 200, body = Flow), (status = 404, description = "There is no such job, batch or chain.")))]
 pub async fn show(
-    State(api): State<Api>,
+    api: Api,
     Path(id): Path<String>,
     Query(query): Query<FlowQuery>,
     headers: HeaderMap,

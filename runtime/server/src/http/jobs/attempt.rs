@@ -73,7 +73,7 @@ impl From<Runner> for RunnerView {
     fn from(runner: Runner) -> RunnerView {
         match runner {
             Runner::Local { plugin, version } => {
-                RunnerView { plugin: Some(plugin), plugin_version: Some(version), ..RunnerView::default() }
+                RunnerView { plugin: Some(plugin.to_string()), plugin_version: Some(version), ..RunnerView::default() }
             }
             Runner::External { worker_id, hostname } => RunnerView {
                 worker: Some(WorkerView { id: worker_id.clone(), hostname: hostname.clone() }),

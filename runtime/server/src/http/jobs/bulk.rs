@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Body as Stream;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -110,7 +109,7 @@ impl From<Bulk> for BulkView {
 ///
 /// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each job once.
 #[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkAccepted)))]
-pub async fn start(State(api): State<Api>, body: Body) -> Result<Response> {
+pub async fn start(api: Api, body: Body) -> Result<Response> {
     let began = Instant::now();
     let wanted: BulkRequest = body.json()?;
     let action = action(&wanted)?;
@@ -259,20 +258,20 @@ pub struct Bulks {
 
 /// List all operations that are still stored, newest first
 #[utoipa::path(get, path = "/bulk", tag = "jobs", responses((status = 200, body = Bulks)))]
-pub async fn list_bulks(State(api): State<Api>) -> Result<Json<Bulks>> {
+pub async fn list_bulks(api: Api) -> Result<Json<Bulks>> {
     let bulks = api.store.bulks().await?;
     Ok(Json(Bulks { bulks: bulks.into_iter().rev().map(BulkView::from).collect() }))
 }
 
 /// Show the progress of an operation
 #[utoipa::path(get, path = "/bulk/{id}", tag = "jobs", responses((status = 200, body = BulkView)))]
-pub async fn show_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
+pub async fn show_bulk(api: Api, Path(text): Path<String>) -> Result<Json<BulkView>> {
     Ok(Json(known(&api, id(&text)?).await?.into()))
 }
 
 /// Stop an operation; jobs that it has handled stay as they are
 #[utoipa::path(post, path = "/bulk/{id}/cancel", tag = "jobs", responses((status = 200, body = BulkView)))]
-pub async fn cancel_bulk(State(api): State<Api>, Path(text): Path<String>) -> Result<Json<BulkView>> {
+pub async fn cancel_bulk(api: Api, Path(text): Path<String>) -> Result<Json<BulkView>> {
     Ok(Json(api.store.cancel_bulk(id(&text)?).await?.into()))
 }
 
@@ -290,11 +289,11 @@ pub async fn cancel_bulk(State(api): State<Api>, Path(text): Path<String>) -> Re
         )
     )
 )]
-pub async fn progress(State(api): State<Api>, Path(text): Path<String>) -> Result<Response> {
+pub async fn progress(api: Api, Path(text): Path<String>) -> Result<Response> {
     let id = id(&text)?;
     let news = api.store.watch_bulks();
     let bulk = known(&api, id).await?;
-    let watcher = Watcher { api: Arc::new(api), id, news, first: Some(bulk), over: false };
+    let watcher = Watcher { api, id, news, first: Some(bulk), over: false };
     let lines = stream::unfold(watcher, |mut watcher| async move {
         let line = watcher.next().await?;
         Some((Ok::<_, Infallible>(line), watcher))
@@ -309,7 +308,7 @@ pub async fn progress(State(api): State<Api>, Path(text): Path<String>) -> Resul
 
 /// A client that watches an operation.
 struct Watcher {
-    api: Arc<Api>,
+    api: Api,
     id: BulkId,
     news: Receiver<Bulk>,
     /// Its state when the stream started.

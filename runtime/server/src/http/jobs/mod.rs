@@ -8,7 +8,6 @@ pub(crate) mod stats;
 pub(crate) mod view;
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -37,7 +36,7 @@ pub fn status(status: &'static str) -> Json<Status> {
 
 /// Show one job, with its whole record
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
-pub async fn show(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
+pub async fn show(api: Api, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     Ok(Json(view::whole(&store, job).await?))
@@ -84,7 +83,7 @@ pub struct Jobs {
 ///
 /// The latest change of state first, without bodies and errors. A search can sort in other ways.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = Jobs)))]
-pub async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
+pub async fn list(api: Api, Query(query): Query<ListQuery>) -> Result<Json<Jobs>> {
     let state = match query.state {
         Some(word) => Some(state(&word)?),
         None => None,
@@ -121,7 +120,7 @@ pub struct WholeJobs {
     request_body = BulkGet,
     responses((status = 200, body = WholeJobs))
 )]
-pub async fn bulk_get(State(api): State<Api>, body: Body) -> Result<Json<WholeJobs>> {
+pub async fn bulk_get(api: Api, body: Body) -> Result<Json<WholeJobs>> {
     let BulkGet { job_ids } = body.json()?;
     if job_ids.len() > limits::BULK_GET {
         return Err(Error::field("job_ids", format!("at most {} at once, not {}", limits::BULK_GET, job_ids.len())));
@@ -186,7 +185,7 @@ struct LogLineView {
         )
     )
 )]
-pub async fn logs(State(api): State<Api>, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Response> {
+pub async fn logs(api: Api, JobPath(id): JobPath, Query(query): Query<LogQuery>) -> Result<Response> {
     if query.follow {
         return events::follow_log(&api, id, query.from).await;
     }
@@ -221,7 +220,7 @@ struct Reason {
     request_body = Option<Reason>,
     responses((status = 200, body = Status))
 )]
-pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+pub async fn cancel(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     let command = Command::Cancel { reason: reason.unwrap_or_else(|| "cancelled by hand".to_owned()) };
     let reply = ask(&api, id, command).await?;
@@ -236,7 +235,7 @@ pub async fn cancel(State(api): State<Api>, JobPath(id): JobPath, body: Body) ->
     tag = "jobs",
     responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
 )]
-pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+pub async fn retry(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Retry).await?;
     Ok(status("retried"))
 }
@@ -250,7 +249,7 @@ pub async fn retry(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<
     tag = "jobs",
     responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
 )]
-pub async fn rebuild(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+pub async fn rebuild(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Rebuild).await?;
     Ok(status("rebuilding"))
 }
@@ -262,7 +261,7 @@ pub async fn rebuild(State(api): State<Api>, JobPath(id): JobPath) -> Result<Jso
     tag = "jobs",
     responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
 )]
-pub async fn requeue(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+pub async fn requeue(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Requeue).await?;
     Ok(status("requeued"))
 }
@@ -284,7 +283,7 @@ struct Move {
     request_body = Move,
     responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
 )]
-pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+pub async fn move_to(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let wanted: Move = body.json_or_default()?;
     let Some(queue) = wanted.queue else {
         return Err(Error::field("queue", "is missing; name the queue to move the job to"));
@@ -306,7 +305,7 @@ pub async fn move_to(State(api): State<Api>, JobPath(id): JobPath, body: Body) -
     request_body = Option<Reason>,
     responses((status = 200, body = Status))
 )]
-pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+pub async fn hold(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Hold { reason: reason.unwrap_or_else(|| "held by hand".to_owned()) }).await?;
     Ok(status("held"))
@@ -314,7 +313,7 @@ pub async fn hold(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> R
 
 /// Let a held job run
 #[utoipa::path(post, path = "/jobs/{id}/approve", tag = "jobs", responses((status = 200, body = Status)))]
-pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+pub async fn approve(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Approve).await?;
     Ok(status("pending"))
 }
@@ -327,7 +326,7 @@ pub async fn approve(State(api): State<Api>, JobPath(id): JobPath) -> Result<Jso
     request_body = Option<Reason>,
     responses((status = 200, body = Status))
 )]
-pub async fn reject(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+pub async fn reject(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let Reason { reason } = body.json_or_default()?;
     ask(&api, id, Command::Reject { reason: reason.unwrap_or_else(|| "rejected by hand".to_owned()) }).await?;
     Ok(status("dead"))
@@ -335,7 +334,7 @@ pub async fn reject(State(api): State<Api>, JobPath(id): JobPath, body: Body) ->
 
 /// Delete a job
 #[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = Status)))]
-pub async fn delete(State(api): State<Api>, JobPath(id): JobPath) -> Result<Json<Status>> {
+pub async fn delete(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
     ask(&api, id, Command::Delete).await?;
     Ok(status("deleted"))
 }

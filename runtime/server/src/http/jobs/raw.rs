@@ -1,7 +1,6 @@
 //! `/jobs/{id}/result` and `/jobs/{id}/payload`: a body unchanged, with its own content type. What a handler produced must never run
 //! as a page of this server, so the type is one of three that cannot run, and a header keeps the browser from guessing another.
 
-use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -28,7 +27,7 @@ use crate::http::transport::extract::JobPath;
         (status = 404, description = "There is no such job, or it has no result.")
     )
 )]
-pub async fn result(State(api): State<Api>, JobPath(id): JobPath) -> Result<Response> {
+pub async fn result(api: Api, JobPath(id): JobPath) -> Result<Response> {
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let bytes = store.body(&job, BodyKind::Result).await?.ok_or_else(|| no_result(&job))?;
@@ -50,7 +49,7 @@ pub async fn result(State(api): State<Api>, JobPath(id): JobPath) -> Result<Resp
         )
     )
 )]
-pub async fn payload(State(api): State<Api>, JobPath(id): JobPath) -> Result<Response> {
+pub async fn payload(api: Api, JobPath(id): JobPath) -> Result<Response> {
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
     let bytes = store.body(&job, BodyKind::Payload).await?.unwrap_or_default();

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use axum::Json;
-use axum::extract::State;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -94,7 +93,7 @@ struct FoundJob {
 /// Filters on queue, state, tag, scope, batch, parent, unique key and time use indexes; those on payloads and errors read
 /// them at low priority. A page is a consistent snapshot.
 #[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
-pub async fn search(State(api): State<Api>, body: Body) -> Result<Json<SearchAnswer>> {
+pub async fn search(api: Api, body: Body) -> Result<Json<SearchAnswer>> {
     let began = Instant::now();
     let (filter, paging): (JobFilter, Paging) = body.json_both()?;
     find(&api, filter, paging, began).await
@@ -113,7 +112,7 @@ pub struct DeadQuery {
 ///
 /// The dead letter queue: a search for dead jobs, newest first.
 #[utoipa::path(get, path = "/dead", tag = "jobs", params(DeadQuery), responses((status = 200, body = SearchAnswer)))]
-pub async fn dead(State(api): State<Api>, Query(query): Query<DeadQuery>) -> Result<Json<SearchAnswer>> {
+pub async fn dead(api: Api, Query(query): Query<DeadQuery>) -> Result<Json<SearchAnswer>> {
     let paging = Paging { limit: query.limit, cursor: query.cursor, ..Paging::default() };
     find(&api, JobFilter::in_state("dead", query.queue), paging, Instant::now()).await
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{Counts, Job, Queue, QueueName, Refusal, State as JobState};
@@ -51,7 +50,7 @@ struct Spread {
 
 /// Statistics over all queues
 #[utoipa::path(get, path = "/jobs/stats", tag = "jobs", responses((status = 200, body = Stats)))]
-pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
+pub async fn all(api: Api) -> Result<Json<Stats>> {
     let mut sum = Counts::default();
     for view in api.store.queues().await? {
         let counts = view.queue.counts;
@@ -71,7 +70,7 @@ pub async fn all(State(api): State<Api>) -> Result<Json<Stats>> {
 
 /// Statistics of one queue: success rate, waiting and running times
 #[utoipa::path(get, path = "/queues/{name}/stats", tag = "queues", responses((status = 200, body = QueueStats)))]
-pub async fn of_queue(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
+pub async fn of_queue(api: Api, NamePath(name): NamePath) -> Result<Json<QueueStats>> {
     let store = api.store.frozen();
     let queue = find(&store, &name).await?;
     let list = JobList { queue: Some(name), state: Some(JobState::Completed), limit: limits::PAGE_MOST, offset: 0 };

@@ -344,7 +344,7 @@ impl From<Job> for Optional {
             chain_id: place.map(|place| place.chain_id()),
             chain_step: place.map(|place| place.step),
             callback_of: job.links.and_then(|links| links.callback_of),
-            schedule: job.schedule,
+            schedule: job.schedule.map(|name| name.to_string()),
             created_by: job.created_by,
             attempt_timeout: span(job.policy.attempt_timeout),
             stall_timeout: span(job.policy.stall_timeout),

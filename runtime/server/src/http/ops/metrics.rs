@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use windlass_core::{Counts, Histogram, State as JobState};
@@ -21,7 +20,7 @@ use crate::metrics::COMPILES;
     tag = "system",
     responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"))
 )]
-pub async fn show(State(api): State<Api>) -> Result<Response> {
+pub async fn show(api: Api) -> Result<Response> {
     let mut page = Page::default();
     page.family("windlass_build_info", "gauge", "The version that runs.");
     page.sample("windlass_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -38,7 +37,7 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     page.family(name, "histogram", "How long components took to compile, or to be taken from the cache.");
     page.histogram(name, &[], &bounds(), &COMPILES.counts(), COMPILES.seconds());
     page.family("windlass_plugin_ready", "gauge", "1 while the jobs of a plugin can start.");
-    for plugin in api.registry.plugins().await? {
+    for plugin in api.store.plugins().await? {
         let ready = if api.registry.not_ready(&plugin).is_none() { 1.0 } else { 0.0 };
         page.sample("windlass_plugin_ready", &[("plugin", plugin.name.as_str())], ready);
     }
@@ -57,7 +56,7 @@ pub async fn show(State(api): State<Api>) -> Result<Response> {
     tag = "system",
     responses((status = 200, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8"))
 )]
-pub async fn show_v1(api: State<Api>) -> Result<Response> {
+pub async fn show_v1(api: Api) -> Result<Response> {
     show(api).await
 }
 

@@ -1,7 +1,6 @@
 //! `/pause` and `/resume`: the whole server, where `/queues/{name}/pause` is one queue.
 
 use axum::Json;
-use axum::extract::State;
 
 use crate::http::Api;
 use crate::http::jobs::{Status, status};
@@ -16,7 +15,7 @@ pub const PAUSED: &str = "paused: nothing starts until `windlass resume`";
 /// No job starts, no delay, lease or expiry ends, no schedule runs, no webhook is sent and nothing is removed by its age until
 /// `POST /resume`, also after restarts. Attempts that run go on to their end; jobs can be enqueued, changed and read.
 #[utoipa::path(post, path = "/pause", tag = "system", responses((status = 200, body = Status)))]
-pub async fn pause(State(api): State<Api>) -> Result<Json<Status>> {
+pub async fn pause(api: Api) -> Result<Json<Status>> {
     api.store.pause().await?;
     Ok(status("paused"))
 }
@@ -26,7 +25,7 @@ pub async fn pause(State(api): State<Api>) -> Result<Json<Status>> {
 /// Ends a pause of the whole server, or a start with `--paused`. What came due meanwhile happens now; workers have a whole lease
 /// from now to send their next heartbeat.
 #[utoipa::path(post, path = "/resume", tag = "system", responses((status = 200, body = Status)))]
-pub async fn resume(State(api): State<Api>) -> Result<Json<Status>> {
+pub async fn resume(api: Api) -> Result<Json<Status>> {
     api.store.resume().await?;
     Ok(status("resumed"))
 }

@@ -1,7 +1,6 @@
 //! The server itself.
 
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,7 +11,7 @@ use crate::http::{Api, PAUSED};
 
 /// Whether the server is alive
 #[utoipa::path(get, path = "/healthz", tag = "system", responses((status = 200, body = Status)))]
-pub async fn health(State(api): State<Api>) -> Result<Json<Status>> {
+pub async fn health(api: Api) -> Result<Json<Status>> {
     if api.shutdown.is_requested() { Err(Error::stopping()) } else { Ok(status("ok")) }
 }
 
@@ -31,7 +30,7 @@ pub struct Ready {
 /// folder, until a commit succeeds again; `error` says why. While the whole server is paused, it accepts jobs and starts none: it is
 /// ready, and `status` is `paused`.
 #[utoipa::path(get, path = "/readyz", tag = "system", responses((status = 200, body = Ready)))]
-pub async fn ready(State(api): State<Api>) -> Result<Json<Ready>> {
+pub async fn ready(api: Api) -> Result<Json<Ready>> {
     if api.shutdown.is_requested() {
         return Err(Error::stopping());
     }
@@ -74,7 +73,7 @@ pub struct Info {
 
 /// Which version runs, and whether it is paused
 #[utoipa::path(get, path = "/info", tag = "system", responses((status = 200, body = Info)))]
-pub async fn info(State(api): State<Api>) -> Json<Info> {
+pub async fn info(api: Api) -> Json<Info> {
     let paused = api.store.paused();
     Json(Info {
         server_version: env!("CARGO_PKG_VERSION"),

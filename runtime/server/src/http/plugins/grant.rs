@@ -1,7 +1,6 @@
 //! What a version asks for, and what the operator grants.
 
 use axum::Json;
-use axum::extract::State;
 use serde_json::Value;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::plugin::manifest::Manifest;
@@ -17,7 +16,7 @@ use crate::registry::find_version;
 /// The manifest of a version
 #[utoipa::path(get, path = "/plugins/{name}/manifest", tag = "plugins", params(WhichVersion), responses((status = 200, body = ManifestAnswer)))]
 pub async fn manifest(
-    State(api): State<Api>,
+    api: Api,
     NamePath(name): NamePath,
     Query(query): Query<WhichVersion>,
 ) -> Result<Json<ManifestAnswer>> {
@@ -35,13 +34,13 @@ pub async fn manifest(
 /// In TOML, as in a `windlass.toml`, or the same as JSON. Running attempts keep the manifest they started with.
 #[utoipa::path(put, path = "/plugins/{name}/manifest", tag = "plugins", params(WhichVersion), request_body(content = Object, description = "A manifest."), responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin.")))]
 pub async fn set_manifest(
-    State(api): State<Api>,
+    api: Api,
     NamePath(name): NamePath,
     Query(query): Query<WhichVersion>,
     body: Body,
 ) -> Result<Json<PluginAnswer>> {
     let manifest: Manifest = form::read(&body.bytes(), "the manifest")?;
-    let plugin = api.registry.set_manifest(&name, query.version.as_deref(), manifest).await?;
+    let plugin = api.registry().set_manifest(&name, query.version.as_deref(), manifest).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -49,7 +48,7 @@ pub async fn set_manifest(
 ///
 /// A grant can exist before its plugin; without one, nothing is granted.
 #[utoipa::path(get, path = "/plugins/{name}/grant", tag = "plugins", responses((status = 200, body = Value)))]
-pub async fn grant(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Value>> {
+pub async fn grant(api: Api, NamePath(name): NamePath) -> Result<Json<Value>> {
     Ok(Json(show_grant(&api.registry.granted(&name))))
 }
 
@@ -58,15 +57,15 @@ pub async fn grant(State(api): State<Api>, NamePath(name): NamePath) -> Result<J
 /// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must be inside one of the server's grant roots
 /// (`--grant-root`), and is stored as the path that it resolves to.
 #[utoipa::path(put, path = "/plugins/{name}/grant", tag = "plugins", request_body(content = Object, description = "A grant."), responses((status = 200, body = Value)))]
-pub async fn set_grant(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<Value>> {
+pub async fn set_grant(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<Value>> {
     let grant: Grant = form::read(&body.bytes(), "the grant")?;
-    api.registry.grant(&name, grant).await?;
+    api.registry().grant(&name, grant).await?;
     Ok(Json(show_grant(&api.registry.granted(&name))))
 }
 
 /// Revoke everything that a plugin is granted
 #[utoipa::path(delete, path = "/plugins/{name}/grant", tag = "plugins", responses((status = 200, body = Status)))]
-pub async fn revoke(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<Status>> {
-    api.registry.grant(&name, Grant::default()).await?;
+pub async fn revoke(api: Api, NamePath(name): NamePath) -> Result<Json<Status>> {
+    api.registry().grant(&name, Grant::default()).await?;
     Ok(status("revoked"))
 }

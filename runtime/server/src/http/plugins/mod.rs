@@ -9,7 +9,7 @@ mod swap;
 mod view;
 
 use axum::Json;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -41,14 +41,14 @@ pub struct Plugins {
 
 /// List all plugins
 #[utoipa::path(get, path = "/plugins", tag = "plugins", responses((status = 200, body = Plugins)))]
-pub async fn list(State(api): State<Api>) -> Result<Json<Plugins>> {
-    let plugins = api.registry.plugins().await?;
+pub async fn list(api: Api) -> Result<Json<Plugins>> {
+    let plugins = api.store.plugins().await?;
     Ok(Json(Plugins { plugins: show_plugins(&api, plugins).await? }))
 }
 
 /// Show one plugin: its versions, what it asks for, what it is granted, and its history
 #[utoipa::path(get, path = "/plugins/{name}", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
-pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+pub async fn show(api: Api, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
     let plugin = api.registry.plugin(&name).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
@@ -82,7 +82,7 @@ pub struct UploadQuery {
 /// `Windlass-Manifest`, in Base64; without one, the version gets the manifest of the active version.
 #[utoipa::path(put, path = "/plugins/{name}", tag = "plugins", params(UploadQuery, ("Windlass-Manifest" = Option<String>, Header, description = "A windlass.toml, or the same as JSON, in Base64."), ("Windlass-By" = Option<String>, Header, description = "Who uploads, as they say themselves.")), request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component."), responses((status = 201, description = "A new version.", body = UploadAnswer), (status = 200, description = "This version was there.", body = UploadAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here."), (status = 503, description = "The disk is full, or the server lacks something else; nothing was done.")))]
 pub async fn upload(
-    State(api): State<Api>,
+    api: Api,
     NamePath(name): NamePath,
     Query(query): Query<UploadQuery>,
     request: Request,
@@ -98,7 +98,7 @@ pub async fn upload(
     let smaller = "build the component for size and without debug information";
     let held = body::read(request, &api, limits::COMPONENT, smaller).await?;
     let bytes = held.bytes.clone();
-    let uploaded = api.registry.upload(name, Upload { bytes, manifest, queues, by, swap }).await?;
+    let uploaded = api.registry().upload(name, Upload { bytes, manifest, queues, by, swap }).await?;
     let status = if uploaded.new_version { StatusCode::CREATED } else { StatusCode::OK };
     let plugin = show_plugin(&api, uploaded.plugin).await?;
     Ok((status, Json(UploadAnswer { version: uploaded.version, new_version: uploaded.new_version, plugin })))
@@ -135,12 +135,8 @@ pub struct Force {
 ///
 /// The jobs of its queues wait for another plugin, or for workers. Refused while attempts run, unless forced.
 #[utoipa::path(delete, path = "/plugins/{name}", tag = "plugins", params(Force), responses((status = 200, body = Status), (status = 409, description = "Attempts of it run.")))]
-pub async fn remove(
-    State(api): State<Api>,
-    NamePath(name): NamePath,
-    Query(query): Query<Force>,
-) -> Result<Json<Status>> {
-    api.registry.remove(&name, query.force.unwrap_or(false)).await?;
+pub async fn remove(api: Api, NamePath(name): NamePath, Query(query): Query<Force>) -> Result<Json<Status>> {
+    api.registry().remove(&name, query.force.unwrap_or(false)).await?;
     Ok(status("deleted"))
 }
 
@@ -149,12 +145,12 @@ pub async fn remove(
 /// Refused while it is active, a canary, or attempts run on it, unless forced.
 #[utoipa::path(delete, path = "/plugins/{name}/versions/{version}", tag = "plugins", params(Force), responses((status = 200, body = PluginAnswer), (status = 409, description = "The version is in use.")))]
 pub async fn remove_version(
-    State(api): State<Api>,
+    api: Api,
     Path((name, version)): Path<(String, String)>,
     Query(query): Query<Force>,
 ) -> Result<Json<PluginAnswer>> {
     let name = Name::parse("name", &name)?;
-    let plugin = api.registry.remove_version(&name, &version, query.force.unwrap_or(false)).await?;
+    let plugin = api.registry().remove_version(&name, &version, query.force.unwrap_or(false)).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -169,11 +165,7 @@ pub struct WhichVersion {
 ///
 /// The active version, or the one that is named.
 #[utoipa::path(get, path = "/plugins/{name}/component", tag = "plugins", params(WhichVersion), responses((status = 200, content_type = "application/wasm", body = Vec<u8>)))]
-pub async fn download(
-    State(api): State<Api>,
-    NamePath(name): NamePath,
-    Query(query): Query<WhichVersion>,
-) -> Result<Response> {
+pub async fn download(api: Api, NamePath(name): NamePath, Query(query): Query<WhichVersion>) -> Result<Response> {
     let plugin = api.registry.plugin(&name).await?;
     let version = match &query.version {
         Some(text) => Some(find_version(&plugin, text)?),

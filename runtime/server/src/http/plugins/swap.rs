@@ -1,7 +1,6 @@
 //! Which version new attempts use, and what happens to running ones.
 
 use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::{NewCanary, Swap};
@@ -34,10 +33,10 @@ struct Rollback {
 /// New attempts use this version from now on. Running ones finish on their version (`drain`), move to this one at their next checkpoint
 /// (`checkpoint`), or are stopped immediately (`now`).
 #[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
-pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+pub async fn activate(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Activate = body.json()?;
     let swap = swap(request.swap.as_deref(), request.deadline)?;
-    let plugin = api.registry.activate(&name, &request.version, swap).await?;
+    let plugin = api.registry().activate(&name, &request.version, swap).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -45,9 +44,9 @@ pub async fn activate(State(api): State<Api>, NamePath(name): NamePath, body: Bo
 ///
 /// Activates the version that was uploaded before the active one.
 #[utoipa::path(post, path = "/plugins/{name}/rollback", tag = "plugins", request_body = Option<Rollback>, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
-pub async fn rollback(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+pub async fn rollback(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Rollback = body.json_or_default()?;
-    let plugin = api.registry.roll_back(&name, swap(request.swap.as_deref(), request.deadline)?).await?;
+    let plugin = api.registry().roll_back(&name, swap(request.swap.as_deref(), request.deadline)?).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -69,7 +68,7 @@ struct Canary {
 ///
 /// It is rolled back automatically if too many fail. A failed attempt on a canary does not count for the job, which is retried on the active version.
 #[utoipa::path(post, path = "/plugins/{name}/canary", tag = "plugins", request_body = Canary, responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
-pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
+pub async fn start_canary(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Canary = body.json()?;
     let rate = request.max_failure_rate.unwrap_or(0.2);
     if !(0.0..=1.0).contains(&rate) {
@@ -82,7 +81,7 @@ pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body
         min_attempts: request.min_attempts.unwrap_or(20),
         promote_after: request.promote_after,
     };
-    let plugin = api.registry.start_canary(&name, &request.version, new).await?;
+    let plugin = api.registry().start_canary(&name, &request.version, new).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
@@ -90,15 +89,15 @@ pub async fn start_canary(State(api): State<Api>, NamePath(name): NamePath, body
 ///
 /// No more attempts start on it; running ones finish.
 #[utoipa::path(delete, path = "/plugins/{name}/canary", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
-pub async fn stop_canary(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
-    let plugin = api.registry.end_canary(&name, false).await?;
+pub async fn stop_canary(api: Api, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    let plugin = api.registry().end_canary(&name, false).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 
 /// Make a canary the active version
 #[utoipa::path(post, path = "/plugins/{name}/canary/promote", tag = "plugins", responses((status = 200, body = PluginAnswer)))]
-pub async fn promote_canary(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
-    let plugin = api.registry.end_canary(&name, true).await?;
+pub async fn promote_canary(api: Api, NamePath(name): NamePath) -> Result<Json<PluginAnswer>> {
+    let plugin = api.registry().end_canary(&name, true).await?;
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 

@@ -137,7 +137,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
         grant: value(&grant),
         running: own.len(),
         versions: plugin.versions.into_iter().map(version).collect(),
-        name: plugin.name,
+        name: plugin.name.to_string(),
         queues: plugin.queues,
         canary: plugin.canary.map(CanaryAnswer::from),
         history: plugin.history.into_iter().map(PluginHistoryAnswer::from).collect(),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::{Batch, Dependency, NewBatch};
-use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique, UniqueScope, Until};
+use windlass_core::{JobId, Name, Namespace, NewJob, PolicyChoice, QueueName, Unique, UniqueScope, Until};
 use windlass_store::Enqueued;
 
 use crate::http::Api;
@@ -200,7 +199,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> std::result::R
         )
     )
 )]
-pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+pub async fn one(api: Api, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = IdempotencyKey::read(&headers)?;
     let (job, unknown): (JobBody, _) = body.watched()?;
     if job.jobs.is_some() {
@@ -212,6 +211,7 @@ pub async fn one(State(api): State<Api>, headers: HeaderMap, body: Body) -> Resu
 }
 
 pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
+    check_rules(api, std::slice::from_ref(&job))?;
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
     let Some(stored) = stored.into_iter().next() else {
@@ -248,7 +248,7 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     request_body = Several,
     responses((status = 201, description = "All are stored.", body = SeveralAnswer))
 )]
-pub async fn batch(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response> {
+pub async fn batch(api: Api, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = IdempotencyKey::read(&headers)?;
     store_several(&api, &body, body.json()?, &once).await
 }
@@ -266,9 +266,9 @@ impl IdempotencyKey {
     }
 
     /// The batch that the request creates, or created before.
-    fn batch(&self) -> Option<String> {
+    fn batch(&self, namespace: &Namespace) -> Option<String> {
         let name = self.0.as_ref()?;
-        Some(Batch::id(JobId::of_batch(&format!("idempotency:{name}"), windlass_core::Time::ZERO)))
+        Some(Batch::id(JobId::of_batch(&namespace.qualify(&format!("idempotency:{name}")), windlass_core::Time::ZERO)))
     }
 
     /// Stored as a unique key that outlives the job. A job with its own unique key is recognised by that.
@@ -285,7 +285,9 @@ impl IdempotencyKey {
 /// Stores all of the jobs, or none.
 async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &IdempotencyKey) -> Result<Response> {
     let batch = match &several.batch {
-        Some(batch) => Some(NewBatch { id: once.batch(), ..new_batch(body, batch, "batch.")? }),
+        Some(batch) => {
+            Some(NewBatch { id: once.batch(&api.caller.allowed.namespace), ..new_batch(body, batch, "batch.")? })
+        }
         None => None,
     };
     let Some(jobs) = several.jobs else {
@@ -304,6 +306,7 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Idem
         let job = to_new_job(api, body, job, &names, &format!("jobs[{index}].")).await?;
         new.push(once.mark(job, index));
     }
+    check_rules(api, &new)?;
     let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
     let mut served_by = BTreeMap::new();
     for queue in queues.iter().flatten() {
@@ -344,6 +347,13 @@ pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<Jo
         new.push(job.child_of(parent, first, index)?);
     }
     Ok(new)
+}
+
+/// Refuses jobs that the enqueue rules keep from the caller.
+fn check_rules(api: &Api, jobs: &[NewJob]) -> Result<()> {
+    let mut queues: Vec<_> = jobs.iter().flat_map(NewJob::queues).collect();
+    queues.dedup();
+    api.authority.check_enqueue(&api.caller, &queues)
 }
 
 fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {

@@ -1,6 +1,5 @@
 //! Incoming webhooks, for senders that cannot choose the form of their body: `POST /webhooks/{queue}`.
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
@@ -56,7 +55,7 @@ pub struct HookQuery {
     )
 )]
 pub async fn webhook(
-    State(api): State<Api>,
+    api: Api,
     NamePath(queue): NamePath,
     Query(query): Query<HookQuery>,
     headers: HeaderMap,

@@ -14,7 +14,8 @@ const WORKERS: &str = "workers";
 
 /// The plugin that serves the queue, `workers`, or `None`.
 pub fn served_by(api: &Api, queue: &QueueName) -> Option<String> {
-    let plugin = api.registry.served_by(queue);
+    let queue = &api.own(queue.clone());
+    let plugin = api.registry.served_by(queue).map(|plugin| plugin.to_string());
     plugin.or_else(|| api.workers.serve(queue, api.clock.now()).then(|| WORKERS.to_owned()))
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod settings;
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::limits::Rate;
@@ -62,7 +61,7 @@ impl QueueAnswer {
         let QueueView { queue, served_by, oldest_pending_at, rounds } = view;
         let rate = queue.settings.rate;
         QueueAnswer {
-            served_by,
+            served_by: served_by.map(|plugin| plugin.to_string()),
             paused: queue.settings.paused,
             draining: queue.settings.draining,
             max_concurrency: queue.settings.max_concurrency,
@@ -89,7 +88,7 @@ impl QueueAnswer {
 
 /// List all queues, with their counters
 #[utoipa::path(get, path = "/queues", tag = "queues", responses((status = 200, body = Vec<QueueAnswer>)))]
-pub async fn list(State(api): State<Api>) -> Result<Json<Vec<QueueAnswer>>> {
+pub async fn list(api: Api) -> Result<Json<Vec<QueueAnswer>>> {
     let views = api.store.queues().await?.into_iter();
     Ok(Json(views.map(|view| QueueAnswer::new(view, &api.rates)).collect()))
 }
@@ -104,7 +103,7 @@ pub struct WholeQueue {
 
 /// Show one queue, with its settings
 #[utoipa::path(get, path = "/queues/{name}", tag = "queues", responses((status = 200, body = WholeQueue)))]
-pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
+pub async fn show(api: Api, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
     let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
     let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
     let settings = view.queue.settings.clone().into();
@@ -113,14 +112,14 @@ pub async fn show(State(api): State<Api>, NamePath(name): NamePath) -> Result<Js
 
 /// Pause a queue: start no more of its jobs
 #[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", responses((status = 200, body = Status)))]
-pub async fn pause(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+pub async fn pause(api: Api, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.paused = true).await?;
     Ok(status("paused"))
 }
 
 /// Resume a queue: start its jobs again
 #[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", responses((status = 200, body = Status)))]
-pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+pub async fn resume(api: Api, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
         settings.paused = false;
         settings.draining = false;
@@ -131,7 +130,7 @@ pub async fn resume(State(api): State<Api>, NamePath(queue): NamePath) -> Result
 
 /// Drain a queue: start no more of its jobs, and let running ones finish
 #[utoipa::path(post, path = "/queues/{name}/drain", tag = "queues", responses((status = 200, body = Status)))]
-pub async fn drain(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+pub async fn drain(api: Api, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| {
         settings.paused = true;
         settings.draining = true;
@@ -149,7 +148,7 @@ pub struct Removed {
 
 /// Remove the pending and scheduled jobs of a queue
 #[utoipa::path(post, path = "/queues/{name}/clear", tag = "queues", responses((status = 200, body = Removed)))]
-pub async fn clear(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Removed>> {
+pub async fn clear(api: Api, NamePath(queue): NamePath) -> Result<Json<Removed>> {
     let jobs = api.store.clear(queue).await?;
     Ok(Json(Removed { status: "cleared", jobs }))
 }
@@ -168,11 +167,7 @@ pub struct Confirm {
     params(Confirm),
     responses((status = 200, body = Removed))
 )]
-pub async fn remove(
-    State(api): State<Api>,
-    NamePath(queue): NamePath,
-    Query(query): Query<Confirm>,
-) -> Result<Json<Removed>> {
+pub async fn remove(api: Api, NamePath(queue): NamePath, Query(query): Query<Confirm>) -> Result<Json<Removed>> {
     if query.confirm.as_deref() != Some("true") {
         let why = format!("deleting queue {queue} removes it and all its jobs; add ?confirm=true to do that");
         return Err(Error::field("confirm", why));
@@ -196,7 +191,7 @@ struct Concurrency {
     request_body = Option<Concurrency>,
     responses((status = 200, body = Status))
 )]
-pub async fn concurrency(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
+pub async fn concurrency(api: Api, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let Concurrency { max } = body.json_or_default()?;
     let max = max.filter(|max| *max > 0);
     configure(&api, queue, move |settings| settings.max_concurrency = max).await?;
@@ -218,7 +213,7 @@ struct Throttle {
     request_body = Throttle,
     responses((status = 200, body = Status))
 )]
-pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
+pub async fn throttle(api: Api, NamePath(queue): NamePath, body: Body) -> Result<Json<Status>> {
     let wanted: Throttle = body.json_or_default()?;
     let Some(count) = wanted.rate else {
         return Err(Error::field("rate", "is missing; send how many jobs may start in a period"));
@@ -240,7 +235,7 @@ pub async fn throttle(State(api): State<Api>, NamePath(queue): NamePath, body: B
 
 /// Remove the limit on how many jobs of a queue start in a period
 #[utoipa::path(delete, path = "/queues/{name}/throttle", tag = "queues", responses((status = 200, body = Status)))]
-pub async fn unthrottle(State(api): State<Api>, NamePath(queue): NamePath) -> Result<Json<Status>> {
+pub async fn unthrottle(api: Api, NamePath(queue): NamePath) -> Result<Json<Status>> {
     configure(&api, queue, |settings| settings.rate = None).await?;
     Ok(status("ok"))
 }

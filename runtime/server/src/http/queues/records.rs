@@ -2,7 +2,6 @@
 //! heartbeat.
 
 use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -107,7 +106,7 @@ pub struct RecordsQuery {
     responses((status = 200, body = RecordsAnswer))
 )]
 pub async fn list_records(
-    State(api): State<Api>,
+    api: Api,
     NamePath(name): NamePath,
     Query(query): Query<RecordsQuery>,
 ) -> Result<Json<RecordsAnswer>> {

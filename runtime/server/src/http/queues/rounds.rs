@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -117,7 +116,7 @@ pub struct RoundsQuery {
     responses((status = 200, body = RoundsAnswer))
 )]
 pub async fn list_rounds(
-    State(api): State<Api>,
+    api: Api,
     NamePath(name): NamePath,
     Query(query): Query<RoundsQuery>,
 ) -> Result<Json<RoundsAnswer>> {
@@ -159,7 +158,7 @@ struct Sweep {
     request_body = Option<Sweep>,
     responses((status = 200, body = BulkDone), (status = 202, body = BulkAccepted))
 )]
-pub async fn sweep(State(api): State<Api>, NamePath(name): NamePath, body: Body) -> Result<Response> {
+pub async fn sweep(api: Api, NamePath(name): NamePath, body: Body) -> Result<Response> {
     let began = Instant::now();
     let wanted: Sweep = body.json_or_default()?;
     let sweep = SweepFor {

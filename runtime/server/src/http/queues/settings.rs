@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::Rate;
@@ -119,7 +118,7 @@ struct KeepView {
     request_body = SettingsBody,
     responses((status = 200, body = SettingsView))
 )]
-pub async fn change(State(api): State<Api>, NamePath(queue): NamePath, body: Body) -> Result<Json<SettingsView>> {
+pub async fn change(api: Api, NamePath(queue): NamePath, body: Body) -> Result<Json<SettingsView>> {
     let mut wanted: SettingsBody = body.json()?;
     if wanted.max_concurrency == Some(Some(0)) || wanted.key_concurrency == Some(Some(0)) {
         return Err(Error::field("max_concurrency", "at least 1, or null for no limit; pause the queue to stop it"));

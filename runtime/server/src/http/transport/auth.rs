@@ -1,5 +1,5 @@
-//! Access control: a request must name this server by one of its names, must have the key if there is one, and must not come from a
-//! web page of another site. Checked in this order, before any route sees the request.
+//! Access control: a request must name this server by one of its names, must not come from a web page of another site, and its sender
+//! must be known and have the permission that the route needs. Checked in this order, before any route sees the request.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -13,8 +13,10 @@ use axum::routing::future::RouteFuture;
 use futures_util::future::Either;
 use hyper::body::Incoming;
 use hyper::service::Service;
-use subtle::ConstantTimeEq;
+use windlass_core::access::Permission;
+use windlass_store::Caller;
 
+use crate::http::access::{Authority, Refused, RouteTable};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::headers::{Guarded, guarded, is_only_https};
 use crate::http::transport::host::Hosts;
@@ -25,24 +27,6 @@ use crate::limits;
 
 /// The cookie for browsers, whose EventSource cannot send a custom header.
 const COOKIE: &str = "windlass_key";
-
-/// The one key of this server.
-#[derive(Clone)]
-pub struct Key(Arc<str>);
-
-impl Key {
-    pub fn new(key: &str) -> Key {
-        Key(key.into())
-    }
-
-    /// Takes equally long for a wrong key and for the right one.
-    fn matches(&self, sent: &str) -> bool {
-        self.0.as_bytes().ct_eq(sent.as_bytes()).into()
-    }
-}
-
-/// Paths that need no key, because they reveal nothing about jobs: the server's health and the description of the API.
-const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Checks each request, then passes it to its route. Not a layer of the router, because each layer costs
 /// every request several allocations.
@@ -56,23 +40,16 @@ pub struct AccessControl {
 
 /// What is checked.
 struct Rules {
-    key: Option<Key>,
     hosts: Hosts,
+    routes: RouteTable,
+    authority: Authority,
     throttle: Throttle,
 }
 
-/// Whose request was admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admitted {
-    /// Its path needs no key.
-    Anybody,
-    /// It has the key, or there is none.
-    Known,
-}
-
 impl AccessControl {
-    pub fn new(router: Router, key: Option<Key>, hosts: Hosts) -> AccessControl {
-        AccessControl { router, rules: Arc::new(Rules { key, hosts, throttle: Throttle::default() }), peer: None }
+    pub fn new(router: Router, hosts: Hosts, routes: RouteTable, authority: Authority) -> AccessControl {
+        let rules = Rules { hosts, routes, authority, throttle: Throttle::default() };
+        AccessControl { router, rules: Arc::new(rules), peer: None }
     }
 
     /// Access control for the requests of one connection.
@@ -80,18 +57,18 @@ impl AccessControl {
         AccessControl { peer: Some(peer), ..self.clone() }
     }
 
-    fn admit<B>(&self, request: &Request<B>) -> Result<()> {
-        let Some(peer) = &self.peer else { return self.rules.admit(request, None).map(drop) };
+    fn admit<B>(&self, request: &Request<B>) -> Result<Caller> {
+        let Some(peer) = &self.peer else { return self.rules.admit(request, None) };
         let gone = || Error::overloaded("too many connections", limits::FETCH_RETRY);
         if !peer.slot.request_arrived() {
             return Err(gone());
         }
-        match self.rules.admit(request, Some(peer.client(request.headers())))? {
-            Admitted::Anybody => Ok(()),
-            // From here on the connection keeps its slot.
-            Admitted::Known if peer.slot.prove() => Ok(()),
-            Admitted::Known => Err(gone()),
+        let caller = self.rules.admit(request, Some(peer.client(request.headers())))?;
+        // A connection of somebody who was recognised keeps its slot.
+        if caller.actor.role.is_some() && !peer.slot.prove() {
+            return Err(gone());
         }
+        Ok(caller)
     }
 }
 
@@ -100,11 +77,14 @@ impl Service<Request<Incoming>> for AccessControl {
     type Error = Infallible;
     type Future = Guarded<Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
         let only_https = is_only_https(is_https, request.headers());
         let response = match self.admit(&request) {
-            Ok(()) => Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request))),
+            Ok(caller) => {
+                request.extensions_mut().insert(Arc::new(caller));
+                Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request)))
+            }
             Err(error) => Either::Left(ready(Ok(refused(error)))),
         };
         guarded(response, only_https)
@@ -113,61 +93,58 @@ impl Service<Request<Incoming>> for AccessControl {
 
 fn refused(error: Error) -> Response {
     let mut response = error.into_response();
-    let headers = response.headers_mut();
-    // Whoever has no access does not keep a connection.
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if response.status() == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        // Whoever has no access does not keep a connection.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
 impl Rules {
-    fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>) -> Result<Admitted> {
-        let headers = request.headers();
+    fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>) -> Result<Caller> {
+        let (method, headers) = (request.method(), request.headers());
         self.hosts.check(request.uri(), headers)?;
-        let Some(key) = &self.key else {
-            // An admitted request may do everything, so none from a page of another site is admitted, whatever it asks for.
-            return if is_foreign(request.method(), headers) { Err(foreign()) } else { Ok(Admitted::Known) };
-        };
-        if OPEN.contains(&request.uri().path()) {
-            return Ok(Admitted::Anybody);
-        }
+        let path = request.uri().path();
+        let needed = self.routes.permission(method, path);
         let shown = in_header(headers);
-        // A page cannot make a browser send these headers to another site, but it can send requests with a cookie or without any key.
-        if shown.is_none() && is_foreign(request.method(), headers) {
+        // A page cannot make a browser send a key in a header to another site, but it can send requests with a cookie or without any
+        // key. Without keys every admitted request may do everything, so none from a page of another site is.
+        let proves_itself = shown.is_some() && !self.authority.is_open();
+        let harmless = needed == Permission::Public && !self.authority.is_open();
+        if !proves_itself && !harmless && is_foreign(method, headers) {
             return Err(foreign());
         }
-        match shown.or_else(|| in_cookie(headers)) {
-            Some(sent) if key.matches(sent) => {
-                if let Some(client) = client {
+        let sent = shown.or_else(|| in_cookie(headers));
+        if let (Some(client), Some(_)) = (client, sent)
+            && let Err(wait) = self.throttle.check(client, Instant::now())
+            && !self.authority.recognises(sent)
+        {
+            return Err(Error::rate_limited(
+                "too many wrong keys came from this address; wait, and send the right one",
+                wait,
+            ));
+        }
+        match self.authority.admit(sent, headers, needed, client.map(ClientAddress::ip)) {
+            Ok(caller) => {
+                if let (Some(client), Some(_)) = (client, caller.actor.role) {
                     self.throttle.right(client);
                 }
-                Ok(Admitted::Known)
+                Ok(caller)
             }
-            Some(_) => Err(self.wrong_key(client)),
-            None => Err(Error::unauthorized(
-                "this server requires a key; send it as `X-API-Key: KEY` or `Authorization: Bearer KEY`",
-            )),
-        }
-    }
-}
-
-impl Rules {
-    fn wrong_key(&self, client: Option<ClientAddress>) -> Error {
-        if let Some(client) = client {
-            let now = Instant::now();
-            if let Err(wait) = self.throttle.check(client, now) {
-                return Error::rate_limited(
-                    "too many wrong keys came from this address; wait, and send the right one",
-                    wait,
-                );
+            Err(Refused::WrongKey(error)) => {
+                if let Some(client) = client {
+                    self.throttle.wrong(client, Instant::now());
+                }
+                Err(error)
             }
-            self.throttle.wrong(client, now);
+            Err(Refused::NotPermitted(caller, error)) => {
+                self.authority.note_denied(&caller, &format!("{method} {path}"));
+                Err(error)
+            }
+            Err(Refused::Other(error)) => Err(error),
         }
-        Error::forbidden(
-            "the key is wrong; send the one that the server was started with (--api-key or WINDLASS_API_KEY)",
-        )
     }
 }
 
@@ -217,103 +194,54 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// The status with which a request is refused; 200 if it is admitted.
     #[track_caller]
-    fn check(key: Option<&str>, request: &str, headers: &[(&'static str, &str)], expected: u16) {
-        let (method, path) = request.split_once(' ').expect("a method and a path");
-        let mut built = Request::builder().method(method).uri(path);
+    fn check(request: &str, headers: &[(&'static str, &str)], expected: bool) {
+        let (method, _) = request.split_once(' ').expect("a method and a path");
+        let mut map = HeaderMap::new();
+        map.append("host", HeaderValue::from_static("localhost:7070"));
         for (name, value) in headers {
-            built = built.header(*name, *value);
+            map.append(*name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            built = built.header("host", "localhost:7070");
-        }
-        let address = "127.0.0.1:7070";
-        let hosts = Hosts::new(address, address.parse().expect("an address"), &[]);
-        let rules = Rules { key: key.map(Key::new), hosts, throttle: Throttle::default() };
-        let admitted = rules.admit(&built.body(()).expect("a request"), None);
-        let status = admitted.map_or_else(|error| error.into_response().status(), |_| StatusCode::OK);
-        assert_eq!(status.as_u16(), expected, "{request} {headers:?}");
+        let method: Method = method.parse().expect("a method");
+        assert_eq!(is_foreign(&method, &map), expected, "{request} {headers:?}");
     }
 
-    const KEY: Option<&str> = Some("k-0123456789");
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().expect("a name"), HeaderValue::from_static(value))])
+    }
 
     #[test]
     fn a_key_is_read_from_either_header_or_the_cookie() {
-        let get = "GET /api/v1/queues";
-        check(None, get, &[], 200);
-        check(KEY, get, &[], 401);
-        check(KEY, get, &[("x-api-key", "k-0123456789")], 200);
-        check(KEY, get, &[("x-api-key", "k-0123456780")], 403);
-        check(KEY, get, &[("authorization", "bearer k-0123456789")], 200);
-        check(KEY, get, &[("authorization", "Basic k-0123456789")], 401);
-        check(KEY, get, &[("cookie", "a=b; windlass_key=k-0123456789")], 200);
-        check(KEY, "GET /healthz", &[], 200);
+        assert_eq!(in_header(&headers("x-api-key", "k")), Some("k"));
+        assert_eq!(in_header(&headers("authorization", "bearer k")), Some("k"));
+        assert_eq!(in_header(&headers("authorization", "Basic k")), None);
+        assert_eq!(in_cookie(&headers("cookie", "a=b; windlass_key=k")), Some("k"));
+        assert_eq!(in_cookie(&headers("cookie", "windlass_keys=k")), None);
     }
 
     #[test]
-    fn a_page_of_another_site_is_refused_unless_it_shows_the_key_itself() {
+    fn a_page_of_another_origin_is_recognised_by_what_its_browser_says() {
         let post = "POST /api/v1/enqueue";
-        check(None, post, &[("origin", "http://localhost:7070")], 200);
-        check(None, post, &[("origin", "https://evil.example")], 403);
-        check(KEY, post, &[("origin", "null"), ("x-api-key", "k-0123456789")], 200);
-        check(KEY, post, &[("origin", "null"), ("cookie", "windlass_key=k-0123456789")], 403);
-    }
-
-    #[test]
-    fn without_a_key_no_page_of_another_site_gets_anything() {
-        for request in ["GET /api/v1/queues", "GET /healthz", "POST /api/v1/enqueue", "DELETE /api/v1/plugins/x"] {
-            for origin in
-                ["https://evil.example", "null", "http://localhost:3000", "", "http://localhost:7070.evil.example"]
-            {
-                check(None, request, &[("origin", origin)], 403);
-                check(None, request, &[("origin", origin), ("x-api-key", "any-key-at-all")], 403);
-            }
-            check(None, request, &[("origin", "http://localhost:7070"), ("origin", "https://evil.example")], 403);
-            check(None, request, &[("origin", "http://ev\u{ef}l.example")], 403);
-            check(None, request, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], 403);
-            check(None, request, &[("sec-fetch-site", "same-site")], 403);
-            check(None, request, &[("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7070")], 200);
-            check(None, request, &[("sec-fetch-site", "none")], 200);
+        check(post, &[], false);
+        check(post, &[("origin", "http://localhost:7070")], false);
+        for origin in
+            ["https://evil.example", "null", "http://localhost:3000", "", "http://localhost:7070.evil.example"]
+        {
+            check(post, &[("origin", origin)], true);
         }
+        check(post, &[("origin", "http://localhost:7070"), ("origin", "https://evil.example")], true);
+        check(post, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], true);
+        check(post, &[("sec-fetch-site", "same-site")], true);
+        check(post, &[("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7070")], false);
+        check(post, &[("sec-fetch-site", "none")], false);
     }
 
     #[test]
     fn a_person_may_follow_a_link_but_not_a_frame_or_a_form() {
         let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
-        check(None, "GET /docs", &link, 200);
-        check(None, "POST /api/v1/enqueue", &link, 403);
+        check("GET /docs", &link, false);
+        check("POST /api/v1/enqueue", &link, true);
         let frame = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
-        check(None, "GET /docs", &frame, 403);
-    }
-
-    #[test]
-    fn another_host_name_is_refused_before_the_key_is_checked_and_for_open_paths() {
-        for path in ["GET /healthz", "GET /docs", "GET /api/v1/queues"] {
-            for key in [None, KEY] {
-                let rebound = [("host", "evil.example:7070"), ("origin", "http://evil.example:7070")];
-                check(key, path, &rebound, 421);
-                check(key, path, &[("host", "evil.example"), ("x-api-key", "k-0123456789")], 421);
-            }
-        }
-    }
-
-    #[test]
-    fn wrong_keys_are_throttled_by_client_and_the_right_one_never_is() {
-        let hosts = Hosts::new("127.0.0.1:7070", "127.0.0.1:7070".parse().expect("an address"), &[]);
-        let rules = Rules { key: KEY.map(Key::new), hosts, throttle: Throttle::default() };
-        let send = |key: &str, client: [u8; 4]| {
-            let request = Request::builder().uri("/api/v1/queues").header("host", "localhost").header("x-api-key", key);
-            let client = ClientAddress::new(client.into());
-            let admitted = rules.admit(&request.body(()).expect("a request"), Some(client));
-            admitted.map_or_else(|error| error.into_response().status(), |_| StatusCode::OK).as_u16()
-        };
-        let (one, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-        for _ in 0..limits::WRONG_KEYS {
-            assert_eq!(send("wrong", one), 403);
-        }
-        assert_eq!((send("wrong", one), send("wrong", other)), (429, 403));
-        assert_eq!(send("k-0123456789", one), 200);
-        assert_eq!(send("wrong", one), 403, "it starts again");
+        check("GET /docs", &frame, true);
     }
 }

@@ -9,7 +9,7 @@ use axum::http::header;
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use crate::http::Api;
+use crate::http::Parts;
 use crate::http::transport::body_budget::{BodyShare, NoRoom};
 use crate::http::transport::error::{Error, Result};
 use crate::limits;
@@ -40,7 +40,7 @@ impl From<Error> for Stopped {
 }
 
 /// The whole body of a request, refused when it has more than `most` bytes.
-pub async fn read(request: Request, api: &Api, most: usize, otherwise: &str) -> Result<HeldBody> {
+pub async fn read(request: Request, api: &Parts, most: usize, otherwise: &str) -> Result<HeldBody> {
     let idle = api.client_timeout;
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let waits = request.headers().contains_key(header::EXPECT);

@@ -179,6 +179,8 @@ impl From<Refusal> for Error {
         match refusal {
             Refusal::Invalid { .. } => Error::invalid(message),
             Refusal::NotFound { .. } => Error::not_found(message),
+            Refusal::NotAllowed { .. } => Error::forbidden(message),
+            Refusal::OverQuota { .. } => Error::new(StatusCode::TOO_MANY_REQUESTS, "QUOTA_EXCEEDED", message),
             Refusal::WrongState { action, .. } => {
                 Error::new(StatusCode::BAD_REQUEST, wrong_state_code(action), message)
             }

@@ -1,5 +1,7 @@
 //! Reading requests: JSON with errors that name the field, path and query parts.
 
+use std::sync::Arc;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
@@ -8,8 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use windlass_core::{JobId, Name};
+use windlass_store::Caller;
 
-use crate::http::Api;
+use crate::http::Shared;
 use crate::http::transport::body::{HeldBody, read};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::unknown;
@@ -25,9 +28,9 @@ pub struct Body {
     strict: bool,
 }
 
-impl FromRequest<Api> for Body {
+impl FromRequest<Shared> for Body {
     type Rejection = Error;
-    async fn from_request(request: Request, api: &Api) -> Result<Body> {
+    async fn from_request(request: Request, api: &Shared) -> Result<Body> {
         let strict = is_strict(request.uri());
         let held = read(request, api, api.max_body, "start the server with a larger --max-body").await?;
         Ok(Body { held, strict })
@@ -158,26 +161,33 @@ fn without_place(message: &str) -> &str {
 /// The job id in the path. A text that is not a job id is treated as a job that does not exist.
 pub struct JobPath(pub JobId);
 
-impl FromRequestParts<Api> for JobPath {
+impl FromRequestParts<Shared> for JobPath {
     type Rejection = Error;
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<JobPath> {
+    async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<JobPath> {
         let text = path(parts, api).await?;
         let id = text.parse();
         id.map(JobPath).map_err(|wrong| Error::not_found(format!("there is no job `{text}`: {wrong}")))
     }
 }
 
-/// The name of a queue or plugin in the path.
+/// Who sends the request. Access control has put it there.
+pub fn caller(parts: &Parts) -> Result<Arc<Caller>> {
+    let caller = parts.extensions.get::<Arc<Caller>>().cloned();
+    caller.ok_or_else(|| Error::internal("a request came past access control"))
+}
+
+/// The name of a queue, a plugin or a schedule in the path: one of the caller's namespace.
 pub struct NamePath(pub Name);
 
-impl FromRequestParts<Api> for NamePath {
+impl FromRequestParts<Shared> for NamePath {
     type Rejection = Error;
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<NamePath> {
-        Ok(NamePath(Name::parse("name", &path(parts, api).await?)?))
+    async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<NamePath> {
+        let name = Name::parse("name", &path(parts, api).await?)?;
+        Ok(NamePath(name.within(&caller(parts)?.allowed.namespace)))
     }
 }
 
-async fn path(parts: &mut Parts, api: &Api) -> Result<String> {
+async fn path(parts: &mut Parts, api: &Shared) -> Result<String> {
     let path = Path::<String>::from_request_parts(parts, api).await;
     path.map(|Path(text)| text).map_err(|error| Error::invalid(format!("the path cannot be read: {error}")))
 }
@@ -185,9 +195,9 @@ async fn path(parts: &mut Parts, api: &Api) -> Result<String> {
 /// Any text in the path, such as the name a worker gave itself.
 pub struct TextPath(pub String);
 
-impl FromRequestParts<Api> for TextPath {
+impl FromRequestParts<Shared> for TextPath {
     type Rejection = Error;
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<TextPath> {
+    async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<TextPath> {
         path(parts, api).await.map(TextPath)
     }
 }
@@ -195,9 +205,9 @@ impl FromRequestParts<Api> for TextPath {
 /// The query, as `T`.
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
     type Rejection = Error;
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Query<T>> {
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Query<T>> {
         let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         match unknown::read::<T, _>(serde_urlencoded::Deserializer::new(pairs)) {
             Ok((query, unknown)) => {

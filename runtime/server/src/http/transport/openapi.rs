@@ -6,14 +6,18 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
+use utoipa::openapi::PathItem;
+use utoipa::openapi::path::Operation;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use windlass_core::access::Permission;
 
-use crate::http::Api;
+use crate::http::Shared;
+use crate::http::access::RouteTable;
 use crate::http::events::EventData;
 use crate::http::transport::error::ErrorAnswer;
 use crate::http::transport::headers::page_policy;
@@ -22,11 +26,13 @@ use crate::http::wire::{BulkIdText, JobIdText, NameText};
 
 /// Routes of the server, each with its description.
 pub struct Routes {
-    router: OpenApiRouter<Api>,
+    router: OpenApiRouter<Shared>,
     /// The prefix of their paths. Included in each path, because a nested router would parse every request once more.
     prefix: &'static str,
     /// Names that two different types have; one would be described as the other.
     clashes: BTreeSet<String>,
+    /// What each route needs.
+    permissions: Vec<(Method, String, Permission)>,
 }
 
 /// The finished description, as it is sent; it never changes while the program runs.
@@ -35,8 +41,11 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(crate::http::rou
 /// The refusals that every request may get, in addition to those of its route.
 const REFUSALS: [(u16, &str); 9] = [
     (400, "The request is wrong; `error` says what to change."),
-    (401, "The server has a key, and the request has none."),
-    (403, "The key is wrong, or the request comes from a web page of another site."),
+    (401, "The request has no key, or one that is wrong, revoked or expired."),
+    (
+        403,
+        "The key's role or queues do not include this (`x-permission` names what is needed), or the request comes from a web page of another site.",
+    ),
     (408, "The body did not arrive in time; nothing was done."),
     (413, "The body is larger than the server accepts."),
     (421, "The `Host` header names another server; `--allowed-host` adds a name."),
@@ -55,7 +64,7 @@ const WARNED: &str = "Warned";
 const ABOUT_WARNINGS: &str = "Fields and query parameters of the request that the server does not know, with the name that was \
      probably meant. Absent if all are known.";
 
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("producers", "Enqueueing jobs."),
     ("jobs", "Reading jobs, and acting on them."),
     ("flows", "Batches, chains and other jobs that belong together."),
@@ -63,6 +72,7 @@ const TAGS: [(&str, &str); 11] = [
     ("schedules", "Jobs that are enqueued at set times."),
     ("plugins", "Handlers as WebAssembly components."),
     ("secrets", "Values that handlers may use and that cannot be read back."),
+    ("access", "Keys, namespaces, enqueue rules, and the audit log."),
     ("workers", "Running jobs in your own programs."),
     ("events", "Live streams, and waiting for jobs to end."),
     ("webhooks", "Events sent to your own addresses."),
@@ -76,11 +86,11 @@ impl Routes {
 
     /// Routes whose paths start with this.
     pub fn under(prefix: &'static str) -> Routes {
-        Routes { router: OpenApiRouter::default(), prefix, clashes: BTreeSet::new() }
+        Routes { router: OpenApiRouter::default(), prefix, clashes: BTreeSet::new(), permissions: Vec::new() }
     }
 
-    /// Adds what `routes!` makes of handlers that have `#[utoipa::path]`.
-    pub fn with(mut self, mut route: UtoipaMethodRouter<Api>) -> Routes {
+    /// Adds what `routes!` makes of handlers that have `#[utoipa::path]`, all of which need this permission.
+    pub fn with(mut self, needed: Permission, mut route: UtoipaMethodRouter<Shared>) -> Routes {
         let known = self.router.get_openapi().components.as_ref();
         for (name, schema) in &route.0 {
             if known.and_then(|known| known.schemas.get(name)).is_some_and(|other| other != schema) {
@@ -89,6 +99,13 @@ impl Routes {
         }
         let paths = std::mem::take(&mut route.1.paths).into_iter();
         route.1.paths = paths.map(|(path, item)| (format!("{}{path}", self.prefix), item)).collect();
+        for (path, item) in &mut route.1.paths {
+            for (method, operation) in operations_of(item) {
+                self.permissions.push((method, path.clone(), needed));
+                let extension = (PERMISSION.to_owned(), Value::from(needed.as_str()));
+                operation.extensions.get_or_insert_default().extend([extension]);
+            }
+        }
         self.router = self.router.routes(route);
         self
     }
@@ -96,11 +113,17 @@ impl Routes {
     /// These and others, which have their own prefix.
     pub fn join(self, others: Routes) -> Routes {
         let clashes = self.clashes.into_iter().chain(others.clashes).collect();
-        Routes { router: self.router.merge(others.router), prefix: self.prefix, clashes }
+        let permissions = self.permissions.into_iter().chain(others.permissions).collect();
+        Routes { router: self.router.merge(others.router), prefix: self.prefix, clashes, permissions }
+    }
+
+    /// What each route needs.
+    pub fn table(&self) -> RouteTable {
+        RouteTable::new(self.permissions.iter().cloned())
     }
 
     /// The routes for the server, and what they are.
-    pub fn split(self) -> (axum::Router<Api>, Value) {
+    pub fn split(self) -> (axum::Router<Shared>, Value) {
         debug_assert!(self.clashes.is_empty(), "two types of the API have one name: {:?}", self.clashes);
         let (router, described) = self.router.split_for_parts();
         // A tree of plain fields always serializes.
@@ -108,6 +131,20 @@ impl Routes {
         finish(&mut document);
         (router, document)
     }
+}
+
+/// The field of an operation that names the permission it needs.
+const PERMISSION: &str = "x-permission";
+
+fn operations_of(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let methods = [
+        (Method::GET, item.get.as_mut()),
+        (Method::PUT, item.put.as_mut()),
+        (Method::POST, item.post.as_mut()),
+        (Method::DELETE, item.delete.as_mut()),
+        (Method::PATCH, item.patch.as_mut()),
+    ];
+    methods.into_iter().filter_map(|(method, operation)| Some((method, operation?)))
 }
 
 /// This description, as OpenAPI 3.1
@@ -143,7 +180,7 @@ fn finish(document: &mut Value) {
     });
     document["servers"] = json!([{ "url": "/" }]);
     document["tags"] = TAGS.iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
-    document["security"] = json!([{}, { "header": [] }, { "bearer": [] }, { "cookie": [] }]);
+    document["security"] = json!([{ "header": [] }, { "bearer": [] }, { "cookie": [] }]);
     document["components"]["securitySchemes"] = json!({
         "header": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
         "bearer": { "type": "http", "scheme": "bearer" },
@@ -171,6 +208,9 @@ fn finish(document: &mut Value) {
         for (method, operation) in item {
             let Some(operation) = operation.as_object_mut() else { continue };
             complete(path, operation);
+            if operation.get(PERMISSION).is_some_and(|needed| needed == Permission::Public.as_str()) {
+                operation.insert("security".to_owned(), json!([]));
+            }
             warn(operation, &warning);
             let mut id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned();
             // One handler may take two methods.
@@ -282,6 +322,36 @@ fn path_parameters(path: &str, described: Option<&Value>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table of docs/access.md: a line for each permission, with its routes.
+    fn table_of_routes() -> String {
+        let mut routes = crate::http::routes().permissions;
+        routes.sort_by_key(|(method, path, needed)| (*needed, path.clone(), method.to_string()));
+        let mut lines = vec!["| permission | routes |".to_owned(), "|---|---|".to_owned()];
+        for needed in Permission::ALL {
+            let own = routes.iter().filter(|(_, _, of)| *of == needed);
+            let own: Vec<_> =
+                own.map(|(method, path, _)| format!("`{method} {}`", path.trim_start_matches("/api/v1"))).collect();
+            lines.push(format!("| `{}` | {} |", needed.as_str(), own.join(", ")));
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn the_document_about_access_lists_every_route_with_its_permission() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/access.md");
+        let text = std::fs::read_to_string(file).expect("the document");
+        let (before, rest) = text.split_once("<!-- routes -->\n").expect("where the table begins");
+        let (listed, after) = rest.split_once("\n<!-- end of routes -->").expect("where the table ends");
+        let table = table_of_routes();
+        if std::env::var_os("WINDLASS_WRITE_DOCS").is_some() {
+            let text = format!("{before}<!-- routes -->\n{table}\n<!-- end of routes -->{after}");
+            std::fs::write(file, text).expect("it is written");
+        } else {
+            let again = "WINDLASS_WRITE_DOCS=1 cargo test --workspace --lib the_document_about_access";
+            assert_eq!(listed, table, "write it again: {again}");
+        }
+    }
 
     fn operations(document: &Value) -> Vec<(String, &Value)> {
         let paths = document["paths"].as_object().expect("paths");

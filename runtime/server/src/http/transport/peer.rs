@@ -34,6 +34,10 @@ impl ClientAddress {
         ClientAddress(address.to_canonical())
     }
 
+    pub fn ip(self) -> IpAddr {
+        self.0
+    }
+
     /// What limits count as one client: an IPv4 address, or a /64 network of IPv6 addresses, because one client can use them all.
     pub fn network(self) -> IpAddr {
         match self.0 {

@@ -87,6 +87,7 @@ impl JobFilter {
         };
         let ids = self.job_id_prefix.as_deref().map(id_range).transpose()?;
         let filter = Filter {
+            allowed: None,
             queue: self.queue.as_deref().map(|name| Name::parse("queue", name)).transpose()?,
             states: states(self.state)?,
             priority: self.priority.map(Into::into),
@@ -98,7 +99,7 @@ impl JobFilter {
             completed: span(self.completed_after, self.completed_before),
             expire: span(self.expire_after, self.expire_before),
             worker_id: self.worker_id,
-            plugin: self.plugin,
+            plugin: self.plugin.as_deref().map(|name| Name::parse("plugin", name)).transpose()?,
             plugin_version: self.plugin_version,
             has_errors: self.has_errors,
             error_contains: text("error_contains", self.error_contains)?,

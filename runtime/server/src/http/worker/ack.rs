@@ -1,7 +1,6 @@
 //! External workers report how an attempt ended: `POST /ack/{id}`, `/ack/batch` and `/fail/{id}`.
 
 use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -71,7 +70,7 @@ enum WaitName {
     request_body = Option<Ack>,
     responses((status = 200, body = Status), (status = 410, description = "The attempt has already ended: `JOB_NOT_ACTIVE`."))
 )]
-pub async fn ack(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
+pub async fn ack(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
     let ack: Ack = body.json_or_default()?;
     let result = store_result(&api, &body, ack.result).await?;
     let checkpoint = match ack.checkpoint {
@@ -144,7 +143,7 @@ pub struct Acked {
     request_body = Acks,
     responses((status = 200, body = Acked))
 )]
-pub async fn ack_batch(State(api): State<Api>, body: Body) -> Result<Json<Acked>> {
+pub async fn ack_batch(api: Api, body: Body) -> Result<Json<Acked>> {
     let Acks { acks } = body.json()?;
     if acks.len() > limits::WORKER_BATCH {
         return Err(Error::field("acks", format!("at most {} at once, not {}", limits::WORKER_BATCH, acks.len())));
@@ -197,7 +196,7 @@ pub struct Failed {
     request_body = Option<Fail>,
     responses((status = 200, body = Failed), (status = 410, description = "The attempt has already ended: `JOB_NOT_ACTIVE`."))
 )]
-pub async fn fail(State(api): State<Api>, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
+pub async fn fail(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let holder = holder(lease_token)?;
     let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());

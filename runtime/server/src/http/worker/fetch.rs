@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -83,7 +82,7 @@ struct FetchedMany {
         (status = 422, description = "A plugin serves the queue.")
     )
 )]
-pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
+pub async fn one(api: Api, body: Body) -> Result<Response> {
     let fetched = claim(&api, body.json()?, 1).await?;
     Ok(match fetched.into_iter().next() {
         Some(job) => Json(job).into_response(),
@@ -99,7 +98,7 @@ pub async fn one(State(api): State<Api>, body: Body) -> Result<Response> {
     request_body = Fetch,
     responses((status = 200, body = FetchedMany), (status = 422, description = "A plugin serves the queue."))
 )]
-pub async fn batch(State(api): State<Api>, body: Body) -> Result<Response> {
+pub async fn batch(api: Api, body: Body) -> Result<Response> {
     let fetch: Fetch = body.json()?;
     let count = fetch.count.unwrap_or(1);
     if !(1..=limits::WORKER_BATCH).contains(&count) {
@@ -113,7 +112,8 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let queues = queues(api, &fetch.queues)?;
     let worker_id = name("worker_id", fetch.worker_id)?;
     let hostname = name("hostname", fetch.hostname)?;
-    api.workers.fetched(&worker_id, &hostname, &queues, api.clock.now());
+    api.workers.fetched(&api.worker_id(&worker_id), &hostname, &queues, api.clock.now());
+    let worker = api.worker_id(&worker_id);
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     let waiting = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
@@ -123,7 +123,7 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
         biased;
         () = api.shutdown.requested() => return Err(Error::stopping()),
         // It waits as long as any other fetch, so that the worker does not poll in a busy loop.
-        () = api.workers.drained(&worker_id) => {
+        () = api.workers.drained(&worker) => {
             tokio::select! {
                 () = tokio::time::sleep(wait) => return Ok(Vec::new()),
                 () = api.shutdown.requested() => return Err(Error::stopping()),
@@ -199,7 +199,7 @@ fn queues(api: &Api, names: &[String]) -> Result<Vec<QueueName>> {
     }
     let mut queues = Vec::with_capacity(names.len());
     for name in names {
-        let queue = Name::parse("queues", name)?;
+        let queue = api.own(Name::parse("queues", name)?);
         if let Some(plugin) = api.registry.served_by(&queue) {
             let why = format!(
                 "queue {queue} is served by plugin {plugin}, which runs its jobs in the server; fetch from another queue"

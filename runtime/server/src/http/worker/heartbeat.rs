@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
-use axum::extract::State;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -97,7 +96,7 @@ struct JobHeartbeatAnswer {
     request_body = Heartbeat,
     responses((status = 200, body = HeartbeatAnswer))
 )]
-pub async fn heartbeat(State(api): State<Api>, body: Body) -> Result<Json<HeartbeatAnswer>> {
+pub async fn heartbeat(api: Api, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let Heartbeat { jobs, worker_id } = body.json()?;
     let heartbeats = heartbeats(&body, jobs)?;
     if heartbeats.len() > limits::WORKER_BATCH {
@@ -128,7 +127,7 @@ pub async fn heartbeat(State(api): State<Api>, body: Body) -> Result<Json<Heartb
     }
     // Not earlier, because a refused request must have no effect.
     if let Some(worker) = worker_id {
-        api.workers.heartbeat(&worker, api.clock.now());
+        api.workers.heartbeat(&api.worker_id(&worker), api.clock.now());
     }
     let ids: Vec<JobId> = asks.iter().map(|(id, _)| *id).collect();
     let mut lease_expires_at = None;

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
-use windlass_core::{QueueName, Runner, State as JobState, Time};
+use windlass_core::{Namespace, QueueName, Runner, State as JobState, Time};
 use windlass_store::{Clock, JobList};
 
 use crate::http::Api;
@@ -19,10 +18,13 @@ use crate::http::transport::extract::TextPath;
 use crate::http::wire::{NameText, Rfc3339};
 use crate::limits;
 
+/// A worker by its namespace and the name it gives itself.
+pub type WorkerId = (Namespace, String);
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Workers {
-    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    seen: Arc<Mutex<BTreeMap<WorkerId, Seen>>>,
     /// Queues that workers fetch from, or did recently.
     fetched: Arc<Mutex<HashMap<QueueName, Fetched>>>,
     /// How many may wait on one queue.
@@ -86,7 +88,7 @@ impl Workers {
     }
 
     /// Returns when this worker is draining.
-    pub async fn drained(&self, id: &str) {
+    pub async fn drained(&self, id: &WorkerId) {
         loop {
             let changed = self.drains.notified();
             if self.lock().get(id).is_some_and(|seen| seen.draining) {
@@ -97,15 +99,15 @@ impl Workers {
     }
 
     /// False when no such worker is known.
-    fn set_draining(&self, id: &str, draining: bool) -> bool {
+    fn set_draining(&self, id: &WorkerId, draining: bool) -> bool {
         let known = self.lock().get_mut(id).map(|seen| seen.draining = draining).is_some();
         self.drains.notify_waiters();
         known
     }
 
     /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed.
-    pub fn fetched(&self, id: &str, hostname: &str, queues: &[QueueName], now: Time) {
-        if id.is_empty() {
+    pub fn fetched(&self, id: &WorkerId, hostname: &str, queues: &[QueueName], now: Time) {
+        if id.1.is_empty() {
             return;
         }
         let mut workers = self.lock();
@@ -113,7 +115,7 @@ impl Workers {
             let oldest = workers.iter().min_by_key(|(_, seen)| seen.last).map(|(id, _)| id.clone());
             oldest.and_then(|oldest| workers.remove(&oldest));
         }
-        let seen = workers.entry(id.to_owned()).or_insert_with(|| Seen {
+        let seen = workers.entry(id.clone()).or_insert_with(|| Seen {
             hostname: String::new(),
             queues: Vec::new(),
             first: now,
@@ -127,7 +129,7 @@ impl Workers {
         seen.last = now;
     }
 
-    pub fn heartbeat(&self, id: &str, now: Time) {
+    pub fn heartbeat(&self, id: &WorkerId, now: Time) {
         let mut workers = self.lock();
         let Some(seen) = workers.get_mut(id) else { return };
         seen.last = now;
@@ -143,7 +145,7 @@ impl Workers {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<WorkerId, Seen>> {
         // Each field is set in one step and valid by itself, so a poisoned lock holds nothing inconsistent.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,10 +203,15 @@ pub struct WorkerAnswer {
 
 /// List the workers that have fetched since the server started, with the jobs they hold
 #[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Vec<WorkerAnswer>)))]
-pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
+pub async fn list(api: Api) -> Result<Json<Vec<WorkerAnswer>>> {
     let active = JobList { state: Some(JobState::Active), limit: limits::WORKERS, ..JobList::default() };
     let active = api.store.jobs(active).await?;
-    let mut workers = api.workers.lock().clone();
+    let allowed = &api.caller.allowed;
+    let known = api.workers.lock().clone().into_iter();
+    let own = known.filter(|((namespace, _), seen)| {
+        *namespace == allowed.namespace && seen.queues.iter().any(|queue| allowed.allow(queue))
+    });
+    let mut workers: BTreeMap<String, Seen> = own.map(|((_, id), seen)| (id, seen)).collect();
     let mut held: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for job in active {
         let Some(run) = job.run else { continue };
@@ -241,20 +248,20 @@ pub async fn list(State(api): State<Api>) -> Result<Json<Vec<WorkerAnswer>>> {
 ///
 /// Its fetches wait and return no jobs. `resume` gives it jobs again, and so does a restart of the server.
 #[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", responses((status = 200, body = Status)))]
-pub async fn drain(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+pub async fn drain(api: Api, TextPath(id): TextPath) -> Result<Json<Status>> {
     set(&api, &id, true)?;
     Ok(status("draining"))
 }
 
 /// Give a worker jobs again
 #[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers", responses((status = 200, body = Status)))]
-pub async fn resume(State(api): State<Api>, TextPath(id): TextPath) -> Result<Json<Status>> {
+pub async fn resume(api: Api, TextPath(id): TextPath) -> Result<Json<Status>> {
     set(&api, &id, false)?;
     Ok(status("resumed"))
 }
 
 fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
-    if api.workers.set_draining(id, draining) {
+    if api.workers.set_draining(&api.worker_id(id), draining) {
         return Ok(());
     }
     Err(Error::not_found(format!("no worker `{id}` has fetched since the server started; GET /workers lists them")))
@@ -268,6 +275,10 @@ mod tests {
 
     fn queue(name: &str) -> QueueName {
         name.parse().expect("a name")
+    }
+
+    fn ann() -> WorkerId {
+        (Namespace::default(), "ann".to_owned())
     }
 
     #[test]
@@ -291,13 +302,13 @@ mod tests {
         let mails = std::slice::from_ref(&mail);
         let after = |from: Time, more: u64| from + limits::WORKER_SEEN + Duration::from_millis(more);
         assert!(!workers.serve(&mail, Time(0)));
-        workers.fetched("ann", "host", mails, Time(1_000));
+        workers.fetched(&ann(), "host", mails, Time(1_000));
         let waiting = workers.wait(mails, Time(1_000)).expect("room for a fetch");
         assert!(workers.serve(&mail, after(Time(1_000), 1)), "a fetch waits");
         assert!(!workers.serve(&other, Time(1_000)));
         waiting.end(Time(5_000));
         assert!(workers.serve(&mail, after(Time(5_000), 0)) && !workers.serve(&mail, after(Time(5_000), 1)));
-        workers.heartbeat("ann", Time(6_000));
+        workers.heartbeat(&ann(), Time(6_000));
         assert!(workers.serve(&mail, after(Time(6_000), 0)), "the worker holds a job of the queue");
         drop(workers.wait(mails, Time(7_000)));
         assert!(!workers.serve(&mail, after(Time(7_000), 1)));
@@ -317,11 +328,11 @@ mod tests {
     #[tokio::test]
     async fn a_waiting_fetch_is_notified_when_its_worker_drains() {
         let workers = Workers::new(2);
-        assert!(!workers.set_draining("ann", true), "the worker is not known yet");
-        workers.fetched("ann", "host", &[queue("mail")], Time(1));
+        assert!(!workers.set_draining(&ann(), true), "the worker is not known yet");
+        workers.fetched(&ann(), "host", &[queue("mail")], Time(1));
         let own = workers.clone();
-        let waiting = tokio::spawn(async move { own.drained("ann").await });
-        assert!(workers.set_draining("ann", true));
+        let waiting = tokio::spawn(async move { own.drained(&ann()).await });
+        assert!(workers.set_draining(&ann(), true));
         waiting.await.expect("it was notified");
     }
 }

@@ -160,7 +160,11 @@ impl Store {
         Ok(ids)
     }
 
-    fn task(&self, search: Search) -> (Task, CancelOnDrop) {
+    fn task(&self, mut search: Search) -> (Task, CancelOnDrop) {
+        let filter = &mut search.filter;
+        filter.allowed = self.limits();
+        filter.queue = filter.queue.take().map(|queue| self.own(queue));
+        filter.plugin = filter.plugin.take().map(|plugin| self.own(plugin));
         let left = Arc::new(AtomicBool::new(false));
         let until = Instant::now() + limits::SEARCH_TIME;
         let few = self.inner.search_admission.few.load(Ordering::Relaxed);

@@ -3,11 +3,11 @@
 
 use windlass_core::{JobId, Queue, Time};
 
-use crate::disk::Space;
 use crate::disk::codec;
 use crate::disk::fjall::View;
 use crate::disk::keys;
 use crate::disk::keys::Mark;
+use crate::disk::{DiskError, Space};
 use crate::read::search::Failed;
 use crate::read::search::judge::{Top, Wanted};
 use crate::read::search::source::Source;
@@ -92,7 +92,8 @@ impl Plan {
             let queue: Queue = codec::decode(Space::Queues, &pair?.1)?;
             let jobs: u64 = queue.counts.now.iter().sum();
             stored += jobs;
-            if jobs > 0 && filter.queue.as_ref().is_none_or(|name| *name == queue.name) {
+            let asked = filter.queue.as_ref().is_none_or(|name| *name == queue.name);
+            if jobs > 0 && asked && filter.allows(&queue.name) {
                 queues.push(queue);
             }
         }
@@ -142,14 +143,15 @@ fn choose(view: &View, filter: &Filter, queues: &[Queue], in_states: u64, few: u
     } else {
         all
     };
-    let rest = Filter { queue: None, created: Default::default(), ..filter.clone() };
+    let rest = Filter { allowed: None, queue: None, created: Default::default(), ..filter.clone() };
     let mut best = Choice { rows, source: born, rest };
     if in_states < best.rows {
         let source = in_states_of(filter, queues, false);
         best = Choice { rows: in_states, source, rest: filter.clone() };
     }
+    let namespace = filter.allowed.as_ref().map(|allowed| allowed.namespace.clone()).unwrap_or_default();
     for (mark, rest) in marks(filter) {
-        let source = Source::Mark { prefix: keys::marks(mark), births };
+        let source = Source::Mark { prefix: keys::marks(mark, namespace.prefix()), births };
         let rows = source.count_to(view, best.rows, few)?;
         // An index that names only what is wanted is better than one that names as much of something else.
         if rows < best.rows || rows == 0 {
@@ -166,27 +168,46 @@ fn choose(view: &View, filter: &Filter, queues: &[Queue], in_states: u64, few: u
     Ok(best)
 }
 
-/// What the filter asks for that has an index of its own, each with what is left of the filter.
+/// Whether every job of the store is in a queue that whoever searches may see.
+pub(super) fn sees_all(view: &View, filter: &Filter) -> Result<bool, DiskError> {
+    if filter.allowed.is_none() {
+        return Ok(true);
+    }
+    for pair in view.under(Space::Queues, &[]) {
+        let queue: Queue = codec::decode(Space::Queues, &pair?.1)?;
+        if !filter.allows(&queue.name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What the filter asks for that has an index of its own in each namespace, each with what is left of the filter. Without a
+/// namespace there is none.
 fn marks(filter: &Filter) -> Vec<(Mark<'_>, Filter)> {
     let mut marks = Vec::new();
+    let base = match &filter.allowed {
+        Some(allowed) if allowed.are_all() => Filter { allowed: None, ..filter.clone() },
+        Some(_) | None => filter.clone(),
+    };
     if let Some(unique) = &filter.unique_key {
-        marks.push((Mark::Unique(unique), Filter { unique_key: None, ..filter.clone() }));
+        marks.push((Mark::Unique(unique), Filter { unique_key: None, ..base.clone() }));
     }
     if let Some(parent) = filter.parent {
-        marks.push((Mark::Parent(parent), Filter { parent: None, ..filter.clone() }));
+        marks.push((Mark::Parent(parent), Filter { parent: None, ..base.clone() }));
     }
     if let Some(first) = filter.chain {
-        marks.push((Mark::Chain(first), Filter { chain: None, ..filter.clone() }));
+        marks.push((Mark::Chain(first), Filter { chain: None, ..base.clone() }));
     }
     if let Some(batch) = &filter.batch_id {
-        marks.push((Mark::Batch(batch), Filter { batch_id: None, ..filter.clone() }));
+        marks.push((Mark::Batch(batch), Filter { batch_id: None, ..base.clone() }));
     }
     if let Some(scope) = &filter.scope {
-        marks.push((Mark::Scope(scope), Filter { scope: None, ..filter.clone() }));
+        marks.push((Mark::Scope(scope), Filter { scope: None, ..base.clone() }));
     }
     for (name, value) in &filter.tags {
         let tags = filter.tags.iter().filter(|(other, _)| other != name).cloned().collect();
-        marks.push((Mark::Tag(name, value), Filter { tags, ..filter.clone() }));
+        marks.push((Mark::Tag(name, value), Filter { tags, ..base.clone() }));
     }
     marks
 }

@@ -12,6 +12,7 @@ use crate::disk::{DiskError, Space, Value};
 use crate::disk::{codec, keys};
 use crate::idle_thread::use_idle_priority;
 use crate::read::search::judge::{Matcher, Top, Wanted, unwrapped};
+use crate::read::search::plan::sees_all;
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
 
@@ -31,14 +32,15 @@ pub fn everything(
     let Some((from, until)) = stored_between(view, first, last)? else { return Ok(Top::new(wanted, &task.search)) };
     let ranges = Ranges::new(from.0, until.0, threads);
     // A sieve costs more than reading a record: one that can rule a job out goes first.
-    let by_payload = task.search.payload_filter.is_none() || task.search.filter.is_of_payloads_alone();
+    let alone = task.search.filter.is_of_payloads_alone() && sees_all(view, &task.search.filter)?;
+    let by_payload = task.search.payload_filter.is_none() && sees_all(view, &task.search.filter)? || alone;
     on_threads(view, task, wanted, threads, |judge| {
         let mut payloads_first = judge.reads_payloads() && by_payload;
         let mut rests = Throttle::new(task);
         while let Some((from, until)) = ranges.take() {
             let done = judge.task.check_time().and_then(|()| match (judge.reads_payloads(), payloads_first) {
                 (true, true) => by_payloads(judge, from, until),
-                (reads, _) => by_records(judge, from, until, reads),
+                (reads, _) => by_records(judge, from, until, reads, alone),
             });
             match done {
                 Ok(ScannedRange { next, dense }) => {
@@ -74,10 +76,16 @@ struct ScannedRange {
 }
 
 /// Records in a row, and their payloads beside them. Payloads that are files are left to the end.
-fn by_records(judge: &mut Matcher<'_>, from: u128, until: u128, payloads: bool) -> Result<ScannedRange, Failed> {
+fn by_records(
+    judge: &mut Matcher<'_>,
+    from: u128,
+    until: u128,
+    payloads: bool,
+    alone: bool,
+) -> Result<ScannedRange, Failed> {
     let view = judge.view;
     let search = &judge.task.search;
-    let sieve_alone = search.payload_filter.is_some() && search.filter.is_of_payloads_alone();
+    let sieve_alone = search.payload_filter.is_some() && alone;
     let mut bodies = Bodies::new(view, from, until);
     let mut passed = 0;
     for (seen, pair) in view.range(Space::Jobs, &from.to_be_bytes(), &after(until)).enumerate() {

@@ -133,7 +133,7 @@ async fn grants_and_encrypted_secrets_are_kept() {
     let put = SecretChange::Put { name: queue("token"), encrypted: vec![1, 2, 3] };
     house.store.change_secret(put).await.expect("it is stored");
     house.reopen().await;
-    assert_eq!(house.store.grants().await.expect("it reads").get("mailer"), Some(&grant));
+    assert_eq!(house.store.grants().await.expect("it reads").get(&queue("mailer")), Some(&grant));
     assert_eq!(house.store.secrets().await.expect("it reads")[0].encrypted, [1, 2, 3]);
     let gone = SecretChange::Remove { name: queue("token") };
     house.store.change_secret(gone.clone()).await.expect("it was there");

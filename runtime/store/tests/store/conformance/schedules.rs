@@ -9,7 +9,7 @@ use super::house::{House, queue, secs};
 
 fn every_five_minutes(name: &str) -> Schedule {
     Schedule {
-        name: name.into(),
+        name: queue(name),
         queue: queue("reports"),
         cron: "*/5 * * * *".into(),
         timezone: "Europe/Berlin".into(),
@@ -93,7 +93,7 @@ async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_
     };
     assert_eq!(house.store.schedules().await.expect("reads")[0].skipped.latest, [expected]);
     // A run that somebody asks for is skipped for the same reason, and changing the schedule keeps what is recorded.
-    house.store.change_schedule(ScheduleChange::RunNow { name: "waits".into() }).await.expect("it is there");
+    house.store.change_schedule(ScheduleChange::RunNow { name: queue("waits") }).await.expect("it is there");
     let replaced = Schedule { unique, paused: true, ..every_five_minutes("waits") };
     house
         .store
@@ -107,7 +107,7 @@ async fn a_run_that_is_skipped_is_recorded_with_the_reason_and_survives_opening_
     // With a unique key, the second run finds the job of the first.
     house
         .store
-        .change_schedule(ScheduleChange::Pause { name: "waits".into(), paused: false })
+        .change_schedule(ScheduleChange::Pause { name: queue("waits"), paused: false })
         .await
         .expect("it is there");
     house.pass(secs(300)).await;
@@ -132,7 +132,7 @@ async fn while_the_last_run_is_open_the_next_is_allowed_skipped_or_replaces_it()
 async fn a_paused_schedule_misses_nothing_it_wants_back_and_run_now_works_at_any_time() {
     let house = House::new();
     put(&house, every_five_minutes("often")).await;
-    let name = || "often".to_owned();
+    let name = || queue("often");
     house.store.change_schedule(ScheduleChange::Pause { name: name(), paused: true }).await.expect("it is there");
     house.pass(secs(3600)).await;
     assert_eq!(runs(&house).await, 0);

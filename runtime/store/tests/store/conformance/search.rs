@@ -218,7 +218,7 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
     let mut house = House::new();
     let mut made = Vec::new();
     for n in 0..3 {
-        let batch = NewBatch { id: Some(format!("batch-{n}")), callback: None };
+        let batch = NewBatch { id: Some(format!("batch-{n}")), ..NewBatch::default() };
         house.store.make_batch(batch, Vec::new(), false).await.expect("a batch");
     }
     for round in 0..4 {

@@ -2,7 +2,7 @@
 
 use windlass_core::flow::Batch;
 use windlass_core::{
-    Command, Complete, Fail, HandBack, Heartbeat, Holder, JobId, Move, NewJob, Notes, Plugin, QueueName, Refusal,
+    Command, Complete, Fail, HandBack, Heartbeat, Holder, JobId, Move, Name, NewJob, Notes, Plugin, QueueName, Refusal,
     Reply, Settings, State, Wait,
 };
 use windlass_store::{Assignment, BatchMade, Enqueued, Error};
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    fn check_plugin(&self, name: &str, answer: Result<Option<Plugin>, Error>) {
+    fn check_plugin(&self, name: &Name, answer: Result<Option<Plugin>, Error>) {
         match answer {
             Ok(answered) => {
                 // A canary may be counted within the same group, after the answer was made.

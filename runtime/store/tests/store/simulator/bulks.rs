@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Priority, State, Webhook};
+use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Namespace, Priority, State, Webhook};
 use windlass_store::WebhookChange;
 use windlass_store::engine::bulk::BulkChange;
 
@@ -61,7 +61,7 @@ impl World {
         let change = match ask.clone() {
             BulkAsk::Begin { action, jobs } => {
                 let blob = Blob { sha256: [9; 32], len: jobs.len() as u64 * 16 };
-                BulkChange::Begin { action, guard: Guard::default(), jobs: blob }
+                BulkChange::Begin { namespace: Namespace::default(), action, guard: Guard::default(), jobs: blob }
             }
             BulkAsk::Step { id, from, jobs } => BulkChange::Step { id, from, jobs },
             BulkAsk::Cancel { id } => BulkChange::Cancel { id },

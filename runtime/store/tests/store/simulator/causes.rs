@@ -1,6 +1,6 @@
 //! What may have caused the events of a group: what was asked in it, who claimed, and whether the engine was rebuilt.
 
-use windlass_core::{Command, Holder, JobId, QueueName, Settings};
+use windlass_core::{Command, Holder, JobId, Name, QueueName, Settings};
 use windlass_store::{Claim, WebhookChange};
 
 use super::bulks::BulkAsk;
@@ -16,7 +16,7 @@ pub struct Causes {
     pub sealed: Vec<String>,
     pub runs_now: bool,
     /// The schedule that somebody changed, or ran by hand.
-    pub changed_schedule: Option<String>,
+    pub changed_schedule: Option<Name>,
     pub configured: Option<(QueueName, Settings)>,
     pub bulk: Option<BulkAsk>,
     pub webhook: Option<WebhookChange>,

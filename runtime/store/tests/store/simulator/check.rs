@@ -7,7 +7,7 @@ use std::rc::Rc;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AfterStop, BodyKind, BodyRef, Bulk, BulkId, Job, JobId, Lock, Plugin, Queue, State, Time, Until, Webhook,
+    AfterStop, BodyKind, BodyRef, Bulk, BulkId, Job, JobId, Lock, Name, Plugin, Queue, State, Time, Until, Webhook,
 };
 use windlass_store::disk::Space;
 use windlass_store::disk::keys;
@@ -27,7 +27,7 @@ pub struct Stored {
     pub locks: BTreeMap<Vec<u8>, Lock>,
     pub schedules: Vec<Schedule>,
     pub plugins: Vec<Plugin>,
-    pub grants: BTreeMap<String, Grant>,
+    pub grants: BTreeMap<Name, Grant>,
     pub bulks: BTreeMap<BulkId, Bulk>,
     pub webhooks: Vec<Webhook>,
     pub meta: Meta,
@@ -44,7 +44,7 @@ impl Stored {
             queues: queues.collect(),
             locks: rows(disk, Space::Locks).into_iter().collect(),
             plugins: rows(disk, Space::Plugins).into_iter().map(|(_, plugin)| plugin).collect(),
-            grants: rows::<(String, Grant)>(disk, Space::Grants).into_iter().map(|(_, row)| row).collect(),
+            grants: rows::<(Name, Grant)>(disk, Space::Grants).into_iter().map(|(_, row)| row).collect(),
             schedules: rows(disk, Space::Schedules).into_iter().map(|(_, schedule)| schedule).collect(),
             bulks: rows::<Bulk>(disk, Space::Bulks).into_iter().map(|(_, bulk)| (bulk.id, bulk)).collect(),
             webhooks: rows(disk, Space::Webhooks).into_iter().map(|(_, hook)| hook).collect(),

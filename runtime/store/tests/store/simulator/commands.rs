@@ -137,7 +137,7 @@ impl World {
             queue: queue(rng),
             payload: rng.maybe(50, |_| Bytes::from_static(b"{\"mine\": 1}")),
         });
-        let batch = NewBatch { id: None, callback };
+        let batch = NewBatch { callback, ..NewBatch::default() };
         let seal = rng.chance(60);
         if !seal && rng.chance(40) {
             jobs.clear();
@@ -149,7 +149,7 @@ impl World {
     fn seal(&mut self) -> (Request, Asked) {
         let batches: Vec<String> = self.model.flows.batches.keys().cloned().collect();
         let batch = self.rng.pick(&batches).cloned().unwrap_or_else(|| "none".into());
-        let (request, answer) = Request::new(Seal { batch: batch.clone() });
+        let (request, answer) = Request::new(Seal { batch: batch.clone(), caller: None });
         (request, Asked::Seal { batch, answer })
     }
 
@@ -280,12 +280,13 @@ impl World {
                 (job, self.some_act())
             })
             .collect();
-        let (request, answer) = Request::new(AskEach { asks: asks.clone() });
+        let (request, answer) = Request::new(AskEach { asks: asks.clone(), caller: None });
         (request, Asked::Each { asks, answer })
     }
 
     pub fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
-        let (request, answer) = Request::new(Ask { job, command: command.clone(), children: children.clone() });
+        let (request, answer) =
+            Request::new(Ask { job, command: command.clone(), children: children.clone(), caller: None });
         (request, Asked::Ask { job, command: Box::new(command), children, answer })
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::flow::AfterRemoval;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    JobId, LockKey, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time, Token, Unique, Until,
+    JobId, LockKey, Name, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time, Token, Unique, Until,
 };
 
 use super::bulks::Hands;
@@ -23,16 +23,16 @@ pub struct Model {
     /// Instants that schedules have run for, by the id of their job.
     pub instants: BTreeSet<JobId>,
     /// As they were stored at the end of the last group.
-    pub schedules: BTreeMap<String, Schedule>,
+    pub schedules: BTreeMap<Name, Schedule>,
     /// Claims that reached their caller: the job and which of its starts.
     pub delivered: BTreeSet<(JobId, u32)>,
     /// Queues that are being cleared or removed.
     pub clearing: BTreeSet<QueueName>,
     pub flows: ModelFlows,
-    pub plugins: BTreeMap<String, Plugin>,
+    pub plugins: BTreeMap<Name, Plugin>,
     /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the way.
-    pub ceilings: BTreeMap<String, u32>,
-    pub ceilings_before: BTreeMap<String, u32>,
+    pub ceilings: BTreeMap<Name, u32>,
+    pub ceilings_before: BTreeMap<Name, u32>,
     pub last_event: u64,
     pub group: u64,
     next_order: u64,
@@ -77,7 +77,7 @@ pub struct ModelJob {
     pub children: u32,
     pub token: Option<Token>,
     pub local: bool,
-    pub plugin: Option<String>,
+    pub plugin: Option<Name>,
     /// Another version waits for it: it may be handed over.
     pub swapping: bool,
     pub stopping: bool,

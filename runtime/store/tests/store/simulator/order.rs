@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::limits::Rate;
-use windlass_core::{Event, JobId, Plugin, QueueName, State, Time};
+use windlass_core::{Event, JobId, Name, Plugin, QueueName, State, Time};
 use windlass_store::{By, Claim};
 
 use super::causes::Causes;
@@ -38,7 +38,7 @@ impl Model {
         if let Some(plugin) = stored.and_then(|stored| stored.run.as_ref()).and_then(local_plugin) {
             let running = self.running(|other| other.plugin.as_ref() == Some(&plugin));
             let full =
-                |ceilings: &BTreeMap<String, u32>| ceilings.get(&plugin).is_some_and(|most| running >= *most as usize);
+                |ceilings: &BTreeMap<Name, u32>| ceilings.get(&plugin).is_some_and(|most| running >= *most as usize);
             let too_many = full(&self.ceilings) && full(&self.ceilings_before);
             assert!(!too_many, "{event:?}: {running} attempts of {plugin} run already");
         }

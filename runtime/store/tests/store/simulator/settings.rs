@@ -146,7 +146,7 @@ impl World {
 
     fn schedule(&mut self) -> (Request, Asked) {
         let rng = &mut self.rng;
-        let name = (*rng.pick(&SCHEDULES).expect("there are schedules")).to_owned();
+        let name: Name = (*rng.pick(&SCHEDULES).expect("there are schedules")).parse().expect("a name");
         let change = match rng.below(10) {
             0..5 => ScheduleChange::Put { schedule: Box::new(schedule(rng, name, self.now)), replace: rng.chance(70) },
             5..7 => ScheduleChange::Pause { name, paused: rng.chance(50) },
@@ -180,8 +180,8 @@ fn manifest(rng: &mut Rng) -> Manifest {
     }
 }
 
-fn schedule(rng: &mut Rng, name: String, now: Time) -> Schedule {
-    let cron = if name == "hourly" { "0 * * * *" } else { "*/5 * * * *" };
+fn schedule(rng: &mut Rng, name: Name, now: Time) -> Schedule {
+    let cron = if name.as_str() == "hourly" { "0 * * * *" } else { "*/5 * * * *" };
     Schedule {
         name,
         queue: queue(rng),

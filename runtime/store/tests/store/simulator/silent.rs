@@ -1,7 +1,7 @@
 //! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
 
 use windlass_core::plugin::grant::effective;
-use windlass_core::{AfterStop, Plugin, Run, Runner, Time};
+use windlass_core::{AfterStop, Name, Plugin, Run, Runner, Time};
 
 use super::causes::Causes;
 use super::check::Stored;
@@ -100,7 +100,7 @@ impl Model {
 }
 
 /// The plugin of an attempt in this process.
-pub fn local_plugin(run: &Run) -> Option<String> {
+pub fn local_plugin(run: &Run) -> Option<Name> {
     match &run.runner {
         Runner::Local { plugin, .. } => Some(plugin.clone()),
         Runner::External { .. } => None,

@@ -342,7 +342,7 @@ fn on_a_terminal_a_watched_job_shows_a_bar_once_it_reports_progress() {
     let line = format!("{:?} enqueue digest '{payload}' --watch", windlass().get_program());
     let mut command = std::process::Command::new("script");
     command.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
-    command.env("WINDLASS_URL", server.url("")).stdin(Stdio::null());
+    server.tell(&mut command).stdin(Stdio::null());
     let output = command.output().expect("the program `script`");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");

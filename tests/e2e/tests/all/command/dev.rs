@@ -24,6 +24,7 @@ impl Terminal {
     fn start(line: &str, url: &str) -> Terminal {
         let mut command = Command::new("script");
         command.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]).env("WINDLASS_URL", url);
+        command.env("XDG_STATE_HOME", windlass_e2e::state_home());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program `script`");
         let (keys, mut screen) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));

@@ -20,10 +20,11 @@ enum How {
     InForm,
 }
 
-const DOCUMENTS: [(&str, How); 16] = [
+const DOCUMENTS: [(&str, How); 17] = [
     ("README.md", How::OnAServer),
     ("CONTRIBUTING.md", How::InForm),
     ("docs/http-api.md", How::OnAServer),
+    ("docs/access.md", How::OnAServer),
     ("docs/flows.md", How::OnAServer),
     ("docs/plugins.md", How::OnAServer),
     ("docs/sandbox.md", How::InAFolder),
@@ -103,13 +104,19 @@ fn every_document_with_commands_is_tested() {
 fn shell(command: &str, folder: &Path, server: Option<&Server>) -> Output {
     let script = match command.strip_prefix("windlass ") {
         Some(rest) => format!("{:?} {rest}", windlass().get_program()),
-        None if command.starts_with("curl ") => format!("{command} --silent --show-error --fail-with-body"),
+        // The documents say once that curl needs the key.
+        None if command.starts_with("curl ") && command.contains("X-API-Key") => {
+            format!("{command} --silent --show-error --fail-with-body")
+        }
+        None if command.starts_with("curl ") => {
+            format!("{command} --header \"X-API-Key: $WINDLASS_API_KEY\" --silent --show-error --fail-with-body")
+        }
         None => command.to_owned(),
     };
     let mut shell = Command::new("bash");
     shell.args(["-c", &script]).current_dir(folder);
     if let Some(server) = server {
-        shell.env("WINDLASS_URL", server.url(""));
+        server.tell(&mut shell);
     }
     shell.output().expect("there is a bash")
 }
@@ -135,6 +142,7 @@ fn commands_work(document: &str) {
     let mut workers = Vec::new();
     for line in commands(document).iter().filter(|line| !line.starts_with("windlass serve")) {
         let mut command = line.replace("localhost:7070", server.url("").trim_start_matches("http://"));
+        command = command.replace("windlass-data", &server.data().path().display().to_string());
         command = command.replace("3fa85f64", &second[..8]).replace("/srv/data", &granted);
         if let Ok(folder) = std::env::var("WINDLASS_PLUGINS") {
             command = command.replace("target/plugins", &folder);
@@ -146,7 +154,7 @@ fn commands_work(document: &str) {
         if command.starts_with("make ") {
             went_well(line, &in_form(&command));
         } else if command.contains("examples/worker.py") {
-            workers.push(Worker::start(&command, &root));
+            workers.push(Worker::start(&command, &root, &server));
         } else {
             let answer = went_well(line, &shell(&command, &root, Some(&server)));
             if let Ok(answer) = serde_json::from_str::<Value>(&answer)
@@ -173,10 +181,10 @@ fn second_version(server: &Server) -> String {
 struct Worker(Child);
 
 impl Worker {
-    fn start(command: &str, root: &Path) -> Worker {
+    fn start(command: &str, root: &Path, server: &Server) -> Worker {
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("exec env {command}")]).current_dir(root);
-        shell.stdout(Stdio::null()).stderr(Stdio::null());
+        server.tell(shell.stdout(Stdio::null()).stderr(Stdio::null()));
         Worker(shell.spawn().expect("there is a bash"))
     }
 }

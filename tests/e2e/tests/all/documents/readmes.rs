@@ -36,7 +36,7 @@ fn commands(text: &str) -> Vec<&str> {
 
 fn shell(script: &str, folder: &Path, server: &Server) -> Output {
     let mut shell = Command::new("bash");
-    shell.args(["-c", script]).current_dir(folder).env("WINDLASS_URL", server.url(""));
+    server.tell(shell.args(["-c", script]).current_dir(folder));
     shell.env("CARGO_TARGET_DIR", root().join("target/guests"));
     shell.output().expect("there is a bash")
 }

@@ -23,7 +23,7 @@ fn stall(server: &Server) -> TcpStream {
 
 #[test]
 fn many_slow_large_bodies_do_not_keep_out_a_client_that_works() {
-    let flags = ["--max-body", "4MiB", "--max-buffered-bodies", "8MiB"];
+    let flags = ["--insecure", "--max-body", "4MiB", "--max-buffered-bodies", "8MiB"];
     let server = Server::start_on(&Data::new(), &flags);
     let slow: Vec<TcpStream> = (0..40).map(|_| stall(&server)).collect();
     for n in 0..20 {
@@ -54,7 +54,7 @@ fn many_slow_large_bodies_do_not_keep_out_a_client_that_works() {
 
 #[test]
 fn a_body_that_fits_alone_is_accepted_to_the_last_byte() {
-    let flags = ["--max-body", "4MiB", "--max-buffered-bodies", "4MiB"];
+    let flags = ["--insecure", "--max-body", "4MiB", "--max-buffered-bodies", "4MiB"];
     let server = Server::start_on(&Data::new(), &flags);
     let frame = r#"{"queue": "q", "payload": ""}"#.len();
     let payload = "x".repeat(4 * MIB - frame);

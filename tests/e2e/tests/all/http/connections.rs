@@ -40,10 +40,12 @@ fn start_under(ulimit: &str, flags: &[&str]) -> Server {
     let own = windlass();
     let mut command = Command::new("bash");
     command.args(["-c", &format!("ulimit {ulimit}; exec \"$@\""), "bash"]).arg(own.get_program());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(flags);
+    command.args(["serve", "--insecure", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(flags);
     for (name, value) in own.get_envs() {
-        assert!(value.is_none(), "the harness only removes variables");
-        command.env_remove(name);
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     Server::spawn(command, &data).unwrap_or_else(|refused| panic!("the server did not start: {refused:#?}"))
@@ -127,7 +129,7 @@ fn work_beside_a_crowd(server: &Server, beginning: &[u8], client: impl Fn() -> C
 #[test]
 fn a_thousand_slow_connections_do_not_keep_out_a_client_that_works() {
     allow_many_files();
-    let server = Server::start();
+    let server = Server::start_on(&Data::new(), &["--insecure"]);
     let beginning = b"POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nx-slow: ";
     work_beside_a_crowd(&server, beginning, || Client::new(server.url("")));
     let certificates = Certificates::new();
@@ -176,7 +178,7 @@ fn the_limit_on_open_files_is_raised_as_far_as_possible() {
 
 #[test]
 fn an_address_that_uses_all_its_connections_is_refused_with_a_response() {
-    let server = Server::start_on(&Data::new(), &["--max-connections-per-address", "1"]);
+    let server = Server::start_on(&Data::new(), &["--insecure", "--max-connections-per-address", "1"]);
     let mut first = connect(&server);
     first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
     first.read_exact(&mut [0; 15]).expect("it is served");
@@ -199,7 +201,7 @@ fn an_address_that_uses_all_its_connections_is_refused_with_a_response() {
 #[test]
 fn a_connection_without_a_request_is_closed_soon() {
     // The timeout of later requests does not apply to the first.
-    let server = Server::start_on(&Data::new(), &["--client-timeout", "3600"]);
+    let server = Server::start_on(&Data::new(), &["--insecure", "--client-timeout", "3600"]);
     let mut silent = connect(&server);
     assert_eq!(silent.read(&mut [0; 1]).expect("it is closed in order"), 0);
     assert_eq!(server.get("/healthz").status, 200);

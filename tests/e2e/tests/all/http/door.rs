@@ -99,8 +99,12 @@ fn fetch_and_go(server: &Server, close: bool) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connected");
     let body = r#"{"queues": ["q"], "worker_id": "gone", "timeout": 50}"#;
     let length = body.len();
-    write!(stream, "POST /api/v1/fetch HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
-        .expect("sent");
+    write!(
+        stream,
+        "POST /api/v1/fetch HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-length: {length}\r\n\r\n{body}",
+        server.key()
+    )
+    .expect("sent");
     eventually("the fetch waits", || {
         let workers = server.get("/api/v1/workers").body;
         workers.as_array().is_some_and(|list| list.iter().any(|worker| worker["id"] == "gone")).then_some(())
@@ -273,7 +277,7 @@ fn a_worker_of_a_hundred_lines_of_python_does_its_work() {
     let server = Server::start();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worker.py");
     let mut worker = Command::new("python3");
-    worker.args([script, "counting"]).env("WINDLASS_URL", server.url(""));
+    server.tell(worker.args([script, "counting"]));
     worker.stdout(Stdio::null()).stderr(Stdio::null());
     let mut worker = worker.spawn().expect("there is a python3");
     let good = server.enqueue(&json!({"queue": "counting", "payload": {"to": 3}, "checkpoint": 1}));

@@ -52,7 +52,7 @@ fn every_response_has_them_and_every_refusal() {
         ("/nothing", &key, 404),
         ("/api/v1/enqueue", &key, 405),
         ("/api/v1/queues", "host: localhost\r\n", 401),
-        ("/api/v1/queues", "host: localhost\r\nx-api-key: another\r\n", 403),
+        ("/api/v1/queues", "host: localhost\r\nx-api-key: another\r\n", 401),
         ("/healthz", "host: evil.example\r\n", 421),
         ("/healthz", "", 400),
     ] {

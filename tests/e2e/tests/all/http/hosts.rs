@@ -25,7 +25,7 @@ fn ask(server: &Server, request: &str, headers: &[&str], body: &[u8]) -> (u16, V
 
 #[test]
 fn a_rebound_name_gets_no_access() {
-    let server = Server::start();
+    let server = Server::start_on(&Data::new(), &["--insecure"]);
     let port = server.url("").rsplit(':').next().expect("a port").to_owned();
     let (host, origin) = (format!("host: evil.example:{port}"), format!("origin: http://evil.example:{port}"));
     for (request, body) in [
@@ -47,7 +47,7 @@ fn a_rebound_name_gets_no_access() {
 
 #[test]
 fn a_request_without_exactly_one_valid_host_is_a_bad_request() {
-    let server = Server::start();
+    let server = Server::start_on(&Data::new(), &["--insecure"]);
     let wrong: [&[&str]; 4] = [&[], &["host: localhost", "host: localhost"], &["host: local host"], &["host: a/b"]];
     for headers in wrong {
         let (status, answer) = ask(&server, "GET /healthz", headers, b"");
@@ -60,7 +60,7 @@ fn a_request_without_exactly_one_valid_host_is_a_bad_request() {
 fn loopback_names_and_allowed_hosts_are_accepted() {
     let data = Data::new();
     let mut command = windlass();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    command.args(["serve", "--insecure", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
     command.args(["--allowed-host", "jobs.example.com", "--allowed-host", "*.corp.example"]);
     let server = Server::spawn(command, &data).unwrap_or_else(|refused| panic!("{refused:#?}"));
     for host in ["localhost", "localhost:1", "127.0.0.1", "[::1]:80", "jobs.example.com", "a.corp.example:443"] {
@@ -78,7 +78,7 @@ fn names_come_from_the_environment_and_the_config_file_too() {
     let data = Data::new();
     let start = |setting: &dyn Fn(&mut std::process::Command)| {
         let mut command = windlass();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        command.args(["serve", "--insecure", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
         setting(&mut command);
         Server::spawn(command, &data)
     };
@@ -112,7 +112,7 @@ fn when_listening_on_all_addresses_any_address_is_accepted_and_no_unknown_name()
 
 #[test]
 fn without_a_key_no_other_site_reads_or_changes_anything() {
-    let server = Server::start();
+    let server = Server::start_on(&Data::new(), &["--insecure"]);
     let address = server.url("").trim_start_matches("http://").to_owned();
     let host = format!("host: {address}");
     for foreign in

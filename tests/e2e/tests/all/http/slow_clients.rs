@@ -26,7 +26,7 @@ fn rest(mut stream: TcpStream) -> String {
 
 #[test]
 fn a_request_head_that_never_ends_closes_the_connection() {
-    let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
+    let server = Server::start_on(&Data::new(), &["--insecure", "--client-timeout", "1"]);
     let mut stream = connect(&server);
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
     let said = rest(stream);
@@ -36,7 +36,7 @@ fn a_request_head_that_never_ends_closes_the_connection() {
 
 #[test]
 fn a_body_that_stalls_gets_408_and_nothing_is_done() {
-    let server = Server::start_on(&Data::new(), &["--client-timeout", "1"]);
+    let server = Server::start_on(&Data::new(), &["--insecure", "--client-timeout", "1"]);
     let mut stream = connect(&server);
     let head = "POST /api/v1/enqueue HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100\r\n\r\n";
     write!(stream, "{head}{{\"queue\": \"q\"").expect("sent");
@@ -49,7 +49,7 @@ fn a_body_that_stalls_gets_408_and_nothing_is_done() {
 
 #[test]
 fn a_connection_beyond_the_limit_waits_for_a_free_one() {
-    let server = Server::start_on(&Data::new(), &["--max-connections", "1"]);
+    let server = Server::start_on(&Data::new(), &["--insecure", "--max-connections", "1"]);
     let mut first = connect(&server);
     first.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
     first.read_exact(&mut [0; 15]).expect("it is served");
@@ -65,8 +65,10 @@ fn a_connection_beyond_the_limit_waits_for_a_free_one() {
 
 #[test]
 fn a_client_that_does_not_read_its_response_loses_its_connection() {
-    let server =
-        Server::start_on(&Data::new(), &["--max-connections", "1", "--client-timeout", "1", "--max-body", "64MiB"]);
+    let server = Server::start_on(
+        &Data::new(),
+        &["--insecure", "--max-connections", "1", "--client-timeout", "1", "--max-body", "64MiB"],
+    );
     // More than the operating system buffers for a connection on both sides.
     let id = server.enqueue(&json!({"queue": "q", "payload": "x".repeat(48 << 20)}));
     let mut idle = connect(&server);

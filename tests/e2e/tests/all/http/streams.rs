@@ -172,7 +172,8 @@ fn a_watcher_that_does_not_read_is_disconnected_with_a_message_and_others_contin
     let server = Server::start();
     let address = server.url("").trim_start_matches("http://").to_owned();
     let mut slow = TcpStream::connect(&address).expect("a connection");
-    write!(slow, "GET /api/v1/events HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("a request");
+    write!(slow, "GET /api/v1/events HTTP/1.1\r\nhost: {address}\r\nx-api-key: {}\r\n\r\n", server.key())
+        .expect("a request");
     let mut quick = server.events("/api/v1/events?types=cancelled");
     // Enough to fill every buffer on the way, and then the channel.
     let tags: Value = json!({"queue": "q".repeat(128)});

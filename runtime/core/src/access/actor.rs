@@ -1,0 +1,26 @@
+//! Who asked for a change, as the audit log and the records of what was made call them.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::Role;
+
+/// Somebody who was let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// The id of a key, `user:` and the subject of a person, or one of the constants below.
+    pub id: String,
+    /// None for somebody without a key, whom an enqueue rule lets in.
+    pub role: Option<Role>,
+    pub address: Option<IpAddr>,
+}
+
+impl Actor {
+    /// Somebody without a key.
+    pub const ANYBODY: &str = "anybody";
+    /// Whoever has the key that the server was started with.
+    pub const STARTED_WITH: &str = "start-key";
+    /// Whoever can reach a server that needs no key.
+    pub const INSECURE: &str = "insecure";
+}

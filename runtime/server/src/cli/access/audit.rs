@@ -1,0 +1,95 @@
+//! `windlass audit`: who changed what.
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::cli::client::{Remote, part};
+use crate::cli::terminal::show;
+use crate::cli::terminal::show::Column;
+
+/// Show the audit log: who changed what, when, and from where
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Only entries after the one of this number
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    after: u64,
+    /// Only what this key did
+    #[arg(long, value_name = "KEY-ID")]
+    actor: Option<String>,
+    /// Only this action, such as plugin.upload, or plugin for all that begin so
+    #[arg(long)]
+    action: Option<String>,
+    /// Only what was done to this job, queue, plugin or key
+    #[arg(long)]
+    target: Option<String>,
+    /// Only entries from this time on, such as 2026-11-01T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// How many entries
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Check that no entry was changed or removed; prints nothing else
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+const LIST: [Column; 8] = [
+    ("SEQ", "seq"),
+    ("AT", "at"),
+    ("ACTOR", "actor"),
+    ("ROLE", "role"),
+    ("NAMESPACE", "namespace"),
+    ("ACTION", "action"),
+    ("TARGET", "target"),
+    ("OUTCOME", "outcome"),
+];
+
+impl Audit {
+    pub fn run(self) -> anyhow::Result<()> {
+        if self.verify {
+            return self.check();
+        }
+        let mut query = format!("/audit-logs?after={}", self.after);
+        let filters = [
+            ("actor", self.actor),
+            ("action", self.action),
+            ("target", self.target),
+            ("since", self.since),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+        ];
+        for (name, value) in filters {
+            if let Some(value) = value {
+                query.push_str(&format!("&{name}={}", part(&value)));
+            }
+        }
+        let page = self.remote.get(&query)?;
+        match page["entries"].as_array().filter(|_| !self.remote.json()) {
+            Some(rows) => show::table(rows, &LIST)?,
+            None => return show::json(&page),
+        }
+        if let Some(cursor) = page["cursor"].as_u64() {
+            show::note(&format!("there are more: windlass audit --after {cursor}"));
+        }
+        Ok(())
+    }
+
+    /// Goes through the whole log, page by page.
+    fn check(self) -> anyhow::Result<()> {
+        let (mut after, mut seen) = (self.after, 0);
+        loop {
+            let page = self.remote.get(&format!("/audit-logs?after={after}&limit=1000&verify=true"))?;
+            if let Some(seq) = page["broken_at"].as_u64() {
+                bail!("the audit log was changed: entry {seq} does not follow from the one before it");
+            }
+            seen += page["entries"].as_array().map_or(0, Vec::len);
+            match page["cursor"].as_u64() {
+                Some(cursor) => after = cursor,
+                None => break,
+            }
+        }
+        println!("{seen} entries, none changed or missing");
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! On whose behalf the store is asked: what the caller may see and change, and what the audit log calls them.
+//!
+//! A [`Store`] of a caller behaves as if everything else did not exist. The server's own parts (the dispatcher, the registry, the
+//! streams) hold one without a caller, which sees everything.
+
+use std::sync::Arc;
+
+use windlass_core::access::Actor;
+use windlass_core::{AllowedQueues, Command, Job, Name, Namespace, NewJob, QueueName, Refusal};
+
+use crate::ScheduleChange;
+use crate::store::Store;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub allowed: AllowedQueues,
+    pub actor: Actor,
+}
+
+impl Store {
+    /// The same store, as this caller sees it.
+    pub fn of_caller(&self, caller: Arc<Caller>) -> Store {
+        Store { caller: Some(caller), ..self.clone() }
+    }
+
+    /// Whether the caller may see what belongs to a queue.
+    pub(crate) fn sees(&self, queue: &QueueName) -> bool {
+        self.caller.as_ref().is_none_or(|caller| caller.allowed.allow(queue))
+    }
+
+    /// Whether a plugin, a schedule, a secret or a batch of this namespace is one of the caller's.
+    pub(crate) fn sees_namespace(&self, namespace: &Namespace) -> bool {
+        self.caller.as_ref().is_none_or(|caller| caller.allowed.namespace == *namespace)
+    }
+
+    pub(crate) fn sees_name(&self, name: &Name) -> bool {
+        self.caller.as_ref().is_none_or(|caller| caller.allowed.is_in_namespace(name))
+    }
+
+    /// A name that a caller gave: whatever it is, it names something of their namespace.
+    pub(crate) fn own(&self, name: Name) -> Name {
+        match &self.caller {
+            Some(caller) => name.within(&caller.allowed.namespace),
+            None => name,
+        }
+    }
+
+    /// The same for a queue, refused if the caller may not use it.
+    pub(crate) fn own_queue(&self, queue: QueueName) -> Result<QueueName, Refusal> {
+        let queue = self.own(queue);
+        self.caller.as_ref().map_or(Ok(()), |caller| caller.allowed.check(&queue))?;
+        Ok(queue)
+    }
+
+    /// Moves jobs into the caller's namespace and notes who enqueues them; refused if the caller may not use one of their queues,
+    /// those of later steps of a chain included.
+    pub(crate) fn check_jobs(&self, jobs: &mut [NewJob]) -> Result<(), Refusal> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        for job in jobs {
+            job.move_to(&caller.allowed.namespace);
+            job.queues().try_for_each(|queue| caller.allowed.check(queue))?;
+            job.created_by.get_or_insert_with(|| caller.actor.id.clone());
+        }
+        Ok(())
+    }
+
+    /// Marks that come with a command are on records of the caller's namespace.
+    pub(crate) fn own_marks(&self, command: &mut Command) {
+        let Some(caller) = &self.caller else { return };
+        if let Some(notes) = command.notes_mut() {
+            notes.marks.iter_mut().for_each(|mark| mark.queue = mark.queue.within(&caller.allowed.namespace));
+        }
+    }
+
+    pub(crate) fn own_schedule(&self, change: ScheduleChange) -> Result<ScheduleChange, Refusal> {
+        Ok(match change {
+            ScheduleChange::Put { mut schedule, replace } => {
+                schedule.name = self.own(schedule.name);
+                schedule.queue = self.own_queue(schedule.queue)?;
+                ScheduleChange::Put { schedule, replace }
+            }
+            ScheduleChange::Pause { name, paused } => ScheduleChange::Pause { name: self.own(name), paused },
+            ScheduleChange::RunNow { name } => ScheduleChange::RunNow { name: self.own(name) },
+            ScheduleChange::Remove { name } => ScheduleChange::Remove { name: self.own(name) },
+        })
+    }
+
+    /// The namespace of what the caller makes.
+    pub(crate) fn own_namespace(&self) -> Namespace {
+        self.caller.as_ref().map(|caller| caller.allowed.namespace.clone()).unwrap_or_default()
+    }
+
+    /// What a list or a search is limited to.
+    pub(crate) fn limits(&self) -> Option<AllowedQueues> {
+        self.caller.as_ref().map(|caller| caller.allowed.clone())
+    }
+}
+
+/// Whether a command on this job is the caller's to give. To anybody else the job does not exist.
+pub(crate) fn may_change(caller: Option<&Caller>, job: &Job) -> Result<(), Refusal> {
+    match caller {
+        Some(caller) if !caller.allowed.allow(&job.queue) => Err(Refusal::not_found("job", job.id)),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Keys, enqueue rules and namespaces: stored by the engine, so that a change and its audit entry are one commit.
+
+use windlass_core::access::{ApiKey, EnqueueRule, NamespaceRow};
+use windlass_core::{Namespace, Refusal, Time, bounds};
+
+use crate::disk::{Disk, DiskError, Space};
+use crate::disk::{codec, keys};
+use crate::engine::Engine;
+use crate::engine::failure::Failure;
+use crate::engine::operation::{Answer, Operation};
+
+#[derive(Clone, Debug)]
+pub enum AccessChange {
+    AddKey(Box<ApiKey>),
+    RevokeKey {
+        id: String,
+    },
+    /// When keys were last used.
+    KeysUsed(Vec<(String, Time)>),
+    SetRules {
+        namespace: Namespace,
+        rules: Vec<EnqueueRule>,
+    },
+    /// `replace` says whether it must be there, or must not.
+    PutNamespace {
+        row: Box<NamespaceRow>,
+        replace: bool,
+    },
+    RemoveNamespace {
+        name: Namespace,
+    },
+}
+
+impl<D: Disk> Operation<D> for AccessChange {
+    type Answer = ();
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            AccessChange::AddKey(key) => {
+                ("key.create", format!("{} ({}, {} of {})", key.id, key.name, key.role, key.namespaces.as_str()))
+            }
+            AccessChange::RevokeKey { id } => ("key.revoke", id.clone()),
+            AccessChange::KeysUsed(_) => return None,
+            AccessChange::SetRules { namespace, .. } => ("enqueue-rules.set", namespace.to_string()),
+            AccessChange::PutNamespace { row, replace: false } => ("namespace.create", row.name.to_string()),
+            AccessChange::PutNamespace { row, .. } => ("namespace.quotas", row.name.to_string()),
+            AccessChange::RemoveNamespace { name } => ("namespace.remove", name.to_string()),
+        })
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        let done = engine.change_access(self);
+        engine.release.settle(answer, done)
+    }
+}
+
+impl<D: Disk> Engine<D> {
+    fn change_access(&mut self, change: AccessChange) -> Result<(), Failure> {
+        match change {
+            AccessChange::AddKey(key) => {
+                if self.count_keys()? >= bounds::API_KEYS {
+                    let why = format!("there are {} keys, and there can be no more; revoke some", bounds::API_KEYS);
+                    return Err(Refusal::invalid("name", why).into());
+                }
+                self.put_access(keys::api_key(&key.id), &*key);
+            }
+            AccessChange::RevokeKey { id } => {
+                let key = keys::api_key(&id);
+                if self.written(Space::Access, key.clone())?.is_none() {
+                    return Err(Refusal::not_found("key", id).into());
+                }
+                self.unsaved.batch.delete(Space::Access, key);
+            }
+            AccessChange::KeysUsed(used) => {
+                for (id, at) in used {
+                    let key = keys::api_key(&id);
+                    if let Some(bytes) = self.written(Space::Access, key.clone())? {
+                        let row: ApiKey = codec::decode(Space::Access, &bytes)?;
+                        self.put_access(key, &ApiKey { last_used_at: Some(at), ..row });
+                    }
+                }
+            }
+            AccessChange::SetRules { namespace, rules } => {
+                if rules.len() > bounds::ENQUEUE_RULES {
+                    return Err(Refusal::invalid("rules", format!("at most {}", bounds::ENQUEUE_RULES)).into());
+                }
+                rules.iter().try_for_each(EnqueueRule::check)?;
+                self.put_access(keys::enqueue_rules(&namespace), &(namespace.clone(), rules));
+            }
+            AccessChange::PutNamespace { row, replace } => {
+                row.quotas.check()?;
+                let key = keys::namespace(&row.name);
+                let known = row.name.is_default() || self.written(Space::Access, key.clone())?.is_some();
+                match (known, replace) {
+                    (true, false) => {
+                        return Err(Refusal::Exists { what: "namespace", name: row.name.to_string() }.into());
+                    }
+                    (false, true) => return Err(Refusal::not_found("namespace", &row.name).into()),
+                    (true, true) | (false, false) => {}
+                }
+                self.put_access(key, &*row);
+                self.quotas.set(row.name, row.quotas);
+            }
+            AccessChange::RemoveNamespace { name } => {
+                let key = keys::namespace(&name);
+                if self.written(Space::Access, key.clone())?.is_none() {
+                    return Err(Refusal::not_found("namespace", name).into());
+                }
+                self.unsaved.batch.delete(Space::Access, key);
+                self.unsaved.batch.delete(Space::Access, keys::enqueue_rules(&name));
+                self.quotas.remove(&name);
+            }
+        }
+        self.unsaved.require_commit();
+        Ok(())
+    }
+
+    fn put_access(&mut self, key: Vec<u8>, row: &impl serde::Serialize) {
+        self.unsaved.batch.put(Space::Access, key, codec::encode(row));
+    }
+
+    fn count_keys(&self) -> Result<usize, DiskError> {
+        let mut count = 0;
+        self.disk.each(Space::Access, &keys::api_keys(), &mut |_, _| count += 1)?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,74 @@
+//! The audit log: what is in it, what never is, and that it holds together.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use windlass_e2e::{Server, windlass};
+
+use super::client_of;
+
+fn entries(server: &Server, query: &str) -> Vec<Value> {
+    let page = server.get(&format!("/api/v1/audit-logs?limit=1000{query}"));
+    assert_eq!(page.status, 200, "{page:?}");
+    page.body["entries"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn every_change_is_noted_with_who_and_where_from_and_never_with_a_value() {
+    let server = Server::start();
+    let id = server.enqueue(&json!({"queue": "q", "payload": "payload-not-to-be-noted"}));
+    assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 200);
+    assert_eq!(server.post("/api/v1/queues/q/pause", &json!({})).status, 200);
+    assert_eq!(server.put("/api/v1/secrets/token", b"secret-not-to-be-noted").status, 200);
+    assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 400, "it is cancelled");
+    let viewer = client_of(&server, "viewer", "default");
+    assert_eq!(viewer.post("/api/v1/queues/q/resume", &json!({})).status, 403);
+    let all = windlass_e2e::eventually("the refusal is noted", || {
+        let all = entries(&server, "");
+        all.iter().any(|entry| entry["outcome"] == "denied").then_some(all)
+    });
+    let short: Vec<_> = all
+        .iter()
+        .map(|entry| [&entry["action"], &entry["outcome"]].map(|value| value.as_str().unwrap_or_default()))
+        .collect();
+    for expected in [
+        ["job.cancel", "done"],
+        ["queue.configure", "done"],
+        ["secret.set", "done"],
+        ["job.cancel", "refused"],
+        ["key.create", "done"],
+        ["request", "denied"],
+    ] {
+        assert!(short.contains(&expected), "{expected:?} in {short:?}");
+    }
+    let cancel = all.iter().find(|entry| entry["action"] == "job.cancel").expect("it is there");
+    assert_eq!((&cancel["target"], &cancel["role"]), (&json!(id), &json!("admin")), "{cancel}");
+    assert_eq!(cancel["address"], "127.0.0.1", "{cancel}");
+    let text = serde_json::to_string(&all).expect("JSON");
+    assert!(!text.contains("not-to-be-noted") && !text.contains(&server.key()), "{text}");
+    let of_secrets = entries(&server, "&action=secret");
+    assert_eq!(of_secrets.len(), 1, "{of_secrets:?}");
+}
+
+#[test]
+fn the_log_holds_together_over_a_crash_and_the_command_verifies_it() {
+    let server = Server::start();
+    for n in 0..20 {
+        assert_eq!(server.post(&format!("/api/v1/queues/q{n}/pause"), &json!({})).status, 200);
+    }
+    let before = entries(&server, "");
+    let server = Server::start_on(&server.kill_9(), &[]);
+    assert_eq!(server.post("/api/v1/queues/q0/resume", &json!({})).status, 200);
+    let after = entries(&server, "");
+    assert_eq!(after[..before.len()], before[..], "what was acknowledged is there");
+    assert_eq!(after.len(), before.len() + 1);
+    let mut command = windlass();
+    command.env("WINDLASS_URL", server.url("")).args(["audit", "--verify"]).stdout(Stdio::piped());
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("none changed or missing"), "{said}");
+    let first = server.get("/api/v1/audit-logs?limit=5").body;
+    assert_eq!(first["entries"].as_array().map(Vec::len), Some(5));
+    let next = server.get(&format!("/api/v1/audit-logs?limit=1&after={}", first["cursor"])).body;
+    assert_eq!(next["entries"][0]["seq"], 6, "{next}");
+}
