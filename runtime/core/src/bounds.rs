@@ -64,6 +64,16 @@ pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const URL_BYTES: usize = 2 * 1024;
 /// How often the delivery of an event may be tried again.
 pub(crate) const WEBHOOK_RETRIES: u32 = 20;
+/// How many deliveries of a webhook are stored, for how long, and how much of an error: about 128 KiB for a webhook altogether.
+pub const DELIVERIES: u64 = 100;
+pub const DELIVERY_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const DELIVERY_ERROR_BYTES: usize = 1024;
+/// How long a secret may stay valid beside the one that replaced it.
+pub(crate) const PREVIOUS_SECRET: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How far the signed time of an incoming webhook may be from now.
+pub const TOLERANCE: Duration = Duration::from_secs(5 * 60);
+pub(crate) const TOLERANCE_LEAST: Duration = Duration::from_secs(1);
+pub const TOLERANCE_MOST: Duration = Duration::from_secs(12 * 3600);
 /// The largest rate a limit may name per window.
 pub(crate) const MAX_RATE: u32 = 1_000_000;
 pub(crate) const LONGEST_RATE_WINDOW: Duration = Duration::from_secs(24 * 3600);

@@ -98,4 +98,7 @@ pub use record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use refusal::{JobAction, Refusal};
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, UniqueScope, Until};
-pub use webhook::Webhook;
+pub use webhook::{
+    Delivery, DeliveryCause, DeliveryLog, InboundHook, InboundSettings, PreviousSecret, SignatureScheme,
+    SigningSecrets, Webhook, WebhookEdit,
+};

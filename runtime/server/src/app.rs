@@ -20,6 +20,7 @@ use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
+use crate::webhooks::inbound::InboundHooks;
 use crate::{Config, Shutdown, cli, files, first_key, limits};
 
 /// A server that has loaded its data and plugins, and does not serve yet.
@@ -29,6 +30,7 @@ pub struct App {
     registry: Registry,
     clock: Arc<SystemClock>,
     secrets: Secrets,
+    inbound: InboundHooks,
     max_body: usize,
     max_buffered_bodies: usize,
     bounds: Bounds,
@@ -94,6 +96,7 @@ impl App {
         let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
         let tls_key = config.tls.as_ref().map(|tls| &tls.key);
+        let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
         // After these files have been created, so that their paths can be resolved.
         let private: Vec<_> =
             [&config.data, &key_file].into_iter().chain(&config.file).chain(tls_key).cloned().collect();
@@ -110,6 +113,7 @@ impl App {
             registry,
             clock,
             secrets,
+            inbound,
             max_body: config.max_body,
             max_buffered_bodies: config.max_buffered_bodies,
             bounds: bounds(config, files),
@@ -159,10 +163,12 @@ impl App {
             webhooks: Webhooks::start(
                 self.store.clone(),
                 self.secrets.clone(),
+                Arc::clone(&self.clock),
                 self.webhooks_private,
                 shutdown.clone(),
             ),
             authority: self.authority.clone(),
+            inbound: self.inbound.clone(),
             shutdown: shutdown.clone(),
         };
         let door = Door { listener, tls, behind_proxy: self.behind_proxy };

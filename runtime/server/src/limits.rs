@@ -92,8 +92,15 @@ pub const MANIFEST: usize = 64 * 1024;
 /// Bytes of a secret.
 pub const SECRET_LEAST: usize = 4;
 pub const SECRET: usize = 64 * 1024;
-/// The most bytes of a webhook's signing secret.
-pub const WEBHOOK_SECRET: usize = 1024;
+/// Bytes of the key in a webhook's signing secret: of one that the server makes, and the range that Standard Webhooks allows.
+pub const SIGNING_KEY: usize = 32;
+pub const SIGNING_KEY_LEAST: usize = 24;
+pub const SIGNING_KEY_MOST: usize = 64;
+/// Bytes of the secret with which another service signs its webhooks.
+pub const SENDER_SECRET_LEAST: usize = 16;
+pub const SENDER_SECRET: usize = 1024;
+/// How long the secret before a new one still signs, unless the rotation says otherwise.
+pub const PREVIOUS_SECRET: Duration = Duration::from_secs(24 * 3600);
 /// How long a swap waits for a checkpoint by default.
 pub const SWAP_WAIT: Duration = Duration::from_secs(60);
 
@@ -147,8 +154,10 @@ pub const WORKERS: usize = 10_000;
 /// How many upcoming times of a schedule are returned.
 pub const NEXT_TIMES: usize = 5;
 pub const NEXT_TIMES_MOST: usize = 1_000;
-/// How long an `Idempotency-Key` is retained.
+/// How long an `Idempotency-Key` is retained, and a signed incoming webhook recognised. Longer than its signature is accepted, which
+/// may be signed as far ahead of its time as it may arrive after it.
 pub const IDEMPOTENCY: Duration = Duration::from_secs(24 * 3600);
+const _: () = assert!(IDEMPOTENCY.as_secs() >= 2 * windlass_core::bounds::TOLERANCE_MOST.as_secs());
 pub const IDEMPOTENCY_KEY: usize = 255;
 /// Queues one fetch may name, and one plugin may serve.
 pub const QUEUES: usize = 256;
@@ -175,8 +184,12 @@ pub const DELIVERY: Duration = Duration::from_secs(10);
 /// The first pause before a delivery is retried; it doubles up to the longest.
 pub const DELIVERY_RETRY: Duration = Duration::from_millis(500);
 pub const DELIVERY_RETRY_MOST: Duration = Duration::from_secs(300);
-/// Events of one webhook between two writes of its position.
+/// Events of one webhook between two writes of its position, and how long one that was delivered may wait for a write.
 pub const DELIVERIES: usize = 100;
+pub const DELIVERY_SAVE: Duration = Duration::from_secs(1);
+/// How much of a receiver's answer is read, so that the connection closes cleanly, and how much of it a test shows.
+pub const DELIVERY_ANSWER: usize = 64 * 1024;
+pub const DELIVERY_EXCERPT: usize = 1024;
 /// How often a webhook checks for events without a notification, and whether it still exists.
 pub const DELIVERY_POLL: Duration = Duration::from_secs(1);
 

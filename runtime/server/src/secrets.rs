@@ -1,11 +1,12 @@
 //! Secrets: encrypted on disk, decrypted in memory, and passed to the attempts of plugins that are granted them. The signing secrets
-//! of webhooks are encrypted with the same key, and decrypted by the task that delivers.
+//! of webhooks, in both directions, are encrypted with the same key, and decrypted by whatever signs or verifies.
 //!
 //! The cipher is XChaCha20-Poly1305 with a new nonce each time and the secret's name as associated data; the key is in a separate
 //! file. A value never appears in a log, an event, an error or a response. A checkpoint that contains one is encrypted as a whole in
 //! the same way: its guest gets it back unchanged, and nothing else can read it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
-use windlass_core::{Name, Refusal, Webhook};
+use windlass_core::{Name, Refusal, SigningSecrets, Time};
 use windlass_executor::Secret;
 use windlass_store::{SecretChange, Store};
 
@@ -67,9 +68,14 @@ impl Secrets {
     /// Decrypts every secret with the key, which is created if there are no secrets yet.
     pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
-        let mut hooks = store.webhooks().await?;
-        hooks.retain(|hook| hook.encrypted_secret.is_some());
-        let count = rows.len() + hooks.len();
+        let mut signing = Vec::new();
+        for hook in store.webhooks().await?.into_iter().filter(|hook| hook.secrets.newest.is_some()) {
+            signing.push((Signer::Webhook(hook.id), hook.secrets));
+        }
+        for hook in store.inbound_hooks().await? {
+            signing.push((Signer::Sender(hook.queue), hook.secrets));
+        }
+        let count = rows.len() + signing.len();
         let file = key_file.display().to_string();
         let key = match std::fs::read_to_string(key_file) {
             Ok(text) => parse_key(&text).ok_or(KeyError::NoKey { file: file.clone() })?,
@@ -89,23 +95,28 @@ impl Secrets {
             }
         }
         let secrets = Secrets { inner: Arc::new(Inner { cipher, decrypted: RwLock::new(decrypted) }) };
-        match hooks.iter().find(|hook| secrets.of_webhook(hook).is_none()) {
-            Some(hook) => Err(KeyError::Wrong { file, what: format!("the secret of the webhook `{}`", hook.id) }),
+        match signing.iter().find(|(signer, stored)| secrets.signing(signer, stored).is_none()) {
+            Some((signer, _)) => Err(KeyError::Wrong { file, what: format!("the secret of {signer}") }),
             None => Ok(secrets),
         }
     }
 
-    /// Encrypts the signing secret of a webhook; it can be decrypted for that webhook only.
-    pub fn encrypt_for_webhook(&self, id: &str, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
-        if !(1..=limits::WEBHOOK_SECRET).contains(&value.len()) {
-            return Err(Refusal::invalid("secret", format!("1 to {} bytes", limits::WEBHOOK_SECRET)).into());
-        }
-        encrypt(&self.inner.cipher, of_webhook(id).as_bytes(), value.as_bytes()).ok_or_else(no_randomness)
+    /// Encrypts a signing secret; it can be decrypted for this signer only.
+    pub fn encrypt_signing(&self, signer: &Signer, value: &str) -> Result<Vec<u8>, windlass_store::Error> {
+        let name = signer.associated_data();
+        encrypt(&self.inner.cipher, name.as_bytes(), value.as_bytes()).ok_or_else(no_randomness)
     }
 
-    /// The signing secret of the webhook. `None` if it has none, or one that was encrypted with another key.
-    pub fn of_webhook(&self, hook: &Webhook) -> Option<String> {
-        decrypt_text(&self.inner.cipher, &of_webhook(&hook.id), hook.encrypted_secret.as_ref()?)
+    /// The signing secrets of a signer, newest first. `None` if one of them was encrypted with another key.
+    pub fn signing(&self, signer: &Signer, stored: &SigningSecrets) -> Option<Vec<SigningSecret>> {
+        let name = signer.associated_data();
+        let newest = stored.newest.iter().map(|encrypted| (encrypted, None));
+        let previous = stored.previous.iter().map(|previous| (&previous.encrypted, Some(previous.until)));
+        let decrypted = newest.chain(previous).map(|(encrypted, until)| {
+            let text = decrypt_text(&self.inner.cipher, &name, encrypted)?;
+            Some(SigningSecret { text, until })
+        });
+        decrypted.collect()
     }
 
     /// The value of a secret, for an attempt that may have it.
@@ -160,9 +171,39 @@ fn no_randomness() -> windlass_store::Error {
     windlass_store::Error::Unavailable { why: "the system has no randomness to encrypt with; try again".into() }
 }
 
-/// The associated data of a webhook's secret, which cannot be the name of a secret.
-fn of_webhook(id: &str) -> String {
-    format!("webhook {id}")
+/// Whose signing secret it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signer {
+    /// We sign what is sent to the address of this webhook.
+    Webhook(String),
+    /// Another service signs what it sends to this queue.
+    Sender(Name),
+}
+
+/// A signing secret in clear.
+pub struct SigningSecret {
+    pub text: String,
+    /// Until when it is valid; none for the newest.
+    pub until: Option<Time>,
+}
+
+impl Signer {
+    /// What the ciphertext is bound to. It cannot be the name of a secret.
+    fn associated_data(&self) -> String {
+        match self {
+            Signer::Webhook(id) => format!("webhook {id}"),
+            Signer::Sender(queue) => format!("inbound webhook {}", queue.qualified()),
+        }
+    }
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Signer::Webhook(id) => write!(f, "the webhook `{id}`"),
+            Signer::Sender(queue) => write!(f, "the inbound webhook of queue `{queue}`"),
+        }
+    }
 }
 
 /// The nonce and the ciphertext. `None` only if the system has no randomness.
@@ -235,7 +276,10 @@ mod tests {
 
     #[test]
     fn no_secret_has_the_associated_data_of_a_webhook_as_its_name() {
-        assert!(Name::parse("name", &of_webhook("hook_1")).is_err());
+        let queue = "hook_1".parse::<Name>().expect("a name");
+        for signer in [Signer::Webhook("hook_1".into()), Signer::Sender(queue)] {
+            assert!(Name::parse("name", &signer.associated_data()).is_err());
+        }
     }
 
     #[test]

@@ -67,8 +67,8 @@ pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, Opening, Options};
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
-    Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, JobList, Linked, LogLine, LogRecord,
-    QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable,
-    WebhookChange,
+    Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList, Linked,
+    LogLine, LogRecord, QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor,
+    Unreadable, WebhookChange,
 };
 pub use store::Store;

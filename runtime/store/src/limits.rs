@@ -116,6 +116,8 @@ pub(crate) const BULK_NEWS: usize = 256;
 pub(crate) const BULKS_OPEN: usize = 100;
 /// Addresses that events can be sent to.
 pub(crate) const WEBHOOKS: usize = 100;
+/// Queues whose incoming webhooks must be signed.
+pub(crate) const INBOUND_HOOKS: usize = 1_000;
 
 /// The limits a simulator makes tiny, so that a few dozen jobs reach every edge that millions would.
 #[derive(Clone, Copy, Debug)]

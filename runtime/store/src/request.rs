@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass_core::flow::{Round, RoundsState};
 use windlass_core::schedule::Schedule;
-use windlass_core::{Event, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook};
+use windlass_core::{
+    Delivery, Event, InboundSettings, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook, WebhookEdit,
+};
 
 use crate::limits;
 
@@ -210,17 +212,54 @@ pub enum SecretChange {
 pub enum WebhookChange {
     /// A new one. It gets the events from now on.
     Add(Box<Webhook>),
+    Edit {
+        id: String,
+        edit: WebhookEdit,
+    },
+    /// A new secret; the one before it signs as well for as long as `keep`.
+    Rotate {
+        id: String,
+        encrypted: Vec<u8>,
+        keep: Duration,
+    },
     Remove {
         id: String,
     },
-    /// Deliveries have been made, or given up.
+    /// Events have been delivered, or given up.
     Told {
         id: String,
         up_to: u64,
         delivered: u64,
         failed: u64,
         last_error: Option<String>,
+        /// The attempts that have not been stored yet.
+        deliveries: Vec<Delivery>,
     },
+    /// An attempt that says nothing of how far the webhook is: one that is tried again, or that somebody asked for.
+    Tried {
+        id: String,
+        delivery: Delivery,
+    },
+}
+
+impl WebhookChange {
+    /// The webhook that must be there.
+    pub(crate) fn known(&self) -> Option<&String> {
+        match self {
+            WebhookChange::Add(_) => None,
+            WebhookChange::Edit { id, .. }
+            | WebhookChange::Rotate { id, .. }
+            | WebhookChange::Remove { id }
+            | WebhookChange::Told { id, .. }
+            | WebhookChange::Tried { id, .. } => Some(id),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum InboundChange {
+    Set { queue: QueueName, settings: InboundSettings },
+    Remove { queue: QueueName },
 }
 
 #[derive(Clone, Debug)]

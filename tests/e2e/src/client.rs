@@ -93,6 +93,18 @@ impl Client {
         answer(path, self.agent.post(self.url(path)).send(body))
     }
 
+    /// The same with additional headers.
+    pub fn post_bytes_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let request = headers
+            .iter()
+            .fold(self.agent.post(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.send(body))
+    }
+
+    pub fn patch(&self, path: &str, body: &Value) -> Answer {
+        answer(path, self.agent.patch(self.url(path)).send_json(body))
+    }
+
     pub fn put(&self, path: &str, body: &[u8]) -> Answer {
         self.put_with(path, &[], body)
     }

@@ -21,6 +21,8 @@ impl Actor {
     pub const ANYBODY: &str = "anybody";
     /// Whoever has the key that the server was started with.
     pub const STARTED_WITH: &str = "start-key";
+    /// Another service whose signature was verified.
+    pub const SIGNED_WEBHOOK: &str = "signed-webhook";
     /// Whoever can reach a server that needs no key.
     pub const INSECURE: &str = "insecure";
 }

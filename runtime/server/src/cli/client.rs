@@ -95,6 +95,11 @@ impl Remote {
         self.answer(self.with_key(request).send_json(body))
     }
 
+    pub fn patch(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let request = self.agent(Some(TIMEOUT)).patch(self.strict_url(path));
+        self.answer(self.with_key(request).send_json(body))
+    }
+
     pub fn put(&self, path: &str, bytes: &[u8]) -> anyhow::Result<Value> {
         let request = self.agent(Some(UPLOAD))?.put(self.strict_url(path));
         self.answer(self.with_key(request).send(bytes))
@@ -254,6 +259,8 @@ fn where_to_look(why: &str) -> &'static str {
         "plugin" => "; `windlass plugin list` shows those there are",
         "secret" => "; `windlass secret list` shows those there are",
         "webhook" => "; `windlass webhook list` shows those there are",
+        "delivery" => "; `windlass webhook deliveries` shows those there are",
+        "inbound webhook" => "; `windlass webhook inbound list` shows those there are",
         "worker" => "; `windlass worker list` shows those there are",
         _ => "",
     }

@@ -15,6 +15,7 @@ mod run;
 mod server;
 mod terminal;
 mod tls;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ enum Command {
     Audit(access::audit::Audit),
     Dev(author::Dev),
     Worker(server::status::Worker),
-    Webhook(server::webhook::Webhook),
+    Webhook(webhooks::Webhook),
     Status(server::status::Status),
     Pause(server::pause::Pause),
     Resume(server::pause::Resume),

@@ -2,7 +2,7 @@
 //! store or the registry, and writes the response. It decides nothing about a job.
 //!
 //! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
-//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `ops`.
+//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `webhooks`, `ops`.
 
 mod access;
 mod auth;
@@ -15,6 +15,7 @@ mod produce;
 mod queues;
 mod schedules;
 mod transport;
+mod webhooks;
 pub mod wire;
 mod worker;
 
@@ -37,9 +38,10 @@ use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
+use crate::webhooks::inbound::InboundHooks;
 pub(crate) use access::key_text;
 pub use access::{Authority, StartKey};
-pub use events::{Hub, event_json};
+pub use events::{Hub, event_json, test_event_json};
 pub use jobs::search::{OrderName, SortName};
 pub use ops::pause::PAUSED;
 pub use transport::auth::AccessControl;
@@ -82,6 +84,7 @@ pub struct Parts {
     pub rates: Rates,
     pub webhooks: Webhooks,
     pub authority: Authority,
+    pub inbound: InboundHooks,
     pub shutdown: Shutdown,
 }
 
@@ -128,6 +131,11 @@ impl Api {
         self.whole_store.of_caller(Arc::new(Caller { allowed, actor: self.caller.actor.clone() }))
     }
 
+    /// What all requests share, for reading the rest of one.
+    pub fn shared(&self) -> Shared {
+        Shared(Arc::clone(&self.parts))
+    }
+
     /// For changes of plugins that the caller asks for.
     pub fn registry(&self) -> Registry {
         self.registry.of_caller(&self.store)
@@ -136,11 +144,11 @@ impl Api {
 
 /// The whole API, behind its access control.
 pub fn service(parts: Parts, hosts: Hosts) -> AccessControl {
-    let (routes, authority) = (routes(), parts.authority.clone());
+    let (routes, authority, inbound) = (routes(), parts.authority.clone(), parts.inbound.clone());
     let table = routes.table();
     let (router, _) = routes.split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
-    AccessControl::new(router.with_state(Shared(Arc::new(parts))), hosts, table, authority)
+    AccessControl::new(router.with_state(Shared(Arc::new(parts))), hosts, table, authority, inbound)
 }
 
 /// The description of the API, for tests that compare something with it.
@@ -164,7 +172,7 @@ fn routes() -> Routes {
 /// Everything under `/api/v1`, a function for each group of resources.
 fn v1() -> Routes {
     let routes = Routes::under("/api/v1");
-    [server, access, plugin, producer, flow, job, bulk, queue, schedule, worker, event]
+    [server, access, plugin, producer, flow, job, bulk, queue, schedule, worker, event, webhook]
         .into_iter()
         .fold(routes, |all, add| add(all))
 }
@@ -215,7 +223,7 @@ fn producer(routes: Routes) -> Routes {
         .with(Enqueue, routes!(produce::enqueue::batch))
         // The older path of an outgoing webhook differs from that of an incoming one by its method alone.
         .with(Enqueue, routes!(produce::inbound::webhook))
-        .with(Administer, routes!(events::webhooks::remove_alias))
+        .with(Administer, routes!(webhooks::remove_alias))
 }
 
 fn flow(routes: Routes) -> Routes {
@@ -307,12 +315,22 @@ fn event(routes: Routes) -> Routes {
         .with(ReadJob, routes!(events::of_job))
         .with(ReadJob, routes!(events::wait))
         .with(Read, routes!(events::all))
-        .with(Read, routes!(events::webhooks::list))
-        .with(Administer, routes!(events::webhooks::create))
-        .with(Read, routes!(events::webhooks::show))
-        .with(Administer, routes!(events::webhooks::remove))
-        .with(Read, routes!(events::webhooks::list_alias))
-        .with(Administer, routes!(events::webhooks::create_alias))
+}
+
+fn webhook(routes: Routes) -> Routes {
+    routes
+        .with(Read, routes!(webhooks::list))
+        .with(Administer, routes!(webhooks::create))
+        .with(Read, routes!(webhooks::show))
+        .with(Administer, routes!(webhooks::edit, webhooks::remove))
+        .with(Administer, routes!(webhooks::rotate))
+        .with(Read, routes!(webhooks::deliveries::list_deliveries))
+        .with(Administer, routes!(webhooks::deliveries::redeliver))
+        .with(Administer, routes!(webhooks::deliveries::test))
+        .with(Read, routes!(webhooks::list_alias))
+        .with(Administer, routes!(webhooks::create_alias))
+        .with(Administer, routes!(webhooks::inbound::list_inbound))
+        .with(Administer, routes!(webhooks::inbound::set_inbound, webhooks::inbound::remove_inbound))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

@@ -1,209 +1,191 @@
-//! Outgoing webhooks: events are sent to their addresses at least once, in order and signed.
+//! Webhooks. Outgoing: events are sent to their addresses at least once, in order and signed. Incoming: requests of other services
+//! whose signature is verified (`inbound`).
 //!
-//! One task for each webhook reads stored events after its durable cursor, so that a slow address delays no other and delivery continues
-//! after a restart where it stopped. It never delivers to private or loopback addresses unless the server was started with `--webhooks-private`.
+//! One task for each outgoing webhook (`courier`) reads stored events after its durable cursor, so that a slow address delays no other
+//! and delivery continues after a restart where it stopped. Nothing is delivered to private or loopback addresses unless the server
+//! was started with `--webhooks-private`.
 
+mod courier;
+pub mod inbound;
 mod post;
+mod send;
+mod signature;
+pub mod standard;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-use tokio::sync::Notify;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
-use windlass_core::Webhook;
-use windlass_store::{EventRecord, Store, WebhookChange};
+use tokio::time::sleep;
+use tracing::warn;
+use windlass_core::{Delivery, DeliveryCause, Refusal, Webhook};
+use windlass_store::{Clock, Store, WebhookChange};
 
-use crate::http::event_json;
+use crate::clock::SystemClock;
+use crate::http::{event_json, test_event_json};
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
-pub use post::{DeliveryError, Target};
+use courier::Courier;
+pub use post::Target;
+use send::{Endpoint, Message};
 
-/// Notified when a webhook is added or removed. Cheap to clone.
+/// Delivers, and is told when webhooks change. Cheap to clone.
 #[derive(Clone)]
 pub struct Webhooks {
-    changed: Arc<Notify>,
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    store: Store,
+    secrets: Secrets,
+    clock: Arc<SystemClock>,
     private: bool,
+    changed: Notify,
+}
+
+/// What came of one message that somebody asked to be sent.
+pub struct Attempted {
+    pub entry: Delivery,
+    /// The beginning of the answer's body, if there was an answer.
+    pub answer: Option<Vec<u8>>,
+}
+
+/// The task of a webhook, and how it learns of edits.
+struct Running {
+    endpoint: watch::Sender<Endpoint>,
+    task: JoinHandle<()>,
 }
 
 impl Webhooks {
     /// Starts delivering, until the server stops.
-    pub fn start(store: Store, secrets: Secrets, private: bool, shutdown: Shutdown) -> Webhooks {
-        let webhooks = Webhooks { changed: Arc::new(Notify::new()), private };
-        tokio::spawn(webhooks.clone().run(store, secrets, shutdown));
+    pub fn start(
+        store: Store,
+        secrets: Secrets,
+        clock: Arc<SystemClock>,
+        private: bool,
+        shutdown: Shutdown,
+    ) -> Webhooks {
+        let parts = Parts { store, secrets, clock, private, changed: Notify::new() };
+        let webhooks = Webhooks { parts: Arc::new(parts) };
+        tokio::spawn(webhooks.clone().run(shutdown));
         webhooks
     }
 
-    /// Webhooks were added or removed.
+    /// Webhooks were added, edited or removed.
     pub fn changed(&self) {
-        self.changed.notify_one();
+        self.parts.changed.notify_one();
     }
 
     /// Whether events may be sent to this address, as far as that is known before its name is resolved.
     pub fn check(&self, url: &str) -> Result<Target, String> {
         let target = Target::parse(url)?;
-        target.check_literal(self.private)?;
+        target.check_literal(self.parts.private)?;
         Ok(target)
     }
 
-    async fn run(self, store: Store, secrets: Secrets, shutdown: Shutdown) {
-        let mut tasks: HashMap<String, JoinHandle<()>> = HashMap::new();
+    async fn run(self, shutdown: Shutdown) {
+        let mut running: HashMap<String, Running> = HashMap::new();
         loop {
-            match store.webhooks().await {
-                Ok(hooks) => {
-                    tasks.retain(|id, task| {
-                        let wanted = hooks.iter().any(|hook| hook.id == *id);
-                        if !wanted {
-                            task.abort();
-                        }
-                        wanted && !task.is_finished()
-                    });
-                    for hook in hooks.into_iter().filter(|hook| hook.enabled) {
-                        let (store, secrets, private) = (store.clone(), secrets.clone(), self.private);
-                        let id = hook.id.clone();
-                        tasks.entry(id).or_insert_with(|| tokio::spawn(deliver(store, secrets, hook, private)));
-                    }
-                }
+            match self.parts.store.webhooks().await {
+                Ok(hooks) => self.keep_running(hooks, &mut running),
                 Err(error) => warn!("the webhooks cannot be read: {error}"),
             }
             tokio::select! {
-                () = self.changed.notified() => {}
+                () = self.parts.changed.notified() => {}
                 // A task that ended because the store was closed for a moment is started again.
                 () = sleep(limits::SSE_COMMENT) => {}
                 () = shutdown.requested() => break,
             }
         }
-        for task in tasks.into_values() {
-            task.abort();
+        for one in running.into_values() {
+            one.task.abort();
         }
     }
-}
 
-/// Delivers the stored events of one webhook, page after page, then waits for more.
-async fn deliver(store: Store, secrets: Secrets, mut hook: Webhook, private: bool) {
-    let secret = secrets.of_webhook(&hook);
-    if secret.is_none() && hook.encrypted_secret.is_some() {
-        warn!(
-            webhook = hook.id,
-            "its secret cannot be decrypted, so nothing is sent; remove the webhook and add it again"
-        );
-        return;
-    }
-    let mut news = store.watch();
-    loop {
-        let page = match store.events_after(hook.told, limits::DELIVERIES).await {
-            Ok(page) => page,
-            Err(error) => {
-                warn!(webhook = hook.id, "its events cannot be read: {error}");
-                sleep(limits::STORE_RETRY).await;
+    /// Stops the tasks of webhooks that are gone or disabled, tells the others what was edited, and starts those that are missing.
+    fn keep_running(&self, hooks: Vec<Webhook>, running: &mut HashMap<String, Running>) {
+        let parts = &self.parts;
+        let enabled: Vec<Webhook> = hooks.into_iter().filter(|hook| hook.enabled).collect();
+        running.retain(|id, one| {
+            let wanted = enabled.iter().any(|hook| hook.id == *id);
+            if !wanted {
+                one.task.abort();
+            }
+            wanted && !one.task.is_finished()
+        });
+        for hook in enabled {
+            let id = hook.id.clone();
+            let Some(endpoint) = Endpoint::new(hook, &parts.secrets) else {
+                warn!(webhook = id, "its secret cannot be decrypted, so nothing is sent; rotate it");
                 continue;
-            }
-        };
-        let Some(last) = page.last().map(|record| record.seq) else {
-            // A live event may reach the disk a little later, so check again soon, and whenever there is an event.
-            match timeout(limits::DELIVERY_POLL, news.recv()).await {
-                Ok(Err(RecvError::Closed)) => return,
-                Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => continue,
-            }
-        };
-        let mut tally = (0, 0, hook.last_error.take());
-        for record in page.iter().filter(|record| hook.wants(&record.event.kind)) {
-            match deliver_with_retries(&store, &hook, secret.as_deref(), record, private).await {
-                Ok(()) => tally = (tally.0 + 1, tally.1, None),
-                Err(why) => {
-                    info!(webhook = hook.id, "the delivery of event {} failed for good: {why}", record.seq);
-                    tally = (tally.0, tally.1 + 1, Some(why));
+            };
+            match running.get(&id) {
+                Some(one) => drop(one.endpoint.send_if_modified(|known| {
+                    let differs = known.differs(&endpoint);
+                    if differs {
+                        known.clone_from(&endpoint);
+                    }
+                    differs
+                })),
+                None => {
+                    let told = endpoint.hook.told;
+                    let (sender, receiver) = watch::channel(endpoint);
+                    let courier = Courier::new(Arc::clone(parts), receiver, told);
+                    let one = Running { endpoint: sender, task: tokio::spawn(courier.run()) };
+                    running.insert(id, one);
                 }
             }
         }
-        hook.told = last;
-        hook.last_error.clone_from(&tally.2);
-        // A page without events for this webhook is not worth a write, unless it is far behind.
-        if tally.0 + tally.1 == 0 && page.len() < limits::DELIVERIES {
-            continue;
-        }
-        let change = WebhookChange::Told {
-            id: hook.id.clone(),
-            up_to: last,
-            delivered: tally.0,
-            failed: tally.1,
-            last_error: tally.2,
-        };
-        if let Err(error) = store.change_webhook(change).await {
-            // Removed meanwhile, or the store is closing: some of these events are delivered again after a restart.
-            warn!(webhook = hook.id, "its position in the events cannot be stored: {error}");
-            return;
-        }
     }
-}
 
-/// Delivers one event, with as many retries as the webhook allows and growing pauses between them.
-async fn deliver_with_retries(
-    store: &Store,
-    hook: &Webhook,
-    secret: Option<&str>,
-    record: &EventRecord,
-    private: bool,
-) -> Result<(), String> {
-    let body = event_json(store, record).await;
-    let mut pause = limits::DELIVERY_RETRY;
-    let mut tries = 0;
-    loop {
-        resumed(store).await;
-        let headers = [
-            ("content-type", "application/json".to_owned()),
-            ("user-agent", concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned()),
-            ("x-windlass-event", record.event.kind.as_str().to_owned()),
-            ("x-windlass-delivery", format!("{}:{}", hook.id, record.seq)),
-            ("x-windlass-webhook", hook.id.clone()),
-        ];
-        let signature = secret.map(|secret| ("x-windlass-signature", sign(secret, body.as_bytes())));
-        let headers = headers.into_iter().chain(signature);
-        let response = timeout(limits::DELIVERY, post::post(&hook.url, private, headers, body.clone())).await;
-        let why = match response {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(DeliveryError::Never(why))) => return Err(why),
-            Ok(Err(DeliveryError::Perhaps(why))) => why,
-            Err(_) => format!("no answer within {} s", limits::DELIVERY.as_secs()),
+    /// Sends a test to a webhook now, once.
+    pub async fn test(&self, hook: Webhook) -> Result<Attempted, windlass_store::Error> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| windlass_store::Error::Unavailable { why: error.to_string() })?;
+        let kind = "test".to_owned();
+        let message = Message {
+            id: format!("{}:test-{}", hook.id, signature::hex(&random)),
+            seq: None,
+            body: test_event_json(&kind, &hook.id, self.parts.clock.now()),
+            kind,
+            cause: DeliveryCause::Test,
         };
-        if tries >= hook.retry_limit {
-            return Err(why);
-        }
-        tries += 1;
-        sleep(pause).await;
-        pause = (pause * 2).min(limits::DELIVERY_RETRY_MOST).max(Duration::from_millis(1));
+        self.attempt(hook, message).await
     }
-}
 
-/// Waits while the whole server is paused: a restored copy sends nothing until it is resumed.
-async fn resumed(store: &Store) {
-    // An error means that the store is closing, and this task ends soon.
-    let _ = store.watch_paused().wait_for(Option::is_none).await;
-}
+    /// Sends an event again, now and once: one that is among the stored deliveries of the webhook.
+    pub async fn redeliver(&self, hook: Webhook, id: &str) -> Result<Attempted, windlass_store::Error> {
+        let store = &self.parts.store;
+        let stored = store.deliveries(&hook.id).await?;
+        let Some(delivery) = stored.into_iter().find(|delivery| delivery.message_id == id) else {
+            return Err(Refusal::not_found("delivery", id).into());
+        };
+        let Some(seq) = delivery.seq else {
+            let why = "this was a test, which is not an event; send another with POST /webhook-endpoints/{id}/test";
+            return Err(Refusal::invalid("delivery", why).into());
+        };
+        let found = store.events_after(seq.saturating_sub(1), 1).await?.into_iter().find(|record| record.seq == seq);
+        let Some(record) = found else {
+            let why = format!("event {seq} is no longer stored, so it cannot be sent again");
+            return Err(Refusal::invalid("delivery", why).into());
+        };
+        let body = event_json(store, &record).await;
+        let (id, kind) = (delivery.message_id, delivery.kind);
+        let message = Message { id, seq: Some(seq), kind, cause: DeliveryCause::Redelivery, body };
+        self.attempt(hook, message).await
+    }
 
-/// `sha256=` and the HMAC of the body under the secret, in hexadecimal.
-fn sign(secret: &str, body: &[u8]) -> String {
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
-        return String::new(); // HMAC accepts a key of any length.
-    };
-    mac.update(body);
-    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256={hex}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signature_is_the_one_that_others_compute() {
-        // The second test case of RFC 4231.
-        let expected = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(sign("Jefe", b"what do ya want for nothing?"), expected);
+    async fn attempt(&self, hook: Webhook, message: Message) -> Result<Attempted, windlass_store::Error> {
+        let parts = &self.parts;
+        let id = hook.id.clone();
+        let Some(endpoint) = Endpoint::new(hook, &parts.secrets) else {
+            return Err(Refusal::invalid("secret", "cannot be decrypted; rotate it").into());
+        };
+        let sent = endpoint.send(&message, parts.private, parts.clock.now()).await;
+        let entry = sent.entry(&message, 1, None);
+        let change = WebhookChange::Tried { id, delivery: entry.clone() };
+        parts.store.change_webhook(change).await?;
+        Ok(Attempted { entry, answer: sent.outcome.ok().map(|answer| answer.body) })
     }
 }

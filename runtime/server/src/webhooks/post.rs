@@ -4,8 +4,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -13,6 +14,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass_core::plugin::egress::{Reach, reach};
+
+use crate::limits;
 
 /// The address of a webhook.
 #[derive(Debug)]
@@ -34,8 +37,15 @@ pub enum DeliveryError {
     Perhaps(String),
 }
 
-/// How much of a response is read, so that the connection closes cleanly.
-const ANSWER: usize = 64 * 1024;
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    /// Who answered: the host, and the port if it is not the usual one.
+    pub from: String,
+    /// The beginning of the body.
+    pub body: Vec<u8>,
+}
 
 impl Target {
     pub fn parse(url: &str) -> Result<Target, String> {
@@ -96,13 +106,13 @@ fn allowed(address: IpAddr, private: bool) -> Result<(), String> {
     }
 }
 
-/// Sends the body; anything but a 2xx is a failure.
+/// Sends the body and waits for the answer, whatever it is.
 pub async fn post(
     url: &str,
     private: bool,
     headers: impl Iterator<Item = (&'static str, String)>,
     body: String,
-) -> Result<(), DeliveryError> {
+) -> Result<Answer, DeliveryError> {
     let target = Target::parse(url).map_err(DeliveryError::Never)?;
     let addresses = target.addresses(private).await?;
     let perhaps = |error: &dyn std::fmt::Display| DeliveryError::Perhaps(format!("{}: {error}", target.authority));
@@ -112,7 +122,7 @@ pub async fn post(
         request = request.header(name, value);
     }
     let request = request.body(Full::new(body.into())).map_err(|error| DeliveryError::Never(error.to_string()))?;
-    let status = if target.https {
+    let answered = if target.https {
         let name = ServerName::try_from(target.host.clone());
         let name = name.map_err(|error| DeliveryError::Never(format!("{}: {error}", target.host)))?;
         let stream = TlsConnector::from(Arc::clone(&TLS)).connect(name, stream).await;
@@ -120,14 +130,11 @@ pub async fn post(
     } else {
         exchange(stream, request).await
     };
-    match status {
-        Ok(status) if status.is_success() => Ok(()),
-        Ok(status) => Err(DeliveryError::Perhaps(format!("{} answered {status}", target.authority))),
-        Err(error) => Err(perhaps(&error)),
-    }
+    let (status, body) = answered.map_err(|error| perhaps(&error))?;
+    Ok(Answer { status, from: target.authority.clone(), body })
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<bytes::Bytes>>) -> Result<hyper::StatusCode, hyper::Error>
+async fn exchange<S>(stream: S, request: Request<Full<bytes::Bytes>>) -> Result<(StatusCode, Vec<u8>), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -135,11 +142,25 @@ where
     let connection = tokio::spawn(connection);
     let response = sender.send_request(request).await?;
     let status = response.status();
-    // The body of the response is not used.
-    let _ = Limited::new(response.into_body(), ANSWER).collect().await;
+    let body = beginning(response.into_body()).await;
     drop(sender);
     connection.abort();
-    Ok(status)
+    Ok((status, body))
+}
+
+/// The beginning of a body, of which a little more is read. One that breaks off is as long as it got.
+async fn beginning(mut body: Incoming) -> Vec<u8> {
+    let (mut kept, mut read) = (Vec::new(), 0);
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        read += data.len();
+        let room = limits::DELIVERY_EXCERPT - kept.len();
+        kept.extend_from_slice(&data[..data.len().min(room)]);
+        if read > limits::DELIVERY_ANSWER {
+            break;
+        }
+    }
+    kept
 }
 
 /// The roots that browsers trust.

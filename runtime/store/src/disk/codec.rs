@@ -12,16 +12,17 @@ use crate::store::format1;
 /// The format that nearly every record is written in today.
 pub const FORMAT: u8 = 1;
 
-/// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into.
+/// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into, that of webhooks
+/// two secrets and the numbers of the stored deliveries.
 fn format(space: Space) -> u8 {
     match space {
-        Space::Plugins | Space::Grants => 2,
+        Space::Plugins | Space::Grants | Space::Webhooks => 2,
         _ => FORMAT,
     }
 }
 
 /// A row of a space whose format is its own.
-pub(crate) fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
+pub fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
     let mut row = encode(value);
     row[0] = format(space);
     row

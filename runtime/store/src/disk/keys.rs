@@ -155,6 +155,19 @@ pub fn event(seq: u64) -> Vec<u8> {
     seq.to_be_bytes().to_vec()
 }
 
+/// All stored deliveries of a webhook.
+pub fn deliveries(webhook: &str) -> Vec<u8> {
+    let mut key = webhook.as_bytes().to_vec();
+    key.push(0);
+    key
+}
+
+pub fn delivery(webhook: &str, number: u64) -> Vec<u8> {
+    let mut key = deliveries(webhook);
+    key.extend(number.to_be_bytes());
+    key
+}
+
 pub fn blob(blob: &Blob, id: JobId, kind: BodyKind) -> Vec<u8> {
     let mut key = blob.sha256.to_vec();
     key.extend(id.to_bytes());

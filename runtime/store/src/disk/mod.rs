@@ -75,10 +75,14 @@ pub enum Space {
     Access,
     /// The audit log, by number.
     Audit,
+    /// What was sent to each webhook lately.
+    Deliveries,
+    /// Queues whose incoming webhooks must be signed, with their encrypted secrets.
+    InboundHooks,
 }
 
 impl Space {
-    pub const ALL: [Space; 29] = [
+    pub const ALL: [Space; 31] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -108,6 +112,8 @@ impl Space {
         Space::Records,
         Space::Access,
         Space::Audit,
+        Space::Deliveries,
+        Space::InboundHooks,
     ];
 
     pub fn name(self) -> &'static str {
@@ -141,6 +147,8 @@ impl Space {
             Space::Records => "records",
             Space::Access => "access",
             Space::Audit => "audit",
+            Space::Deliveries => "deliveries",
+            Space::InboundHooks => "inbound_hooks",
         }
     }
 
@@ -175,6 +183,8 @@ impl Space {
             Space::Records => "records of handlers",
             Space::Access => "keys and namespaces",
             Space::Audit => "the audit log",
+            Space::Deliveries => "deliveries of webhooks",
+            Space::InboundHooks => "inbound webhooks",
         }
     }
 }

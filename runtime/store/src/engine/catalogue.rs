@@ -1,11 +1,12 @@
-//! What operators have set up: plugins with their grants and the queues they serve, schedules and webhooks.
+//! What operators have set up: plugins with their grants and the queues they serve, schedules, and webhooks in both
+//! directions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use windlass_core::plugin::grant;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{Name, Plugin, QueueName, Refusal, Webhook};
+use windlass_core::{InboundHook, Name, Plugin, QueueName, Refusal, Webhook};
 
 use crate::disk::codec;
 use crate::disk::keys::named as key;
@@ -22,6 +23,7 @@ pub struct Catalogue {
     served: HashMap<QueueName, Name>,
     schedules: BTreeMap<Name, Schedule>,
     webhooks: BTreeMap<String, Webhook>,
+    inbound_hooks: BTreeMap<QueueName, InboundHook>,
 }
 
 impl Catalogue {
@@ -29,6 +31,7 @@ impl Catalogue {
         let plugins = read_all::<Plugin>(disk, Space::Plugins)?;
         let schedules = read_all::<Schedule>(disk, Space::Schedules)?;
         let webhooks = read_all::<Webhook>(disk, Space::Webhooks)?;
+        let inbound_hooks = read_all::<InboundHook>(disk, Space::InboundHooks)?;
         Ok(Catalogue {
             plugins: plugins.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect(),
             changed: BTreeSet::new(),
@@ -36,6 +39,7 @@ impl Catalogue {
             served: HashMap::new(),
             schedules: schedules.into_iter().map(|schedule| (schedule.name.clone(), schedule)).collect(),
             webhooks: webhooks.into_iter().map(|hook| (hook.id.clone(), hook)).collect(),
+            inbound_hooks: inbound_hooks.into_iter().map(|hook| (hook.queue.clone(), hook)).collect(),
         })
     }
 
@@ -125,13 +129,31 @@ impl Catalogue {
     }
 
     pub(crate) fn put_webhook(&mut self, hook: Webhook, batch: &mut WriteBatch) {
-        batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode(&hook));
+        batch.put(Space::Webhooks, hook.id.as_bytes().to_vec(), codec::encode_in(Space::Webhooks, &hook));
         self.webhooks.insert(hook.id.clone(), hook);
     }
 
     pub(crate) fn drop_webhook(&mut self, id: &str, batch: &mut WriteBatch) {
         batch.delete(Space::Webhooks, id.as_bytes().to_vec());
         self.webhooks.remove(id);
+    }
+
+    pub(crate) fn inbound_hook(&self, queue: &QueueName) -> Option<&InboundHook> {
+        self.inbound_hooks.get(queue)
+    }
+
+    pub(crate) fn count_inbound_hooks(&self) -> usize {
+        self.inbound_hooks.len()
+    }
+
+    pub(crate) fn put_inbound_hook(&mut self, hook: InboundHook, batch: &mut WriteBatch) {
+        batch.put(Space::InboundHooks, hook.queue.as_bytes().to_vec(), codec::encode(&hook));
+        self.inbound_hooks.insert(hook.queue.clone(), hook);
+    }
+
+    pub(crate) fn drop_inbound_hook(&mut self, queue: &QueueName, batch: &mut WriteBatch) {
+        batch.delete(Space::InboundHooks, queue.as_bytes().to_vec());
+        self.inbound_hooks.remove(queue);
     }
 
     /// Writes the plugins that have changed.

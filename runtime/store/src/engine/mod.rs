@@ -34,6 +34,7 @@ pub(crate) mod shared;
 pub(crate) mod thread;
 mod tick;
 mod unsaved;
+mod webhooks;
 
 use std::collections::{BTreeMap, HashSet};
 

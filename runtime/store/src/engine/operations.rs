@@ -12,7 +12,9 @@ use crate::engine::Engine;
 use crate::engine::bulk::BulkChange;
 use crate::engine::failure::Failure;
 use crate::engine::operation::{Answer, Cost, Operation};
-use crate::{BatchMade, Caller, Enqueued, Error, LogLine, ScheduleChange, SecretChange, WebhookChange};
+use crate::{
+    BatchMade, Caller, Enqueued, Error, InboundChange, LogLine, ScheduleChange, SecretChange, WebhookChange,
+};
 
 /// Stores all of the jobs, or none.
 pub struct Enqueue {
@@ -275,16 +277,43 @@ impl<D: Disk> Operation<D> for WebhookChange {
     type Answer = ();
 
     fn audit(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            WebhookChange::Add(hook) => ("webhook.create", hook.id.clone()),
+            WebhookChange::Edit { id, .. } => ("webhook.edit", id.clone()),
+            WebhookChange::Rotate { id, .. } => ("webhook.rotate_secret", id.clone()),
+            WebhookChange::Remove { id } => ("webhook.remove", id.clone()),
+            WebhookChange::Told { .. } | WebhookChange::Tried { .. } => return None,
+        })
+    }
+
+    fn cost(&self) -> Cost {
         match self {
-            WebhookChange::Add(hook) => Some(("webhook.create", hook.id.clone())),
-            WebhookChange::Remove { id } => Some(("webhook.remove", id.clone())),
-            WebhookChange::Told { .. } => None,
+            WebhookChange::Told { deliveries, .. } => {
+                Cost { commands: 1, bytes: Cost::SMALL.bytes * (1 + deliveries.len()) }
+            }
+            _ => Cost::SMALL,
         }
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
-        let value = engine.change_webhook(self);
-        engine.release.push(answer, value);
+        let done = engine.change_webhook(self);
+        engine.release.settle(answer, done)
+    }
+}
+
+impl<D: Disk> Operation<D> for InboundChange {
+    type Answer = ();
+
+    fn audit(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            InboundChange::Set { queue, .. } => ("inbound-webhook.set", queue.to_string()),
+            InboundChange::Remove { queue } => ("inbound-webhook.remove", queue.to_string()),
+        })
+    }
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        let done = engine.change_inbound(self);
+        engine.release.push(answer, done.map_err(Error::from));
         Ok(())
     }
 }

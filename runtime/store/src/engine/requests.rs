@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::flow::order;
-use windlass_core::{CheckedJob, Command, JobId, NewJob, QueueName, Refusal, Reply, State, Webhook};
+use windlass_core::{CheckedJob, Command, JobId, NewJob, QueueName, Refusal, Reply, State};
 
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::failure::Failure;
 use crate::engine::operation::Request;
 use crate::engine::operations::SettingsChange;
-use crate::{Enqueued, Error, LogLine, LogRecord, ScheduleChange, WebhookChange, limits};
+use crate::{Enqueued, Error, LogLine, LogRecord, ScheduleChange};
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn handle(&mut self, request: Request<D>) -> Result<(), DiskError> {
@@ -122,36 +122,6 @@ impl<D: Disk> Engine<D> {
         self.queues.wake(&name);
         self.unsaved.require_commit();
         Ok(settings)
-    }
-
-    pub(crate) fn change_webhook(&mut self, change: WebhookChange) -> Result<(), Error> {
-        let hook = match change {
-            WebhookChange::Add(hook) => {
-                hook.check()?;
-                if self.catalogue.count_webhooks() >= limits::WEBHOOKS {
-                    let why = format!("there are {} webhooks, and there can be no more; remove one", limits::WEBHOOKS);
-                    return Err(Refusal::invalid("url", why).into());
-                }
-                Webhook { created_at: self.now, told: self.events.last(), ..*hook }
-            }
-            WebhookChange::Told { id, up_to, delivered, failed, last_error } => {
-                let mut hook = self.catalogue.known_webhook(&id)?;
-                hook.told = hook.told.max(up_to);
-                hook.delivered += delivered;
-                hook.failed += failed;
-                hook.last_error = last_error;
-                hook
-            }
-            WebhookChange::Remove { id } => {
-                self.catalogue.known_webhook(&id)?;
-                self.catalogue.drop_webhook(&id, &mut self.unsaved.batch);
-                self.unsaved.require_commit();
-                return Ok(());
-            }
-        };
-        self.catalogue.put_webhook(hook, &mut self.unsaved.batch);
-        self.unsaved.require_commit();
-        Ok(())
     }
 
     pub(crate) fn change_schedule(&mut self, change: ScheduleChange) -> Result<(), Failure> {

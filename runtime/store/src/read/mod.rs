@@ -15,7 +15,8 @@ use tokio::sync::OnceCell;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, BodyKind, BodyRef, Job, JobId, Name, Plugin, Priority, Queue, QueueName, Runner, State, Time, Webhook,
+    AttemptError, BodyKind, BodyRef, Delivery, InboundHook, Job, JobId, Name, Plugin, Priority, Queue, QueueName, Runner,
+    State, Time, Webhook,
 };
 
 pub use self::access::{AuditFilter, AuditPage};
@@ -224,7 +225,25 @@ impl Store {
     }
 
     pub async fn webhooks(&self) -> Result<Vec<Webhook>, Error> {
-        self.read(|view| rows(view, Space::Webhooks)).await
+        let mut hooks: Vec<Webhook> = self.read(|view| rows(view, Space::Webhooks)).await?;
+        hooks.retain(|hook| self.sees_namespace(&hook.namespace));
+        Ok(hooks)
+    }
+
+    /// What was sent to a webhook lately, oldest first.
+    pub async fn deliveries(&self, webhook: &str) -> Result<Vec<Delivery>, Error> {
+        let prefix = keys::deliveries(webhook);
+        self.read(move |view| {
+            let found = view.under(Space::Deliveries, &prefix);
+            found.map(|pair| codec::decode(Space::Deliveries, &pair?.1)).collect()
+        })
+        .await
+    }
+
+    pub async fn inbound_hooks(&self) -> Result<Vec<InboundHook>, Error> {
+        let mut hooks: Vec<InboundHook> = self.read(|view| rows(view, Space::InboundHooks)).await?;
+        hooks.retain(|hook| self.sees(&hook.queue));
+        Ok(hooks)
     }
 
     pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use windlass_core::plugin::egress::HostPattern;
 use windlass_core::plugin::grant::{FolderGrant, Grant};
 use windlass_core::plugin::manifest::{Build, Capabilities, Limits, Manifest, Retry};
-use windlass_core::{Blob, Canary, Digest, Name, Plugin, PluginHistoryEntry, QueueName, Time, Version};
+use windlass_core::{
+    Blob, Canary, DeliveryLog, Digest, Name, Namespace, Plugin, PluginHistoryEntry, QueueName, SigningSecrets, Time, Version, Webhook,
+};
 
 use crate::disk::Space;
 
@@ -20,6 +22,10 @@ pub(crate) fn upgrade(space: Space, row: &[u8]) -> Result<Option<Vec<u8>>, postc
         Space::Grants => {
             let (name, old): (Name, Grant1) = postcard::from_bytes(row)?;
             postcard::to_extend(&(name, Grant::from(old)), Vec::new())?
+        }
+        Space::Webhooks => {
+            let old: Webhook1 = postcard::from_bytes(row)?;
+            postcard::to_extend(&Webhook::from(old), Vec::new())?
         }
         _ => return Ok(None),
     };
@@ -107,5 +113,45 @@ impl From<Grant1> for Grant {
     fn from(old: Grant1) -> Grant {
         let Grant1 { limits, http, private_http, folders, environment, secrets } = old;
         Grant { limits, http, private_http, folders, environment, secrets, spawn: Vec::new() }
+    }
+}
+
+#[derive(Deserialize)]
+struct Webhook1 {
+    id: String,
+    url: String,
+    events: Vec<String>,
+    encrypted_secret: Option<Vec<u8>>,
+    enabled: bool,
+    retry_limit: u32,
+    created_at: Time,
+    told: u64,
+    delivered: u64,
+    failed: u64,
+    last_error: Option<String>,
+}
+
+impl From<Webhook1> for Webhook {
+    fn from(old: Webhook1) -> Webhook {
+        let Webhook1 { id, url, events, encrypted_secret, enabled, retry_limit, created_at, .. } = old;
+        let Webhook1 { told, delivered, failed, last_error, .. } = old;
+        let secrets = SigningSecrets { newest: encrypted_secret, previous: None };
+        let (updated_at, log) = (created_at, DeliveryLog::default());
+        Webhook {
+            id,
+            url,
+            events,
+            secrets,
+            enabled,
+            retry_limit,
+            created_at,
+            updated_at,
+            told,
+            delivered,
+            failed,
+            last_error,
+            log,
+            namespace: Namespace::default(),
+        }
     }
 }

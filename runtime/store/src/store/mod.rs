@@ -32,7 +32,7 @@ use crate::engine::operations::{
 };
 use crate::engine::shared::Shared;
 use crate::{
-    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, LogLine, LogRecord,
+    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, InboundChange, LogLine, LogRecord,
     ScheduleChange, SecretChange, WebhookChange, limits,
 };
 
@@ -267,6 +267,23 @@ impl Store {
     }
 
     pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
+        let change = match change {
+            WebhookChange::Add(hook) => WebhookChange::Add(Box::new(Webhook { namespace: self.own_namespace(), ..*hook })),
+            other => other,
+        };
+        if let (Some(_), Some(id)) = (&self.caller, change.known())
+            && !self.webhooks().await?.iter().any(|hook| hook.id == *id)
+        {
+            return Err(Refusal::not_found("webhook", id).into());
+        }
+        self.call(change).await
+    }
+
+    pub async fn change_inbound(&self, change: InboundChange) -> Result<(), Error> {
+        let change = match change {
+            InboundChange::Set { queue, settings } => InboundChange::Set { queue: self.own_queue(queue)?, settings },
+            InboundChange::Remove { queue } => InboundChange::Remove { queue: self.own_queue(queue)? },
+        };
         self.call(change).await
     }
 

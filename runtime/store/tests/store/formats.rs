@@ -11,7 +11,7 @@ use windlass_core::{
     Body, BodyKind, Command, Complete, Fail, Failure, Holder, JobId, NewJob, NewRecord, Notes, PluginCommand,
     PolicyChoice, Priority, Retry, State, Time, Unique, UniqueScope, Until, Usage,
 };
-use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store};
+use windlass_store::{By, Claim, JobList, LogLine, ScheduleChange, Store, WebhookChange};
 
 use crate::folder::{open, temporary};
 use crate::pack::{pack, unpack};
@@ -191,4 +191,34 @@ async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
 
 fn mailer() -> windlass_core::Name {
     "mailer".parse().expect("a name")
+}
+
+/// Webhooks had one secret, or none, and no stored deliveries in format 1. Made by a server of that time.
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_of_the_first_format_can_be_read_and_changed() {
+    let fixture = fixtures().join("webhooks1");
+    let dir = temporary();
+    unpack(&std::fs::read(fixture).expect("reads"), dir.path());
+    let store = open(dir.path()).expect("opens");
+    let hooks = store.webhooks().await.expect("reads");
+    let of = |url: &str| hooks.iter().find(|hook| hook.url == url).expect("it is there").clone();
+    let (signed, silent) = (of("https://example.com/hooks"), of("https://example.org/silent"));
+    assert_eq!(
+        (&*signed.events, signed.retry_limit, signed.enabled),
+        (&["completed", "dead"].map(str::to_owned)[..], 5, false)
+    );
+    assert_eq!((signed.secrets.all().count(), &signed.secrets.previous), (1, &None));
+    assert_eq!((silent.secrets, silent.log), Default::default());
+    assert_eq!(signed.updated_at, signed.created_at);
+
+    let (id, encrypted, keep) = (signed.id.clone(), vec![7; 60], Duration::from_secs(60));
+    store.change_webhook(WebhookChange::Rotate { id, encrypted, keep }).await.expect("stored");
+    store.close().await;
+    drop(store);
+    let store = open(dir.path()).expect("opens again");
+    let hooks = store.webhooks().await.expect("reads");
+    let changed = hooks.iter().find(|hook| hook.id == signed.id).expect("it is there");
+    let old = signed.secrets.newest.as_deref().expect("it had one");
+    assert_eq!(changed.secrets.all().collect::<Vec<_>>(), [&[7; 60][..], old]);
+    store.close().await;
 }

@@ -9,3 +9,4 @@ mod http;
 mod jobs;
 mod plugins;
 mod server;
+mod webhooks;

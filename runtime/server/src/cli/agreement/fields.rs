@@ -20,6 +20,7 @@ use Way::{By, Not};
 const WORKER: &str = "sent by workers, which are programs";
 const PAGES: &str = "the command reads all pages";
 const OLDER: &str = "an older path of /webhook-endpoints, which the command uses";
+const SECRET: &str = "--secret-from: what is on a command line can be seen by others";
 const MACHINE: &str = "for machines that watch the server";
 
 /// Every request of the API, without `/api/v1`.
@@ -146,10 +147,22 @@ const REQUESTS: &[(&str, Way)] = &[
             "webhook add",
             &[
                 ("url", "the argument URL: --url is every command's own"),
-                ("enabled", "a webhook that should send nothing is removed"),
+                ("enabled", "`webhook edit --enabled false`"),
+                ("secret", SECRET),
             ],
         ),
     ),
+    ("patch /webhook-endpoints/{id}", By("webhook edit", &[("url", "--address: --url is every command's own")])),
+    ("post /webhook-endpoints/{id}/rotate-secret", By("webhook rotate", &[("secret", SECRET)])),
+    ("get /webhook-endpoints/{id}/deliveries", By("webhook deliveries", &[])),
+    ("post /webhook-endpoints/{id}/deliveries/{delivery}/redeliver", By("webhook redeliver", &[])),
+    ("post /webhook-endpoints/{id}/test", By("webhook test", &[])),
+    ("get /inbound-webhooks", By("webhook inbound list", &[])),
+    (
+        "put /inbound-webhooks/{queue}",
+        By("webhook inbound set", &[("secret", "typed in, read from standard input, or --from")]),
+    ),
+    ("delete /inbound-webhooks/{queue}", By("webhook inbound remove", &[])),
     ("delete /webhook-endpoints/{id}", By("webhook remove", &[])),
     ("get /webhooks", Not(OLDER)),
     ("post /webhooks", Not(OLDER)),

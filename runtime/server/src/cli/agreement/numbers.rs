@@ -36,6 +36,8 @@ fn span(span: Duration) -> String {
 #[test]
 fn the_limits_in_the_documents_are_those_of_the_code() {
     let api = "docs/http-api.md";
+    let days = windlass_core::bounds::DELIVERY_AGE.as_secs() / (24 * 3600);
+    let listed = format!("the last {} attempts of the last {days} days", windlass_core::bounds::DELIVERIES);
     let sentences = [
         (api, format!("`timeout` ({}, at most {})", span(limits::POLL), span(limits::POLL_MOST))),
         (api, format!("takes `count` (at most {})", limits::WORKER_BATCH)),
@@ -48,6 +50,9 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
         (api, format!("When the time is up ({} at most)", span(limits::WAIT_MOST))),
         (api, format!("text of {} bytes to {}", limits::SECRET_LEAST, size(limits::SECRET))),
         (api, format!("Every {} without an event", span(limits::SSE_COMMENT))),
+        (api, listed.clone()),
+        ("docs/webhooks.md", listed),
+        (api, format!("none | {}", span(windlass_core::bounds::TOLERANCE))),
         ("docs/sandbox.md", format!("checked by size ({})", size(limits::COMPONENT))),
         ("docs/plugins.md", format!("within `--deadline` ({})", span(limits::SWAP_WAIT))),
         ("docs/job-states.md", "a handler in a plugin has\nfive seconds".to_owned()),

@@ -1,8 +1,7 @@
-//! Commands about the server as a whole: starting, checking, watching and pausing it, and where it sends events.
+//! Commands about the server as a whole: starting, checking, watching and pausing it.
 
 pub mod doctor;
 pub mod pause;
 pub mod serve;
 pub mod status;
 pub mod top;
-pub mod webhook;

@@ -1,5 +1,6 @@
-//! What all commands share on the terminal: tables and JSON, units, and Ctrl-C.
+//! What all commands share on the terminal: tables and JSON, units, secrets, and Ctrl-C.
 
 pub mod interrupt;
+pub mod secret;
 pub mod show;
 pub mod units;

@@ -162,6 +162,25 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     json(Some(record.seq), event.kind.as_str(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
 }
 
+/// The `data` of an event that somebody asked for, to try a webhook.
+pub fn test_event_json(kind: &str, webhook: &str, at: Time) -> String {
+    #[derive(Serialize)]
+    struct Test<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        #[serde(flatten)]
+        at: EventTime,
+        data: TestDetails<'a>,
+    }
+    #[derive(Serialize)]
+    struct TestDetails<'a> {
+        webhook_id: &'a str,
+        message: &'a str,
+    }
+    let data = TestDetails { webhook_id: webhook, message: "A test, as somebody asked for one." };
+    serde_json::to_string(&Test { kind, at: at.into(), data }).unwrap_or_default()
+}
+
 /// The final event of a job whose events are no longer stored, derived from the job.
 pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
     let attempt = job.attempt;

@@ -5,7 +5,6 @@
 mod hub;
 mod line;
 mod watch;
-pub(crate) mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use windlass_core::{EventKind, Job, JobId, Name, Refusal, Time};
 
 pub use self::hub::Hub;
 use self::hub::{HubEvent, Joined};
-pub use self::line::event_json;
+pub use self::line::{event_json, test_event_json};
 use self::watch::{Wanted, Watched, Watcher, is_end};
 use crate::http::Api;
 use crate::http::jobs::view;

@@ -207,11 +207,19 @@ pub async fn one(api: Api, headers: HeaderMap, body: Body) -> Result<Response> {
     }
     body.report(unknown)?;
     let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
-    store_one(&api, once.mark(job, 0)).await
+    check_rules(&api, std::slice::from_ref(&job))?;
+    store_one(&api, once.mark(job, 0), Existing::Whole).await
 }
 
-pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
-    check_rules(api, std::slice::from_ref(&job))?;
+/// How much of a job that is there already is in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    Whole,
+    /// For clients that may enqueue and not read.
+    Short,
+}
+
+pub(crate) async fn store_one(api: &Api, job: NewJob, shown: Existing) -> Result<Response> {
     let queue = job.queue.clone();
     let stored = api.store.enqueue(vec![job]).await?;
     let Some(stored) = stored.into_iter().next() else {
@@ -225,7 +233,7 @@ pub(crate) async fn store_one(api: &Api, job: NewJob) -> Result<Response> {
     let unserved = queue.as_ref().filter(|_| served_by.is_none() && !stored.duplicate);
     pause::warn(api);
     let warnings = warnings::take().into_iter().chain(unserved.map(served_by::warning)).collect();
-    let job = match existing {
+    let job = match existing.filter(|_| shown == Existing::Whole) {
         Some(job) => JobOrWhole::Whole(Box::new(view::whole(&api.store, job).await?)),
         None => JobOrWhole::Short(job_answer(&stored, queue)),
     };
@@ -350,7 +358,7 @@ pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<Jo
 }
 
 /// Refuses jobs that the enqueue rules keep from the caller.
-fn check_rules(api: &Api, jobs: &[NewJob]) -> Result<()> {
+pub(crate) fn check_rules(api: &Api, jobs: &[NewJob]) -> Result<()> {
     let mut queues: Vec<_> = jobs.iter().flat_map(NewJob::queues).collect();
     queues.dedup();
     api.authority.check_enqueue(&api.caller, &queues)

@@ -17,6 +17,7 @@ use windlass_core::access::Permission;
 use windlass_store::Caller;
 
 use crate::http::access::{Authority, Refused, RouteTable};
+use crate::http::produce::inbound::{Signed, authenticates_itself};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::headers::{Guarded, guarded, is_only_https};
 use crate::http::transport::host::Hosts;
@@ -24,6 +25,7 @@ use crate::http::transport::peer::{ClientAddress, Peer};
 use crate::http::transport::throttle::Throttle;
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
+use crate::webhooks::inbound::InboundHooks;
 
 /// The cookie for browsers, whose EventSource cannot send a custom header.
 const COOKIE: &str = "windlass_key";
@@ -38,17 +40,25 @@ pub struct AccessControl {
     peer: Option<Peer>,
 }
 
+/// Whose request was admitted.
+struct Admitted {
+    caller: Caller,
+    /// It needs no key, because its signature will be verified.
+    signed: Option<Signed>,
+}
+
 /// What is checked.
 struct Rules {
     hosts: Hosts,
     routes: RouteTable,
     authority: Authority,
     throttle: Throttle,
+    inbound: InboundHooks,
 }
 
 impl AccessControl {
-    pub fn new(router: Router, hosts: Hosts, routes: RouteTable, authority: Authority) -> AccessControl {
-        let rules = Rules { hosts, routes, authority, throttle: Throttle::default() };
+    pub fn new(router: Router, hosts: Hosts, routes: RouteTable, authority: Authority, inbound: InboundHooks) -> AccessControl {
+        let rules = Rules { hosts, routes, authority, throttle: Throttle::default(), inbound };
         AccessControl { router, rules: Arc::new(rules), peer: None }
     }
 
@@ -57,18 +67,18 @@ impl AccessControl {
         AccessControl { peer: Some(peer), ..self.clone() }
     }
 
-    fn admit<B>(&self, request: &Request<B>) -> Result<Caller> {
+    fn admit<B>(&self, request: &Request<B>) -> Result<Admitted> {
         let Some(peer) = &self.peer else { return self.rules.admit(request, None) };
         let gone = || Error::overloaded("too many connections", limits::FETCH_RETRY);
         if !peer.slot.request_arrived() {
             return Err(gone());
         }
-        let caller = self.rules.admit(request, Some(peer.client(request.headers())))?;
+        let admitted = self.rules.admit(request, Some(peer.client(request.headers())))?;
         // A connection of somebody who was recognised keeps its slot.
-        if caller.actor.role.is_some() && !peer.slot.prove() {
+        if admitted.caller.actor.role.is_some() && !peer.slot.prove() {
             return Err(gone());
         }
-        Ok(caller)
+        Ok(admitted)
     }
 }
 
@@ -81,8 +91,11 @@ impl Service<Request<Incoming>> for AccessControl {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
         let only_https = is_only_https(is_https, request.headers());
         let response = match self.admit(&request) {
-            Ok(caller) => {
+            Ok(Admitted { caller, signed }) => {
                 request.extensions_mut().insert(Arc::new(caller));
+                if let Some(signed) = signed {
+                    request.extensions_mut().insert(signed);
+                }
                 Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request)))
             }
             Err(error) => Either::Left(ready(Ok(refused(error)))),
@@ -103,9 +116,12 @@ fn refused(error: Error) -> Response {
 }
 
 impl Rules {
-    fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>) -> Result<Caller> {
+    fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>) -> Result<Admitted> {
         let (method, headers) = (request.method(), request.headers());
         self.hosts.check(request.uri(), headers)?;
+        if let Some(signed) = authenticates_itself(&self.inbound, request) {
+            return Ok(Admitted { caller: signed.caller(client.map(ClientAddress::ip)), signed: Some(signed) });
+        }
         let path = request.uri().path();
         let needed = self.routes.permission(method, path);
         let shown = in_header(headers);
@@ -131,7 +147,7 @@ impl Rules {
                 if let (Some(client), Some(_)) = (client, caller.actor.role) {
                     self.throttle.right(client);
                 }
-                Ok(caller)
+                Ok(Admitted { caller, signed: None })
             }
             Err(Refused::WrongKey(error)) => {
                 if let Some(client) = client {

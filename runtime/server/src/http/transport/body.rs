@@ -172,3 +172,10 @@ mod tests {
         assert_eq!(room(10, 50, 20), 50);
     }
 }
+
+/// Discards the body of a request that is refused because of its head, so that its client reads the response.
+pub async fn discard(request: Request, api: &Parts) {
+    if !request.headers().contains_key(header::EXPECT) {
+        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut request.into_body(), api.client_timeout)).await;
+    }
+}

@@ -2,7 +2,7 @@
 
 use windlass_core::flow::OnFailure;
 use windlass_core::schedule::Overlap;
-use windlass_core::{BackoffKind, Priority, UniqueScope, Until};
+use windlass_core::{BackoffKind, Priority, SignatureScheme, UniqueScope, Until};
 
 /// Declares the wire form of an enum of the rules: the same variants, in lower case.
 macro_rules! wire_enum {
@@ -42,6 +42,7 @@ wire_enum!(WithinName = UniqueScope { Queue, Scope });
 wire_enum!(UntilName = Until { End, Period });
 wire_enum!(OnFailureName = OnFailure { Fail, Cancel, Continue });
 wire_enum!(OverlapName = Overlap { Allow, Skip, Cancel });
+wire_enum!(SchemeName = SignatureScheme { GitHub, Stripe, Standard });
 
 /// What a schedule does about times that passed while the server was down. How many of `all` is a separate field.
 #[derive(

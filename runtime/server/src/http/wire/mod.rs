@@ -15,6 +15,8 @@ pub use body::Shown;
 pub use counts::{GroupCounts, StateCounts, Totals};
 pub use duration::{Span, Text};
 pub(super) use enums::wire_enum;
-pub use enums::{BackoffName, CatchUpName, OnFailureName, OverlapName, PriorityName, UntilName, WithinName};
+pub use enums::{
+    BackoffName, CatchUpName, OnFailureName, OverlapName, PriorityName, SchemeName, UntilName, WithinName,
+};
 pub use schema::{BulkIdText, JobIdText, NameText, StateName};
 pub use time::{Moment, Rfc3339};

@@ -17,3 +17,4 @@ mod schedules;
 mod search;
 mod unique;
 mod views;
+mod webhooks;

@@ -47,7 +47,7 @@ impl World {
                 },
                 Asked::Bulk { ask, answer } => self.check_bulk(&ask, answer),
                 Asked::Webhook { answer, .. } => match answered(answer) {
-                    Ok(()) | Err(Error::Refused(Refusal::NotFound { .. })) => {}
+                    Ok(()) | Err(Error::Refused(Refusal::NotFound { .. } | Refusal::Exists { .. })) => {}
                     Err(error) => panic!("{error}"),
                 },
                 Asked::Pause { paused, answer } => {

@@ -22,7 +22,7 @@ const SEEDS: u64 = 60;
 /// Changes a row, when it is one of these and the change applies.
 fn row<T: Serialize + DeserializeOwned>(space: Space, value: &[u8], change: fn(&mut T) -> bool) -> Option<Vec<u8>> {
     let mut row: T = codec::decode(space, value).expect("a row reads back");
-    change(&mut row).then(|| codec::encode(&row))
+    change(&mut row).then(|| codec::encode_in(space, &row))
 }
 
 fn queue(space: Space, value: &[u8], change: fn(&mut Queue) -> bool) -> Option<Vec<u8>> {
@@ -53,7 +53,7 @@ fn one_more(count: &mut u32) -> bool {
 }
 
 /// What is wrong, the message of the check that must notice, and the change.
-const FAULTS: [(&str, &str, Fault); 33] = [
+const FAULTS: [(&str, &str, Fault); 34] = [
     ("a gauge", "pending jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Pending as usize]))),
     ("the dead now", "dead jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Dead as usize]))),
     ("enqueued", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.enqueued))),
@@ -113,6 +113,9 @@ const FAULTS: [(&str, &str, Fault); 33] = [
     }),
     ("deliveries", "delivered to webhooks", |s, _, v| {
         if s == Space::Webhooks { row(s, v, |hook: &mut Webhook| more(&mut hook.delivered)) } else { None }
+    }),
+    ("the number of the next delivery", "delivered to webhooks", |s, _, v| {
+        if s == Space::Webhooks { row(s, v, |hook: &mut Webhook| more(&mut hook.log.next)) } else { None }
     }),
 ];
 

@@ -1,10 +1,9 @@
-//! Actions on many jobs, and addresses that events are sent to: rows that count what was done for them. They come alone in
-//! their group, so that the model knows what a step found.
+//! Actions on many jobs: rows that count what was done for them. They come alone in their group, so that the model knows what a step
+//! found.
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Namespace, Priority, State, Webhook};
-use windlass_store::WebhookChange;
+use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Namespace, Priority, State};
 use windlass_store::engine::bulk::BulkChange;
 
 use super::answers::allowed;
@@ -33,21 +32,10 @@ pub struct ModelBulk {
     stopped: bool,
 }
 
-/// What was delivered to an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelHook {
-    told: u64,
-    delivered: u64,
-    failed: u64,
-}
-
 #[derive(Default)]
 pub struct Hands {
     bulks: BTreeMap<BulkId, ModelBulk>,
-    hooks: BTreeMap<String, ModelHook>,
 }
-
-const HOOKS: [&str; 2] = ["hook_a", "hook_b"];
 
 impl World {
     pub fn bulk(&mut self) -> (Request, Asked) {
@@ -98,36 +86,6 @@ impl World {
         BulkAsk::Step { id, from, jobs }
     }
 
-    pub fn webhook(&mut self) -> (Request, Asked) {
-        let rng = &mut self.rng;
-        let id = (*rng.pick(&HOOKS).expect("there are some")).to_owned();
-        let change = match rng.below(10) {
-            0..3 => WebhookChange::Add(Box::new(Webhook {
-                id,
-                url: "https://example.com/".into(),
-                events: vec!["*".into()],
-                encrypted_secret: None,
-                enabled: true,
-                retry_limit: 3,
-                created_at: self.now,
-                told: 0,
-                delivered: 0,
-                failed: 0,
-                last_error: None,
-            })),
-            3..9 => WebhookChange::Told {
-                id,
-                up_to: rng.below(100),
-                delivered: rng.below(4),
-                failed: rng.below(2),
-                last_error: None,
-            },
-            _ => WebhookChange::Remove { id },
-        };
-        let (request, answer) = Request::new(change.clone());
-        (request, Asked::Webhook { change, answer })
-    }
-
     pub fn check_bulk(&self, ask: &BulkAsk, mut answer: Receiver<Bulk>) {
         let told = answer.try_recv().expect("an answer").unwrap_or_else(|error| panic!("{ask:?}: {error}"));
         let model = &self.model.hands.bulks[&told.id];
@@ -167,7 +125,6 @@ impl Model {
         }
         let lost = self.hands.bulks.keys().find(|id| !stored.bulks.contains_key(id));
         assert!(lost.is_none(), "{lost:?} is lost");
-        self.adopt_hooks(stored, causes);
     }
 
     fn adopt_bulk(&mut self, row: &Bulk, causes: &Causes) {
@@ -211,37 +168,5 @@ impl Model {
         let done = row.processed >= row.total;
         assert_eq!(row.status.is_over(), done || model.stopped, "{row:?} should be {model:?}");
         assert!(row.status != BulkStatus::Completed || done, "{row:?} is not done");
-    }
-
-    fn adopt_hooks(&mut self, stored: &Stored, causes: &Causes) {
-        let found: BTreeMap<String, ModelHook> = stored
-            .webhooks
-            .iter()
-            .map(|hook| {
-                (hook.id.clone(), ModelHook { told: hook.told, delivered: hook.delivered, failed: hook.failed })
-            })
-            .collect();
-        if found == self.hands.hooks {
-            return;
-        }
-        let mut expected = self.hands.hooks.clone();
-        match &causes.webhook {
-            Some(WebhookChange::Add(hook)) => {
-                // Only later events are delivered to it.
-                let told = found.get(&hook.id).map_or(0, |hook| hook.told);
-                expected.insert(hook.id.clone(), ModelHook { told, ..ModelHook::default() });
-            }
-            Some(WebhookChange::Told { id, up_to, delivered, failed, .. }) => {
-                if let Some(hook) = expected.get_mut(id) {
-                    hook.told = hook.told.max(*up_to);
-                    hook.delivered += delivered;
-                    hook.failed += failed;
-                }
-            }
-            Some(WebhookChange::Remove { id }) => drop(expected.remove(id)),
-            None => {}
-        }
-        assert_eq!(found, expected, "what was delivered to webhooks");
-        self.hands.hooks = expected;
     }
 }

@@ -23,6 +23,7 @@ mod rounds;
 mod schedules;
 mod settings;
 mod silent;
+mod webhooks;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -12,6 +12,7 @@ use windlass_core::{
 use super::bulks::Hands;
 use super::flows::ModelFlows;
 use super::recount::{Past, Totals, Tries};
+use super::webhooks::Hooks;
 
 #[derive(Default)]
 pub struct Model {
@@ -47,6 +48,7 @@ pub struct Model {
     /// What each job had saved after the last commit.
     pub saved: BTreeMap<JobId, windlass_core::Body>,
     pub hands: Hands,
+    pub hooks: Hooks,
     /// Since when everything is paused, and whether it was throughout this group.
     pub paused: Option<Time>,
     pub still: bool,

@@ -295,6 +295,7 @@ impl World {
         self.model.flows.settle(&stored, causes);
         self.model.adopt_counts(&self.disk, &stored);
         self.model.adopt_hands(&stored, causes);
+        self.model.adopt_hooks(&self.disk, &stored, causes);
         check::disk(&self.disk, &stored, &self.model, self.now);
         self.model.records = rounds::records(&self.disk, &stored);
     }

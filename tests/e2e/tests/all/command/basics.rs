@@ -163,7 +163,8 @@ fn every_command_is_there_explains_itself_and_speaks_json() {
         ("queue", "list show pause resume drain clear set destroy"),
         ("schedule", "add list get pause resume run remove next"),
         ("worker", "list drain resume"),
-        ("webhook", "add list remove"),
+        ("webhook", "add list edit rotate deliveries test redeliver remove inbound"),
+        ("webhook inbound", "set list remove"),
         ("secret", "set list remove"),
         ("batch", "create seal show"),
         ("flow", "show"),
@@ -171,7 +172,7 @@ fn every_command_is_there_explains_itself_and_speaks_json() {
     ];
     for (command, words) in verbs {
         for verb in words.split(' ') {
-            let arguments: Vec<&str> = [command, verb].into_iter().filter(|word| !word.is_empty()).collect();
+            let arguments: Vec<&str> = command.split(' ').chain([verb]).filter(|word| !word.is_empty()).collect();
             let output = windlass().args(&arguments).arg("--help").stdout(Stdio::piped()).output().expect("it runs");
             let help = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && help.contains("--output"), "{arguments:?}: {help}");
@@ -273,6 +274,7 @@ fn errors_say_what_to_do_next() {
         (["schedule", "next", "nosuch"], "windlass schedule list"),
         (["plugin", "show", "nosuch"], "windlass plugin list"),
         (["webhook", "remove", "nosuch"], "windlass webhook list"),
+        (["webhook", "test", "nosuch"], "windlass webhook list"),
     ] {
         let (_, said) = fails(&server, &[&arguments[..], &["--api-key", "a-key-for-the-tests"]].concat());
         assert!(said.contains(next), "{arguments:?}: {said}");
@@ -312,7 +314,7 @@ fn a_watch_goes_on_when_the_server_is_restarted() {
 fn webhooks_workers_and_the_dashboard_are_at_hand() {
     let server = Server::start();
     let hook = ok_json(&server, &["webhook", "add", "https://example.com/hooks", "--events", "completed,dead"]);
-    assert_eq!((&hook["events"], &hook["has_secret"]), (&json!(["completed", "dead"]), &json!(false)));
+    assert_eq!((&hook["events"], &hook["has_secret"]), (&json!(["completed", "dead"]), &json!(true)));
     let id = hook["id"].as_str().expect("an id");
     assert!(ok(&server, &["webhook", "list"]).contains("https://example.com/hooks"));
     ok(&server, &["webhook", "remove", id]);

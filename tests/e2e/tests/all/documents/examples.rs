@@ -359,5 +359,6 @@ fn webhook(run: &Run) {
     assert_eq!((said, &run.job(id)["state"]), ("completed", &json!("completed")));
     assert!(lines.contains(&format!("verified: {id} is completed")), "{lines:#?}");
     assert!(lines.contains(&"forged: refused with 401".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"signed an hour ago: refused with 401".to_owned()), "{lines:#?}");
     assert_eq!(run.get("/webhook-endpoints"), json!([]), "it has taken its webhook away");
 }

@@ -15,4 +15,3 @@ mod slow_clients;
 mod streams;
 mod tls;
 mod unknown_fields;
-mod webhooks;

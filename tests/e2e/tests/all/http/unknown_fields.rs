@@ -81,7 +81,8 @@ fn documented() -> Vec<(&'static str, Value)> {
         ("/batch", json!({"callback_queue": "c", "callback_payload": {"x": 1}})),
         (
             "/webhook-endpoints",
-            json!({"url": "https://hooks.example.com/", "events": ["*"], "secret": "s", "enabled": false, "retry_limit": 3}),
+            json!({"url": "https://hooks.example.com/", "events": ["*"], "secret": "whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMsIGFuZCBub3QgbW9y", "enabled": false,
+                "retry_limit": 3}),
         ),
         ("/fetch/batch", json!({"queues": ["w"], "worker_id": "w", "hostname": "h", "timeout": 0, "count": 1})),
         ("/ack/batch", json!({"acks": [{"job_id": "job_00000000000000000000000000", "result": 1, "usage": usage}]})),
