@@ -311,10 +311,7 @@ fn worker(routes: Routes) -> Routes {
 }
 
 fn event(routes: Routes) -> Routes {
-    routes
-        .with(ReadJob, routes!(events::of_job))
-        .with(ReadJob, routes!(events::wait))
-        .with(Read, routes!(events::all))
+    routes.with(ReadJob, routes!(events::of_job)).with(ReadJob, routes!(events::wait)).with(Read, routes!(events::all))
 }
 
 fn webhook(routes: Routes) -> Routes {

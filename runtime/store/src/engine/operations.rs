@@ -12,9 +12,7 @@ use crate::engine::Engine;
 use crate::engine::bulk::BulkChange;
 use crate::engine::failure::Failure;
 use crate::engine::operation::{Answer, Cost, Operation};
-use crate::{
-    BatchMade, Caller, Enqueued, Error, InboundChange, LogLine, ScheduleChange, SecretChange, WebhookChange,
-};
+use crate::{BatchMade, Caller, Enqueued, Error, InboundChange, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 /// Stores all of the jobs, or none.
 pub struct Enqueue {

@@ -15,8 +15,8 @@ use tokio::sync::OnceCell;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    AttemptError, BodyKind, BodyRef, Delivery, InboundHook, Job, JobId, Name, Plugin, Priority, Queue, QueueName, Runner,
-    State, Time, Webhook,
+    AttemptError, BodyKind, BodyRef, Delivery, InboundHook, Job, JobId, Name, Plugin, Priority, Queue, QueueName,
+    Runner, State, Time, Webhook,
 };
 
 pub use self::access::{AuditFilter, AuditPage};

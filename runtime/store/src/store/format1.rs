@@ -7,7 +7,8 @@ use windlass_core::plugin::egress::HostPattern;
 use windlass_core::plugin::grant::{FolderGrant, Grant};
 use windlass_core::plugin::manifest::{Build, Capabilities, Limits, Manifest, Retry};
 use windlass_core::{
-    Blob, Canary, DeliveryLog, Digest, Name, Namespace, Plugin, PluginHistoryEntry, QueueName, SigningSecrets, Time, Version, Webhook,
+    Blob, Canary, DeliveryLog, Digest, Name, Namespace, Plugin, PluginHistoryEntry, QueueName, SigningSecrets, Time,
+    Version, Webhook,
 };
 
 use crate::disk::Space;

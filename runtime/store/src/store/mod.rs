@@ -32,8 +32,8 @@ use crate::engine::operations::{
 };
 use crate::engine::shared::Shared;
 use crate::{
-    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, InboundChange, LogLine, LogRecord,
-    ScheduleChange, SecretChange, WebhookChange, limits,
+    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, InboundChange, LogLine,
+    LogRecord, ScheduleChange, SecretChange, WebhookChange, limits,
 };
 
 /// The memory of one Windlass. Cheap to clone.
@@ -268,7 +268,9 @@ impl Store {
 
     pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {
         let change = match change {
-            WebhookChange::Add(hook) => WebhookChange::Add(Box::new(Webhook { namespace: self.own_namespace(), ..*hook })),
+            WebhookChange::Add(hook) => {
+                WebhookChange::Add(Box::new(Webhook { namespace: self.own_namespace(), ..*hook }))
+            }
             other => other,
         };
         if let (Some(_), Some(id)) = (&self.caller, change.known())

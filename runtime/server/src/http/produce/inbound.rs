@@ -17,9 +17,9 @@ use windlass_core::{AllowedQueues, Namespace, NewJob, PolicyChoice, QueueName, U
 use windlass_store::{Caller, Clock};
 
 use crate::http::Api;
-use crate::http::produce::enqueue::{Existing, IdempotencyKey, check_rules, OneAnswer, store_one};
-use crate::http::transport::error::{Error, Result};
+use crate::http::produce::enqueue::{Existing, IdempotencyKey, OneAnswer, check_rules, store_one};
 use crate::http::transport::body;
+use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::aliases;
 use crate::http::wire::{Moment, PriorityName, Shown};

@@ -57,7 +57,13 @@ struct Rules {
 }
 
 impl AccessControl {
-    pub fn new(router: Router, hosts: Hosts, routes: RouteTable, authority: Authority, inbound: InboundHooks) -> AccessControl {
+    pub fn new(
+        router: Router,
+        hosts: Hosts,
+        routes: RouteTable,
+        authority: Authority,
+        inbound: InboundHooks,
+    ) -> AccessControl {
         let rules = Rules { hosts, routes, authority, throttle: Throttle::default(), inbound };
         AccessControl { router, rules: Arc::new(rules), peer: None }
     }

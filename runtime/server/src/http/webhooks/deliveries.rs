@@ -93,10 +93,7 @@ pub async fn test(api: Api, NamePath(id): NamePath) -> Result<Json<AttemptAnswer
     tag = "webhooks",
     responses((status = 200, body = AttemptAnswer))
 )]
-pub async fn redeliver(
-    api: Api,
-    Path((id, delivery)): Path<(String, String)>,
-) -> Result<Json<AttemptAnswer>> {
+pub async fn redeliver(api: Api, Path((id, delivery)): Path<(String, String)>) -> Result<Json<AttemptAnswer>> {
     let hook = find(&api, &id).await?;
     Ok(Json(api.webhooks.redeliver(hook, &delivery).await.map_err(Error::from)?.into()))
 }

@@ -149,7 +149,7 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<impl Seria
         failed: 0,
         last_error: None,
         log: DeliveryLog::default(),
-            namespace: Default::default(),
+        namespace: Default::default(),
     };
     api.store.change_webhook(WebhookChange::Add(Box::new(hook))).await?;
     api.webhooks.changed();
