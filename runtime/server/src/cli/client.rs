@@ -96,7 +96,7 @@ impl Remote {
     }
 
     pub fn patch(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent(Some(TIMEOUT)).patch(self.strict_url(path));
+        let request = self.agent(Some(TIMEOUT))?.patch(self.strict_url(path));
         self.answer(self.with_key(request).send_json(body))
     }
 

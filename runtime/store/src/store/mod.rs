@@ -17,7 +17,7 @@ use windlass_core::access::AuditNote;
 use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
     Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply, Settings,
-    Time,
+    Time, Webhook,
 };
 
 use crate::disk::blobs::Blobs;

@@ -150,6 +150,13 @@ async fn next(body: &mut axum::body::Body, idle: Duration) -> Result<Option<Byte
     }
 }
 
+/// Discards the body of a request that is refused because of its head, so that its client reads the response.
+pub async fn discard(request: Request, api: &Parts) {
+    if !request.headers().contains_key(header::EXPECT) {
+        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut request.into_body(), api.client_timeout)).await;
+    }
+}
+
 #[cfg(test)]
 impl From<&str> for HeldBody {
     fn from(text: &str) -> HeldBody {
@@ -170,12 +177,5 @@ mod tests {
         assert_eq!(room(600, 700, 1_000), 1_000);
         // A client that announced less than it sends is stopped elsewhere.
         assert_eq!(room(10, 50, 20), 50);
-    }
-}
-
-/// Discards the body of a request that is refused because of its head, so that its client reads the response.
-pub async fn discard(request: Request, api: &Parts) {
-    if !request.headers().contains_key(header::EXPECT) {
-        let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut request.into_body(), api.client_timeout)).await;
     }
 }

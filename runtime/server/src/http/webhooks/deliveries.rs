@@ -1,7 +1,7 @@
 //! What was sent to a webhook lately, a test, and sending one again.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{Delivery, DeliveryCause};

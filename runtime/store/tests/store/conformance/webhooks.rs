@@ -31,6 +31,7 @@ async fn add(house: &House) {
         failed: 0,
         last_error: None,
         log: DeliveryLog::default(),
+        namespace: Default::default(),
     };
     change(house, WebhookChange::Add(Box::new(hook))).await;
 }

@@ -96,6 +96,7 @@ fn new_hook(id: String, now: Time) -> Webhook {
         failed: 0,
         last_error: None,
         log: DeliveryLog::default(),
+        namespace: Default::default(),
     }
 }
 

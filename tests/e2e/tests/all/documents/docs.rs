@@ -20,7 +20,7 @@ enum How {
     InForm,
 }
 
-const DOCUMENTS: [(&str, How); 17] = [
+const DOCUMENTS: [(&str, How); 18] = [
     ("README.md", How::OnAServer),
     ("CONTRIBUTING.md", How::InForm),
     ("docs/http-api.md", How::OnAServer),
