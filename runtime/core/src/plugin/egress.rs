@@ -206,6 +206,9 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
         [240..=255, ..] => Reach::Never("a reserved or broadcast address"),
         [127, ..] => Reach::Private("a loopback address"),
         [169, 254, ..] => Reach::Private("a link-local address"),
+        // Public by their number, and reachable only from inside the cloud that they belong to: Azure's own services, and the service
+        // networks of IBM Cloud. The metadata services of other clouds are at addresses that are not public anyway.
+        [168, 63, 129, 16] | [161, 26, ..] | [166, 8..=11, ..] => Reach::Private("an address of a cloud's own services"),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Reach::Private("a private address"),
         [100, 64..=127, ..] => Reach::Private("a carrier's shared address"),
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
@@ -230,7 +233,9 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
         [0xff00..=0xffff, ..] => Reach::Never("a multicast address"),
         [0xfe80..=0xfebf, ..] => Reach::Private("a link-local address"),
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Reach::Private("a private address"),
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] => Reach::Private("an address set aside for special use"),
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
+            Reach::Private("an address set aside for special use")
+        }
         [0x2000..=0x3fff, ..] => Reach::Public,
         _ => Reach::Private("an address set aside for special use"),
     }
@@ -305,6 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn the_services_that_clouds_offer_to_their_machines_are_not_public() {
+        let aws = ["169.254.169.254", "169.254.170.2", "fd00:ec2::254", "fd00:ec2::23"];
+        let azure = ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "2002:a83f:8110::1"];
+        let others = ["100.100.100.200", "192.0.0.192", "fd20:ce::254", "169.254.42.42", "161.26.0.10", "166.8.0.1"];
+        for address in aws.into_iter().chain(azure).chain(others) {
+            assert!(matches!(reach(address.parse().expect(address)), Reach::Private(_)), "{address}");
+        }
+        for neighbour in ["168.63.129.15", "168.63.128.16", "166.12.0.1", "161.27.0.1"] {
+            assert_eq!(reach(neighbour.parse().expect(neighbour)), Reach::Public, "{neighbour}");
+        }
+    }
+
+    #[test]
     fn only_public_addresses_are_public() {
         let public =
             ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"];
@@ -331,6 +349,7 @@ mod tests {
             "2002:7f00:1::1",
             "2001::1",
             "2001:db8::1",
+            "3fff:1::1",
             "::7f00:1",
             "4000::1",
         ];
