@@ -23,12 +23,11 @@ impl Reporter {
 
     /// A child runs with the payload it was given, so a secret cannot be redacted there and is refused.
     fn refuse_secrets(&self, child: &Child) -> Result<(), Refusal> {
-        let Some(redactor) = self.redactor.get() else { return Ok(()) };
         let texts = child.tags.iter().flat_map(|(name, value)| [name, value]);
-        let mut texts = texts.chain(&child.scope).chain(&child.unique_key);
-        if redactor.contains_secret(&child.payload) || texts.any(|text| redactor.contains_secret(text.as_bytes())) {
-            let why = "a child's payload, tags, scope and unique key are not secret, and this one contains a secret; let the \
-                       plugin that runs the child read the secret itself";
+        let mut texts = texts.chain(&child.scope).chain(&child.unique_key).chain([&child.queue]);
+        if self.contains_secret(&child.payload) || texts.any(|text| self.contains_secret(text.as_bytes())) {
+            let why = "a child's queue, payload, tags, scope and unique key are not secret, and this one contains a secret; let \
+                       the plugin that runs the child read the secret itself";
             return Err(Refusal::invalid("payload", why));
         }
         Ok(())

@@ -10,7 +10,7 @@ use windlass_executor::{
 use windlass_store::{Clock, Error, LogLine};
 
 use crate::dispatcher::reporter::Reporter;
-use crate::dispatcher::store_wait::StoreWait;
+use crate::dispatcher::store_wait::{StoreWait, host_error};
 
 impl Reporter {
     fn store_wait(&self) -> StoreWait<'_> {
@@ -99,7 +99,7 @@ impl Host for Reporter {
         let body = self.retrying(|| self.store.keep(state.clone())).await?;
         let first = uncommitted.children.first().map_or(0, |child| child.ordinal);
         let children = self.retrying(|| self.new_jobs(uncommitted.children.clone())).await?;
-        let notes = self.notes(uncommitted.notes);
+        let notes = self.notes(uncommitted.notes).map_err(|refusal| host_error(refusal.into()))?;
         // A progress report that is still waiting is stored in the same commit.
         let progress = self.lock().progress.take();
         let checkpoint = Checkpoint { body, schema: saved.schema, usage: used };

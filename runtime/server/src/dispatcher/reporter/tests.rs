@@ -1,7 +1,7 @@
 use tokio::time::timeout;
 use windlass_core::flow::Gate;
 use windlass_core::{Complete, EventKind, HandBack, Name, NewMark, NewRecord, State, Usage};
-use windlass_executor::{Child, ChildPage, Host, HostError, PageLimits, SavedState};
+use windlass_executor::{Child, ChildPage, Host, HostError, PageLimits, Permissions, SavedState, Secret};
 use windlass_store::{Assignment, By, Claim, Durability, Options};
 
 use crate::dispatcher::reporter::*;
@@ -86,6 +86,37 @@ async fn records_are_seen_once_a_checkpoint_has_committed_them_and_can_be_marked
     save(&reporter, state(), noted(notes)).await.expect("stored");
     assert_eq!(read().await, Some((b"[1]".to_vec(), Some("newer".to_owned()))));
     assert!(matches!(reporter.record("no queue!", "a").await, Err(HostError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_secret_in_a_key_a_mark_or_the_queue_of_a_child_is_refused_and_in_a_value_it_is_redacted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reporter = reporter(&dir).await;
+    let secrets = [("token".to_owned(), Some(Secret::new("hunter22")))].into();
+    reporter.redact_with(Redactor::of(&Permissions { secrets, ..Permissions::default() }));
+    let state = || SavedState { schema: 1, bytes: Bytes::from_static(b"1") };
+    let record = |key: &str| NewRecord { key: key.to_owned(), value: b"it is hunter22".to_vec() };
+    let mark = |queue: &str, key: &str, mark: &str| NewMark {
+        queue: queue.parse().expect("a name"),
+        key: key.to_owned(),
+        mark: Some(mark.to_owned()),
+    };
+    let told = [
+        Notes { records: vec![record("a/hunter22")], marks: Vec::new() },
+        Notes { records: Vec::new(), marks: vec![mark("q", "hunter22", "newer")] },
+        Notes { records: Vec::new(), marks: vec![mark("q", "a", "says hunter22")] },
+        Notes { records: Vec::new(), marks: vec![mark("hunter22", "a", "newer")] },
+    ];
+    let told = told.map(|notes| Uncommitted { notes, ..Uncommitted::default() });
+    for uncommitted in told.into_iter().chain([with(vec![child(0, "to.hunter22")])]) {
+        let refused = save(&reporter, state(), uncommitted).await.expect_err("it tells a secret");
+        let words = refused.to_string();
+        assert!(words.contains("contains a secret") && !words.contains("hunter22"), "{words}");
+    }
+    let notes = Notes { records: vec![record("a")], marks: vec![mark("q", "a", "newer")] };
+    save(&reporter, state(), Uncommitted { notes, ..Uncommitted::default() }).await.expect("stored");
+    let stored = reporter.record("q", "a").await.expect("a read").expect("it is there");
+    assert_eq!((&stored.value[..], stored.mark.as_deref()), (&b"it is [secret]"[..], Some("newer")));
 }
 
 #[tokio::test]
