@@ -8,6 +8,7 @@
 
 pub mod app;
 mod attempt_setup;
+mod checkpoints;
 pub mod cli;
 pub mod clock;
 pub mod config;

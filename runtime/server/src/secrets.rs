@@ -2,8 +2,8 @@
 //! of webhooks, in both directions, are encrypted with the same key, and decrypted by whatever signs or verifies.
 //!
 //! The cipher is XChaCha20-Poly1305 with a new nonce each time and the secret's name as associated data; the key is in a separate
-//! file. A value never appears in a log, an event, an error or a response. A checkpoint that contains one is encrypted as a whole in
-//! the same way: its guest gets it back unchanged, and nothing else can read it.
+//! file. A value never appears in a log, an event, an error or a response. A checkpoint that contains one is encrypted as a whole with
+//! the same key, see `checkpoints`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,6 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
@@ -56,14 +55,6 @@ const ADVICE: &str = "Restore the original key file, or name it with --secret-ke
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// The start of an encrypted checkpoint, and its associated data. It cannot be the name of a secret.
-const MARK: &[u8] = b"\0windlass checkpoint\x01";
-
-/// A checkpoint that was encrypted with a key that this server does not have.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it contains a secret and was encrypted with another key than that of --secret-key-file; restore that key")]
-pub struct WrongKey;
-
 impl Secrets {
     /// Decrypts every secret with the key, which is created if there are no secrets yet.
     pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
@@ -144,22 +135,19 @@ impl Secrets {
         Ok(())
     }
 
-    /// A checkpoint as it is stored: encrypted if it contains a secret. `None` only if the system has no randomness.
-    pub fn encrypt_checkpoint(&self, state: Bytes, holds_secret: bool) -> Option<Bytes> {
-        // One that looks encrypted is encrypted as well, or `decrypt_checkpoint` would not return it unchanged.
-        if !holds_secret && plaintext_len(&state).is_none() {
-            return Some(state);
-        }
-        let encrypted = encrypt(&self.inner.cipher, MARK, &state)?;
-        Some([MARK, &encrypted].concat().into())
+    /// Encrypts bytes that only the same associated data decrypts. `None` only if the system has no randomness.
+    pub fn encrypt(&self, associated_data: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+        encrypt(&self.inner.cipher, associated_data, bytes)
     }
 
-    /// A stored checkpoint as its guest saved it.
-    pub fn decrypt_checkpoint(&self, stored: Bytes) -> Result<Bytes, WrongKey> {
-        if plaintext_len(&stored).is_none() {
-            return Ok(stored);
-        }
-        decrypt(&self.inner.cipher, MARK, &stored[MARK.len()..]).map(Bytes::from).ok_or(WrongKey)
+    /// Bytes that were encrypted with this associated data and this key.
+    pub fn decrypt(&self, associated_data: &[u8], encrypted: &[u8]) -> Option<Vec<u8>> {
+        decrypt(&self.inner.cipher, associated_data, encrypted)
+    }
+
+    /// The length of what was encrypted; `None` if it is too short to be that.
+    pub fn plaintext_len(encrypted: &[u8]) -> Option<usize> {
+        encrypted.len().checked_sub(NONCE_BYTES + TAG_BYTES)
     }
 
     fn write(&self, change: impl FnOnce(&mut BTreeMap<Name, Secret>)) {
@@ -224,11 +212,6 @@ fn decrypt_text(cipher: &XChaCha20Poly1305, name: &str, encrypted: &[u8]) -> Opt
     String::from_utf8(decrypt(cipher, name.as_bytes(), encrypted)?).ok()
 }
 
-/// The length of the plaintext, if this is an encrypted checkpoint.
-pub fn plaintext_len(stored: &[u8]) -> Option<usize> {
-    stored.strip_prefix(MARK)?.len().checked_sub(NONCE_BYTES + TAG_BYTES)
-}
-
 /// Creates a key that only this user can read; never overwrites a file.
 fn create_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
@@ -290,28 +273,5 @@ mod tests {
         assert_eq!(path.metadata().expect("it exists").permissions().mode() & 0o777, 0o600);
         assert_eq!(parse_key(&std::fs::read_to_string(&path).expect("it reads")), Some(key));
         assert!(create_key(&path).is_err());
-    }
-
-    #[tokio::test]
-    async fn a_checkpoint_is_returned_unchanged_and_is_encrypted_when_it_must_be() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options =
-            windlass_store::Options { dir: dir.path().join("data"), durability: windlass_store::Durability::Os };
-        let clock = Arc::new(crate::clock::SystemClock::start());
-        let store = Store::open(options, clock).expect("a fresh folder");
-        let secrets = Secrets::load(store.clone(), &dir.path().join("key")).await.expect("a new key");
-        let state = Bytes::from_static(b"{\"token\":\"s3cret\"}");
-        assert_eq!(secrets.encrypt_checkpoint(state.clone(), false), Some(state.clone()));
-        let encrypted = secrets.encrypt_checkpoint(state.clone(), true).expect("randomness");
-        assert!(!encrypted.windows(6).any(|part| part == b"s3cret"));
-        assert_eq!(
-            (plaintext_len(&encrypted), secrets.decrypt_checkpoint(encrypted.clone())),
-            (Some(state.len()), Ok(state))
-        );
-        // A guest whose own checkpoint looks encrypted gets it back unchanged.
-        let forged = secrets.encrypt_checkpoint(encrypted.clone(), false).expect("randomness");
-        assert_eq!(secrets.decrypt_checkpoint(forged), Ok(encrypted.clone()));
-        let others = Secrets::load(store, &dir.path().join("other key")).await.expect("a new key");
-        assert_eq!(others.decrypt_checkpoint(encrypted), Err(WrongKey));
     }
 }

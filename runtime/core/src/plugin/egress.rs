@@ -208,7 +208,9 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
         [169, 254, ..] => Reach::Private("a link-local address"),
         // Public by their number, and reachable only from inside the cloud that they belong to: Azure's own services, and the service
         // networks of IBM Cloud. The metadata services of other clouds are at addresses that are not public anyway.
-        [168, 63, 129, 16] | [161, 26, ..] | [166, 8..=11, ..] => Reach::Private("an address of a cloud's own services"),
+        [168, 63, 129, 16] | [161, 26, ..] | [166, 8..=11, ..] => {
+            Reach::Private("an address of a cloud's own services")
+        }
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Reach::Private("a private address"),
         [100, 64..=127, ..] => Reach::Private("a carrier's shared address"),
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {

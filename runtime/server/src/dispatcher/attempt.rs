@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Complete, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName, Refusal,
+    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName, Refusal,
     Retry, Runner, Usage,
 };
 use windlass_executor::{
@@ -17,6 +17,7 @@ use windlass_executor::{
 use windlass_store::{Assignment, Clock, Error};
 
 use crate::attempt_setup::{AttemptSetup, shortest};
+use crate::checkpoints::{Withheld, was_saved_by};
 use crate::dispatcher::SlotContext;
 use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::reporter::Reporter;
@@ -117,13 +118,7 @@ async fn prepare(
     };
     let payload = body(BodyKind::Payload).await?.unwrap_or_default();
     let checkpoint = match body(BodyKind::Checkpoint).await? {
-        Some(stored) => {
-            let decrypted = context.registry.secrets().decrypt_checkpoint(stored);
-            Some(
-                decrypted
-                    .map_err(|why| NotStarted::Failed(format!("the job's checkpoint cannot be decrypted: {why}")))?,
-            )
-        }
+        Some(stored) => checkpoint(context, reporter, job, stored)?,
         None => None,
     };
     let now = context.clock.now();
@@ -151,6 +146,28 @@ async fn prepare(
         cancel: tokio::sync::watch::channel(None).1,
     };
     Ok(Prepared { code, attempt })
+}
+
+/// The checkpoint that the attempt resumes from. One that contains another plugin's secret stays stored, and the attempt runs without
+/// it: whoever moved the job wants it to run, and what it would have gone on from means nothing to another plugin.
+fn checkpoint(
+    context: &SlotContext,
+    reporter: &Reporter,
+    job: &Job,
+    stored: Bytes,
+) -> Result<Option<Bytes>, NotStarted> {
+    let (owner, registry) = (reporter.owner(), &context.registry);
+    let has_version = |version: &Digest| registry.has_version(owner.plugin, version);
+    match owner.decrypt(registry.secrets(), stored, || was_saved_by(owner.plugin, job, has_version)) {
+        Ok(state) => Ok(Some(state)),
+        Err(why @ Withheld::WrongKey) => {
+            Err(NotStarted::Failed(format!("the job's checkpoint cannot be decrypted: {why}")))
+        }
+        Err(why @ (Withheld::OtherPlugin { .. } | Withheld::UnknownPlugin)) => {
+            reporter.note("warn", format!("starts without the job's checkpoint: {why}"));
+            Ok(None)
+        }
+    }
 }
 
 /// How the children ended, when the attempt follows a wait for them.

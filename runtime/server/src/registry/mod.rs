@@ -214,6 +214,11 @@ impl Registry {
         found.ok_or_else(|| Refusal::not_found("plugin", name).into())
     }
 
+    /// Whether a version with this digest is stored for the plugin, as far as the copy in memory says.
+    pub fn has_version(&self, plugin: &str, digest: &Digest) -> bool {
+        self.read(|loaded| loaded.plugins.get(plugin).is_some_and(|plugin| plugin.version(digest).is_some()))
+    }
+
     /// What the operator grants a plugin, whether the plugin exists or not.
     pub fn granted(&self, name: &Name) -> Grant {
         self.read(|loaded| loaded.grants.get(name).cloned().unwrap_or_default())

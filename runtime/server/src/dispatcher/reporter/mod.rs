@@ -17,10 +17,13 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{Command, Heartbeat, Holder, Job, JobId, Namespace, NewJob, Notes, Progress, Token};
+use windlass_core::{
+    Command, Heartbeat, Holder, Job, JobId, Namespace, NewJob, Notes, Progress, Runner, Token,
+};
 use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 
+use crate::checkpoints::CheckpointOwner;
 use crate::clock::SystemClock;
 use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::store_wait::{Waited, pause_after, retry_until_answered};
@@ -31,6 +34,8 @@ pub(super) struct Reporter {
     job: JobId,
     /// The only one that its guest can name anything of.
     namespace: Namespace,
+    /// Whose checkpoints these are.
+    plugin: String,
     token: Token,
     attempt: u32,
     store: Store,
@@ -56,9 +61,14 @@ struct Unsent {
 
 impl Reporter {
     pub(super) fn new(store: Store, clock: Arc<SystemClock>, secrets: Secrets, job: &Job, token: Token) -> Reporter {
+        let plugin = match job.run.as_ref().map(|run| &run.runner) {
+            Some(Runner::Local { plugin, .. }) => plugin.qualified().to_owned(),
+            Some(Runner::External { .. }) | None => String::new(),
+        };
         Reporter {
             job: job.id,
             namespace: job.queue.namespace(),
+            plugin,
             token,
             attempt: job.attempt,
             store,
@@ -99,12 +109,21 @@ impl Reporter {
         }
     }
 
+    /// Whose checkpoints the attempt saves and gets.
+    pub(super) fn owner(&self) -> CheckpointOwner<'_> {
+        CheckpointOwner { job: self.job, plugin: &self.plugin }
+    }
+
     /// A checkpoint as it is stored. One that contains a secret is encrypted, not redacted, because the guest gets it back unchanged.
     pub(super) fn encrypt_checkpoint(&self, state: Bytes) -> Result<Bytes, Error> {
-        let holds_secret = self.redactor.get().is_some_and(|redactor| redactor.contains_secret(&state));
+        let holds_secret = self.contains_secret(&state);
         let none =
             || Error::Unavailable { why: "the system has no randomness to encrypt the checkpoint with".to_owned() };
-        self.secrets.encrypt_checkpoint(state, holds_secret).ok_or_else(none)
+        self.owner().encrypt(&self.secrets, state, holds_secret).ok_or_else(none)
+    }
+
+    pub(super) fn contains_secret(&self, bytes: &[u8]) -> bool {
+        self.redactor.get().is_some_and(|redactor| redactor.contains_secret(bytes))
     }
 
     /// Sends reports, with a pause after each, until `finish`; the last report is sent before it returns.
@@ -179,6 +198,6 @@ impl Reporter {
         uncommitted: Uncommitted,
     ) -> Result<(Vec<NewJob>, Option<Box<Notes>>), Error> {
         let children = retry_until_answered(|| self.new_jobs(uncommitted.children.clone())).await?;
-        Ok((children, self.notes(uncommitted.notes)))
+        Ok((children, self.notes(uncommitted.notes)?))
     }
 }

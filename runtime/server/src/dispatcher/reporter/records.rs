@@ -12,7 +12,10 @@ impl Reporter {
     pub(super) fn notes(&self, notes: Notes) -> Result<Option<Box<Notes>>, Refusal> {
         let texts = |mark: &NewMark| [Some(mark.queue.to_string()), Some(mark.key.clone()), mark.mark.clone()];
         if notes.records.iter().any(|record| self.contains_secret(record.key.as_bytes())) {
-            return Err(Refusal::invalid("records", "the key of a record contains a secret; name the record differently"));
+            return Err(Refusal::invalid(
+                "records",
+                "the key of a record contains a secret; name the record differently",
+            ));
         }
         if notes.marks.iter().flat_map(texts).flatten().any(|text| self.contains_secret(text.as_bytes())) {
             let why = "a mark, or the key of a marked record, contains a secret; marks are not secret";

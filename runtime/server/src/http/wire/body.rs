@@ -7,9 +7,9 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::checkpoints::plaintext_len;
 use crate::json::is_deeper;
 use crate::limits;
-use crate::secrets::plaintext_len;
 
 /// Bytes of a body, as an answer shows them.
 #[derive(Clone, Debug)]
