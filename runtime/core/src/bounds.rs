@@ -45,6 +45,17 @@ pub const MARK_BYTES: usize = 256;
 /// Records one job may write: they go with it, in one commit.
 pub(crate) const RECORDS_OF_A_JOB: usize = 10_000;
 
+/// Children one job may spawn, and how deep children may have children of their own: children of a job that nobody spawned are at
+/// depth 1. What an operator may set instead is at most `SPAWN_DEPTH_MOST`.
+pub const CHILDREN_OF_A_JOB: u32 = 1_000_000;
+pub const SPAWN_DEPTH: u32 = 32;
+pub const SPAWN_DEPTH_MOST: u32 = 100_000;
+
+/// How long an attempt in the sandbox may take when neither its job, its queue nor its plugin says.
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// A server with this many slots or more spares one of them for a plugin that runs nothing, even if there is only one plugin.
+pub(crate) const SLOTS_TO_SPARE_ONE: u32 = 8;
+
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
 pub(crate) const TIMELINE: usize = 64;
 /// How many attempt errors are stored for a job.

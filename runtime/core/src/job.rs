@@ -216,9 +216,10 @@ impl Job {
         Some(self.first_started_at? + self.policy.max_duration?)
     }
 
-    /// How long an attempt that starts now may take: the limit of an attempt, or what is left until the deadline. None if neither is
-    /// set.
-    pub fn time_limit(&self, now: Time) -> Option<Duration> {
+    /// How long an attempt in the sandbox that starts now may take: the limit of an attempt that the job or its plugin sets, or the
+    /// default, and not longer than until the deadline. External workers have no default: they take nobody's slot.
+    pub fn time_limit(&self, of_plugin: Option<Duration>, now: Time) -> Duration {
+        let set = self.policy.attempt_timeout.into_iter().chain(of_plugin).min();
         let left = self.deadline().map(|deadline| deadline.since(now));
         self.policy.attempt_timeout.into_iter().chain(left).min()
     }

@@ -69,7 +69,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             memory_bytes: 256 * MIB,
-            attempt_timeout: Some(Duration::from_secs(60 * 60)),
+            attempt_timeout: Some(windlass_core::bounds::ATTEMPT_TIMEOUT),
             stall_timeout: None,
             cpu_time: None,
             log_bytes: MIB,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_with_an_empty_manifest_has_the_defaults_and_no_time_limit() {
+    fn a_plugin_with_an_empty_manifest_has_the_defaults_and_leaves_the_time_limit_to_its_jobs() {
         let setup = attempt_setup(&Manifest::default(), &Grant::default());
         assert_eq!((setup.limits.attempt_timeout, setup.limits.checkpoint_bytes), (None, MAX_BODY));
         let nothing =

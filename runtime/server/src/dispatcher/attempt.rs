@@ -137,7 +137,7 @@ async fn prepare(
         joined: joined(context, reporter, job).await?,
         round: job.round,
         limits: Limits {
-            attempt_timeout: shortest([job.time_limit(now), limits.attempt_timeout]),
+            attempt_timeout: Some(job.time_limit(limits.attempt_timeout, now)),
             stall_timeout: shortest([job.policy.stall_timeout, limits.stall_timeout]),
             ..limits
         },

@@ -181,23 +181,27 @@ fn no_attempt_is_planned_for_after_the_job_s_whole_time() {
 }
 
 #[test]
-fn an_attempt_may_take_its_own_limit_or_what_is_left_of_the_job_s_whole_time() {
+fn an_attempt_may_take_its_own_limit_or_an_hour_and_no_more_than_is_left_of_the_job_s_whole_time() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
-    let limits = |attempt_timeout, max_duration| {
+    let limits = |attempt_timeout, of_plugin, max_duration| {
         let mut fixture =
             Fixture::with(policy(PolicyChoice { attempt_timeout, max_duration, ..PolicyChoice::default() }));
         let holder = fixture.start(here());
-        let first = fixture.job().time_limit(fixture.now);
+        let first = fixture.job().time_limit(of_plugin, fixture.now);
         fixture.ask(hand_back(holder)).expect("the attempt holds the job");
         fixture.pass(40);
         fixture.start(here());
-        (first, fixture.job().time_limit(fixture.now))
+        [first, fixture.job().time_limit(of_plugin, fixture.now)].map(|limit| limit.as_secs())
     };
-    assert_eq!(limits(None, None), (None, None));
-    assert_eq!(limits(seconds(30), None), (seconds(30), seconds(30)));
-    assert_eq!(limits(None, seconds(60)), (seconds(60), seconds(20)));
-    assert_eq!(limits(seconds(30), seconds(60)), (seconds(30), seconds(20)));
-    assert_eq!(limits(None, seconds(40)).1, Some(Duration::ZERO), "and never less than nothing");
+    assert_eq!(limits(None, None, None), [3_600, 3_600], "so that no job has its slot for ever");
+    assert_eq!(limits(seconds(30), None, None), [30, 30]);
+    assert_eq!(limits(None, seconds(30), None), [30, 30]);
+    assert_eq!(limits(seconds(9), seconds(30), None), [9, 9]);
+    assert_eq!(limits(seconds(7_200), None, None), [7_200, 7_200], "longer, if somebody says so");
+    assert_eq!(limits(None, None, seconds(60)), [60, 20]);
+    assert_eq!(limits(None, None, seconds(7_200)), [3_600, 3_600]);
+    assert_eq!(limits(seconds(30), None, seconds(60)), [30, 20]);
+    assert_eq!(limits(None, None, seconds(40))[1], 0, "and never less than nothing");
 }
 
 #[test]

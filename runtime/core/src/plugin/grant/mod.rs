@@ -18,7 +18,7 @@ use crate::plugin::manifest;
 use crate::plugin::manifest::{HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
 use crate::queue_pattern::QueuePattern;
-use crate::{Name, Refusal};
+use crate::{Name, Refusal, bounds};
 
 /// What the operator allows one plugin. The default allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Allowed {
     pub spawn: Vec<QueuePattern>,
 }
 
-/// The limits with every default filled in. `None` is no limit.
+/// The limits with every default filled in. `None` is no limit; for `attempt_timeout` it is the default, unless the job has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedLimits {
     pub memory: Size,
@@ -322,7 +322,7 @@ fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> Allowed
     AllowedLimits {
         memory: with_default("memory", asked.memory, ceiling.memory, default.memory, denied),
         cpu_time: at_most("cpu_time", asked.cpu_time, ceiling.cpu_time, denied),
-        attempt_timeout: at_most("attempt_timeout", asked.attempt_timeout, ceiling.attempt_timeout, denied),
+        attempt_timeout: attempt_timeout(asked.attempt_timeout, ceiling.attempt_timeout, denied),
         stall_timeout: at_most("stall_timeout", asked.stall_timeout, ceiling.stall_timeout, denied),
         log: with_default("log", asked.log, ceiling.log, default.log, denied),
         checkpoint: with_default("checkpoint", asked.checkpoint, ceiling.checkpoint, default.checkpoint, denied),
@@ -349,6 +349,16 @@ fn http_limits(asked: &HttpLimits, ceiling: &HttpLimits, denied: &mut Vec<Denied
         response: with_default("http_response", asked.response, ceiling.response, default.response, denied),
         at_once: with_default("http_at_once", asked.at_once, ceiling.at_once, default.at_once, denied),
     }
+}
+
+/// Whoever asks for more time than the default must be granted it.
+fn attempt_timeout(asked: Option<Span>, ceiling: Option<Span>, denied: &mut Vec<Denied>) -> Option<Span> {
+    let default = Span(bounds::ATTEMPT_TIMEOUT);
+    if ceiling.is_none() && asked.is_some_and(|asked| asked > default) {
+        at_most("attempt_timeout", asked, Some(default), denied);
+        return None;
+    }
+    at_most("attempt_timeout", asked, ceiling, denied)
 }
 
 /// A limit that always holds: without a choice, the default is both what an attempt gets and the most it may get.

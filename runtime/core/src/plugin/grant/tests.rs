@@ -208,12 +208,27 @@ fn a_timeout_is_the_shorter_of_the_two() {
         (None, span(9), span(9)),
         (span(5), span(9), span(5)),
         (span(9), span(5), span(5)),
+        (span(3_600), None, span(3_600)),
+        (span(7_200), span(9_000), span(7_200)),
+        (span(7_200), span(5_400), span(5_400)),
+        (None, span(7_200), span(7_200)),
     ] {
-        let mut manifest = Manifest::default();
-        manifest.limits.attempt_timeout = asked;
-        let grant = Grant { limits: Limits { attempt_timeout: ceiling, ..Limits::default() }, ..Grant::default() };
-        assert_eq!(effective(&manifest, &grant).0.limits.attempt_timeout, expected);
+        let (allowed, denied) = timeouts(asked, ceiling);
+        assert_eq!(allowed, expected);
+        assert_eq!(denied.len(), usize::from(asked.zip(ceiling).is_some_and(|(asked, ceiling)| asked > ceiling)));
     }
+    // The default holds for what asks for more and is not granted it.
+    let (allowed, denied) = timeouts(span(7_200), None);
+    assert_eq!((allowed, denied[0].flag.as_str()), (None, "--attempt-timeout 2h"));
+    assert!(denied[0].what.contains("at most 1h"), "{}", denied[0].what);
+}
+
+fn timeouts(asked: Option<Span>, ceiling: Option<Span>) -> (Option<Span>, Vec<Denied>) {
+    let mut manifest = Manifest::default();
+    manifest.limits.attempt_timeout = asked;
+    let grant = Grant { limits: Limits { attempt_timeout: ceiling, ..Limits::default() }, ..Grant::default() };
+    let (allowed, denied) = effective(&manifest, &grant);
+    (allowed.limits.attempt_timeout, denied)
 }
 
 #[test]

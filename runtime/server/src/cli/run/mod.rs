@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use windlass_core::quantity::Span;
-use windlass_core::{JobId, QueueName, Usage};
+use windlass_core::{JobId, QueueName, Usage, bounds};
 use windlass_executor::{
     Attempt, AttemptEnd, CacheConfig, Cancel, CancelReason, Child, Config, Executor, FolderScope, Host, Outcome,
     Uncommitted,
@@ -95,9 +95,8 @@ impl Run {
         let served: Vec<QueueName> = manifest.queues.iter().chain([&queue]).cloned().collect();
         let secret = |name: &str| secrets.get(name).cloned();
         let mut setup = setup(&manifest, &grant, &served, scope, secret, "windlass run", limits::BODY);
-        if let Some(Span(timeout)) = self.timeout {
-            setup.limits.attempt_timeout = Some(timeout);
-        }
+        let timeout = self.timeout.map(|Span(timeout)| timeout).or(setup.limits.attempt_timeout);
+        setup.limits.attempt_timeout = Some(timeout.unwrap_or(bounds::ATTEMPT_TIMEOUT));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let ended = runtime.block_on(self.attempt(component.into(), payload.into(), queue, setup));
         // Not a normal shutdown, which would wait for a thread that still reads standard input.
