@@ -289,6 +289,8 @@ pub struct Facts<'a> {
     pub children: u32,
     /// For an enqueue: the last id that was made from time and randomness.
     pub newest: JobId,
+    /// For an enqueue: how many generations the job descends from.
+    pub depth: u32,
     /// For an enqueue: the jobs it depends on, and where they stand.
     pub dependencies: Vec<(JobId, State)>,
     /// Of its queue, when that has rounds.
@@ -311,6 +313,7 @@ impl<'a> Facts<'a> {
             plugin: None,
             children: 0,
             newest: JobId::NONE,
+            depth: 0,
             dependencies: Vec::new(),
             rounds: None,
             target_rounds: None,

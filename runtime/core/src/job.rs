@@ -141,6 +141,9 @@ pub struct Job {
     /// What it has to do with other jobs, besides its parent and its batch.
     pub links: Option<Box<Links>>,
     pub timeline: Timeline,
+    /// How many generations of parents it descends from; 0 for a job that nobody spawned. The last field: a row of format 1 ends
+    /// before it.
+    pub depth: u32,
 }
 
 impl Job {
@@ -199,6 +202,7 @@ impl Job {
             records: 0,
             links: None,
             timeline: Timeline::default(),
+            depth: 0,
         }
     }
 
@@ -221,7 +225,13 @@ impl Job {
     pub fn time_limit(&self, of_plugin: Option<Duration>, now: Time) -> Duration {
         let set = self.policy.attempt_timeout.into_iter().chain(of_plugin).min();
         let left = self.deadline().map(|deadline| deadline.since(now));
-        self.policy.attempt_timeout.into_iter().chain(left).min()
+        set.unwrap_or(bounds::ATTEMPT_TIMEOUT).min(left.unwrap_or(Duration::MAX))
+    }
+
+    /// How many generations a child of this job descends from; `rounds` is whether the child's queue has rounds. Levels of a queue with
+    /// rounds are counted as rounds, of which there may be far more: an operator has set up that queue for it.
+    pub fn depth_of_child(&self, rounds: bool) -> u32 {
+        if rounds && self.round.is_some() { self.depth } else { self.depth.saturating_add(1) }
     }
 
     /// Why it was cancelled, or is to be once its attempt has stopped.

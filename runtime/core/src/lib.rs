@@ -41,7 +41,7 @@
 //!
 //! Where to read on: `job` (the states and what is stored), `command` (what can be asked, and the answer), `decide` (one
 //! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
-//! and grants), `limits`, `retry`, `unique` and `schedule` (one rule each).
+//! and grants), `limits`, `slots`, `retry`, `unique` and `schedule` (one rule each).
 
 pub mod access;
 mod agent;
@@ -67,6 +67,7 @@ mod record;
 mod refusal;
 pub mod retry;
 pub mod schedule;
+mod slots;
 mod time;
 mod unique;
 mod webhook;
@@ -96,6 +97,7 @@ pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Prio
 pub use queue::{Counts, Histogram, Queue, Retention, RetentionLimit, Settings};
 pub use record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use refusal::{JobAction, Refusal};
+pub use slots::{SlotShare, SlotsHeld};
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, UniqueScope, Until};
 pub use webhook::{

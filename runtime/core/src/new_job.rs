@@ -87,11 +87,18 @@ impl CheckedJob {
         Err(Refusal::invalid("batch_id", why))
     }
 
-    /// Refuses a parent that is being rebuilt, or whose round is the last; `rounds` is whether the child's queue has rounds.
-    pub fn check_parent(&self, parent: &Job, rounds: bool) -> Result<(), Refusal> {
+    /// Refuses a parent that is being rebuilt, whose round is the last, or that descends from too many parents itself; `rounds` is
+    /// whether the child's queue has rounds.
+    pub fn check_parent(&self, parent: &Job, rounds: bool, spawn_depth: u32) -> Result<(), Refusal> {
         let id = parent.id;
         let why = if parent.removing().is_some() {
             format!("job {id} is being rebuilt, and all below it is removed first")
+        } else if parent.depth_of_child(rounds) > spawn_depth {
+            format!(
+                "job {id} is {} generations below the first, and may have no children: jobs descend at most {spawn_depth} \
+                 generations; spawn more jobs from one parent, or raise `windlass serve --spawn-depth`",
+                parent.depth
+            )
         } else if rounds && parent.round.is_some_and(|at| at >= bounds::ROUNDS) {
             format!("job {id} is of round {}, and there is none after it", bounds::ROUNDS)
         } else {
@@ -295,10 +302,31 @@ mod tests {
             (Some(bounds::ROUNDS), false, true),
         ] {
             parent.round = round;
-            assert_eq!(child.check_parent(&parent, rounds).is_ok(), good, "{round:?} {rounds}");
+            assert_eq!(child.check_parent(&parent, rounds, 1).is_ok(), good, "{round:?} {rounds}");
         }
+        parent.round = None;
         parent.links = Some(Box::new(Links { removing: Some(AfterRemoval::Rebuild), ..Links::default() }));
-        assert!(child.check_parent(&parent, false).is_err());
+        assert!(child.check_parent(&parent, false, 1).is_err());
+    }
+
+    #[test]
+    fn a_child_is_refused_below_the_deepest_generation_and_levels_with_rounds_are_none() {
+        let child = plain().check(Time(5)).expect("a good job");
+        let mut parent = Job::new(JobId::new(Time(1), 1), "mail".parse().expect("a name"), Time(1));
+        for (depth, round, rounds, good) in [
+            (31, None, false, true),
+            (32, None, false, false),
+            (31, Some(7), false, true),
+            (32, Some(7), false, false),
+            (32, Some(7), true, true),
+            (32, None, true, false),
+        ] {
+            (parent.depth, parent.round) = (depth, round);
+            let told = child.check_parent(&parent, rounds, 32);
+            assert_eq!(told.is_ok(), good, "{depth} {round:?} {rounds}");
+            let named = told.err().is_none_or(|told| told.to_string().contains("at most 32 generations"));
+            assert!(named, "the refusal names the limit");
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tracing::{info, warn};
+use windlass_core::SlotShare;
 use windlass_executor::{self as executor, BadRoot, CacheConfig, Executor, FolderScope, GrantRoots};
-use windlass_store::{OpenError, Opening, Options, Store};
+use windlass_store::{FairUse, OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
@@ -81,7 +82,8 @@ impl App {
         let clock = Arc::new(SystemClock::start());
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
-        let opening = Opening { lost: config.accept_missing_commits, paused: config.paused };
+        let opening =
+            Opening { lost: config.accept_missing_commits, paused: config.paused, fair_use: fair_use(config) };
         let store = Store::open_with(options, time, opening)?;
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor::Config {
@@ -181,6 +183,12 @@ impl App {
         self.store.close().await;
         Ok(())
     }
+}
+
+/// What no plugin may exceed, for the sake of the others.
+fn fair_use(config: &Config) -> FairUse {
+    let slots = u32::try_from(config.slots).unwrap_or(u32::MAX);
+    FairUse { slots: Some(SlotShare { slots, percent: config.plugin_share }), spawn_depth: config.spawn_depth }
 }
 
 fn bounds(config: &Config, files: usize) -> Bounds {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Deserializer, de};
+use windlass_core::bounds;
 
 use crate::http::{AllowedHost, TlsFiles};
 use crate::limits;
@@ -21,6 +22,8 @@ pub struct Config {
     pub max_body: usize,
     pub max_buffered_bodies: usize,
     pub slots: usize,
+    pub plugin_share: u32,
+    pub spawn_depth: u32,
     /// As many as fit if it is not set.
     pub max_connections: Option<usize>,
     /// A share of all connections if it is not set.
@@ -69,6 +72,14 @@ pub struct Layer {
     /// How many attempts run at once [default: 64]
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
+
+    /// How much of the slots that other plugins leave one plugin may take, in percent; 100 for all of them [default: 75]
+    #[arg(long, env = "WINDLASS_PLUGIN_SHARE", value_name = "PERCENT")]
+    pub plugin_share: Option<u32>,
+
+    /// How many generations of children may descend from a job that is enqueued [default: 32]
+    #[arg(long, env = "WINDLASS_SPAWN_DEPTH", value_name = "N")]
+    pub spawn_depth: Option<u32>,
 
     /// How many connections are open at once; further ones wait [default: 10000]
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS", value_name = "N")]
@@ -184,6 +195,8 @@ impl Config {
             // A single body must fit.
             max_buffered_bodies: max_buffered_bodies.unwrap_or(limits::BUFFERED_BODIES.max(max_body)),
             slots: flags.slots.or(file.slots).unwrap_or(limits::SLOTS),
+            plugin_share: flags.plugin_share.or(file.plugin_share).unwrap_or(limits::PLUGIN_SHARE),
+            spawn_depth: flags.spawn_depth.or(file.spawn_depth).unwrap_or(bounds::SPAWN_DEPTH),
             max_connections: flags.max_connections.or(file.max_connections),
             max_connections_per_address: flags.max_connections_per_address.or(file.max_connections_per_address),
             allowed_host: if flags.allowed_host.is_empty() { file.allowed_host } else { flags.allowed_host },
@@ -217,6 +230,12 @@ impl Config {
         }
         if !(1..=limits::SLOTS_MOST).contains(&config.slots) {
             return wrong("slots", format!("between 1 and {}", limits::SLOTS_MOST));
+        }
+        if !(1..=100).contains(&config.plugin_share) {
+            return wrong("plugin_share", "between 1 and 100 percent".to_owned());
+        }
+        if !(1..=bounds::SPAWN_DEPTH_MOST).contains(&config.spawn_depth) {
+            return wrong("spawn_depth", format!("between 1 and {}", bounds::SPAWN_DEPTH_MOST));
         }
         if config.max_connections == Some(0) {
             return wrong("max_connections", "at least 1".to_owned());

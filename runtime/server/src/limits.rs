@@ -29,6 +29,8 @@ pub const DISCARD_TIME: Duration = Duration::from_secs(2);
 /// Attempts that run at once, unless the configuration says otherwise.
 pub const SLOTS: usize = 64;
 pub const SLOTS_MOST: usize = 1_024;
+/// How much of the slots that the others leave one plugin may take, in percent.
+pub const PLUGIN_SHARE: u32 = 75;
 /// How often a waiting slot renews its claim.
 pub const CLAIM_WAIT: Duration = Duration::from_secs(60);
 /// The least time between two progress reports of one attempt to the store.

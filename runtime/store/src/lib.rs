@@ -64,7 +64,7 @@ mod timers;
 pub use caller::Caller;
 pub use engine::access::AccessChange;
 pub use error::{Error, OpenError};
-pub use options::{Clock, Durability, Opening, Options};
+pub use options::{Clock, Durability, FairUse, Opening, Options};
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
     Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList, Linked,

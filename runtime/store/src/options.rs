@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use windlass_core::Time;
+use windlass_core::{SlotShare, Time, bounds};
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
 pub trait Clock: Send + Sync + 'static {
@@ -32,4 +32,20 @@ pub struct Opening {
     pub lost: u64,
     /// Nothing starts, and nothing happens by itself, until `resume`: also after further starts.
     pub paused: bool,
+    pub fair_use: FairUse,
+}
+
+/// What no plugin may exceed, for the sake of the others.
+#[derive(Clone, Copy, Debug)]
+pub struct FairUse {
+    /// How plugins share the slots of this process. None if local claims are not limited by slots.
+    pub slots: Option<SlotShare>,
+    /// How deep children may have children of their own.
+    pub spawn_depth: u32,
+}
+
+impl Default for FairUse {
+    fn default() -> FairUse {
+        FairUse { slots: None, spawn_depth: bounds::SPAWN_DEPTH }
+    }
 }

@@ -110,7 +110,7 @@ pub(super) fn complete(context: Context, mut known: ExistingJob<'_>, complete: C
         draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Result, body: Some(body) });
     }
     job.usage = Some(usage);
-    job.children += known.facts.children;
+    take_children(job, known.facts.children)?;
     count_canary(&mut draft, known.facts.plugin, &run, false, context.now);
     let stopping = run.stop.map(|stop| stop.then);
     let may_continue = matches!(stopping, None | Some(AfterStop::Swap));
@@ -126,6 +126,22 @@ pub(super) fn complete(context: Context, mut known: ExistingJob<'_>, complete: C
         }
         Some(then) => Ok(after_stop(draft, known, then, context.now)),
     }
+}
+
+/// Children are stored in the commit of what they came with.
+fn take_children(job: &mut Job, children: u32) -> Result<(), Refusal> {
+    let most = bounds::CHILDREN_OF_A_JOB;
+    match job.children.checked_add(children).filter(|total| *total <= most) {
+        Some(total) => job.children = total,
+        None => {
+            let why = format!(
+                "one job spawns at most {most}, and this one has spawned {}; spread them over more jobs",
+                job.children
+            );
+            return Err(Refusal::invalid("children", why));
+        }
+    }
+    Ok(())
 }
 
 /// Records and marks are part of the commit of what they came with.
@@ -232,7 +248,7 @@ pub(super) fn wait(context: Context, mut known: ExistingJob<'_>, wait: Wait) -> 
     let mut draft = Draft::new();
     draft.ran = ran(&run, usage);
     take_notes(&mut draft, &mut known.job, notes)?;
-    known.job.children += known.facts.children;
+    take_children(&mut known.job, known.facts.children)?;
     if let Some(checkpoint) = checkpoint {
         take_checkpoint(&mut draft, &mut known, checkpoint, context.now);
     }
@@ -291,7 +307,7 @@ pub(super) fn heartbeat(
         job.spend(&spent);
     }
     job.updated_at = now;
-    job.children += known.facts.children;
+    take_children(job, known.facts.children)?;
     if let Some(usage) = saved
         && hands_over(job, &asked, known.facts.plugin, now)
     {

@@ -73,6 +73,7 @@ fn create(context: Context, new: NewJob, facts: &Facts<'_>) -> Job {
         scheduled_at: new.scheduled_at.or(new.delay.map(|delay| now + delay)).filter(|at| *at > now),
         expire_at: choice.expire_after.map(|span| now + span),
         links: new.links,
+        depth: facts.depth,
         ..Job::new(id, queue.name.clone(), now)
     };
     // An iteration is an attempt: the shorter of the two limits holds.

@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName, Refusal,
-    Retry, Runner, Usage,
+    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName,
+    Refusal, Retry, Runner, Usage,
 };
 use windlass_executor::{
     self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted,

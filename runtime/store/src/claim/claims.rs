@@ -3,7 +3,7 @@
 //! A claim that finds nothing waits here. When something becomes startable its queue is marked awake, and before the
 //! group commits the waiting claims are served: so a free slot takes a job in the very commit that stores it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use windlass_core::limits::Admission;
 use windlass_core::{Command, HandBack, Holder, JobId, Priority, QueueName, Runner, State, Time, Usage};
@@ -23,10 +23,11 @@ struct Waiter {
 pub struct WaitingClaims {
     /// By ticket: the longest waiting first.
     waiters: BTreeMap<u64, Waiter>,
-    /// Which of them look at a queue; local ones that take whatever is served stand under no name.
-    by_queue: HashMap<QueueName, std::collections::BTreeSet<u64>>,
-    anything: std::collections::BTreeSet<u64>,
-    deadlines: std::collections::BTreeSet<(Time, u64)>,
+    /// Those of workers that look at a queue, and those of this process; local ones that take whatever is served stand under no name.
+    by_queue: HashMap<QueueName, BTreeSet<u64>>,
+    local: HashMap<QueueName, BTreeSet<u64>>,
+    anything: BTreeSet<u64>,
+    deadlines: BTreeSet<(Time, u64)>,
     /// Claims whose callers had disconnected when they were answered: to be returned.
     pub lost: Vec<Assignment>,
 }
@@ -36,8 +37,9 @@ impl WaitingClaims {
         if waiter.claim.queues.is_empty() {
             self.anything.insert(ticket);
         }
+        let by_queue = if waiter.claim.by == By::Local { &mut self.local } else { &mut self.by_queue };
         for queue in &waiter.claim.queues {
-            self.by_queue.entry(queue.clone()).or_default().insert(ticket);
+            by_queue.entry(queue.clone()).or_default().insert(ticket);
         }
         self.deadlines.insert((waiter.deadline, ticket));
         self.waiters.insert(ticket, waiter);
@@ -58,11 +60,12 @@ impl WaitingClaims {
         let waiter = self.waiters.remove(&ticket)?;
         self.anything.remove(&ticket);
         self.deadlines.remove(&(waiter.deadline, ticket));
+        let by_queue = if waiter.claim.by == By::Local { &mut self.local } else { &mut self.by_queue };
         for queue in &waiter.claim.queues {
-            if let Some(tickets) = self.by_queue.get_mut(queue) {
+            if let Some(tickets) = by_queue.get_mut(queue) {
                 tickets.remove(&ticket);
                 if tickets.is_empty() {
-                    self.by_queue.remove(queue);
+                    by_queue.remove(queue);
                 }
             }
         }
@@ -77,11 +80,11 @@ impl WaitingClaims {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, ticket)| *ticket)
     }
 
-    /// The first claim after `after` that looks at this queue.
-    fn next_for(&self, queue: &QueueName, served: bool, after: u64) -> Option<u64> {
-        let named = self.by_queue.get(queue).and_then(|tickets| tickets.range(after + 1..).next());
-        let any = if served { self.anything.range(after + 1..).next() } else { None };
-        named.into_iter().chain(any).min().copied()
+    /// The first claim after `after` that looks at this queue; `here` is whether this process may start a job of it.
+    fn next_for(&self, queue: &QueueName, here: bool, after: u64) -> Option<u64> {
+        let local = [self.local.get(queue), Some(&self.anything)].into_iter().flatten().filter(|_| here);
+        let tickets = self.by_queue.get(queue).into_iter().chain(local);
+        tickets.filter_map(|tickets| tickets.range(after + 1..).next()).min().copied()
     }
 }
 
@@ -120,7 +123,7 @@ impl<D: Disk> Engine<D> {
         for name in self.queues.take_awake() {
             let mut after = 0;
             loop {
-                // A plugin that runs as many as it may leaves the queue to workers.
+                // A plugin that runs as many as it may, or has its share of the slots, leaves the queue to workers.
                 let admits = self.plugin_admits(&name);
                 let Some(ticket) = self.waiting.next_for(&name, admits, after) else { break };
                 after = ticket;
@@ -133,11 +136,9 @@ impl<D: Disk> Engine<D> {
                     self.release.assign(waiter.answer, got);
                     continue;
                 }
-                // Nothing for this one: nor for another, unless jobs are for one worker alone, or this one could not
-                // have run it.
-                let unable = waiter.claim.by == By::Local && !admits;
+                // Nothing for this one: nor for another, unless jobs are for one worker alone.
                 self.waiting.add(ticket, waiter);
-                if !unable && !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
+                if !self.queues.get(&name).is_some_and(|queue| queue.line.has_targets()) {
                     break;
                 }
             }

@@ -13,10 +13,10 @@ use crate::store::format1;
 pub const FORMAT: u8 = 1;
 
 /// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into, that of webhooks
-/// two secrets and the numbers of the stored deliveries.
+/// two secrets and the numbers of the stored deliveries, that of jobs how deep below the first job they are.
 fn format(space: Space) -> u8 {
     match space {
-        Space::Plugins | Space::Grants | Space::Webhooks => 2,
+        Space::Jobs | Space::Plugins | Space::Grants | Space::Webhooks => 2,
         _ => FORMAT,
     }
 }

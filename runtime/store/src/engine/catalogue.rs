@@ -89,6 +89,11 @@ impl Catalogue {
         ceilings
     }
 
+    /// How many plugins serve a queue.
+    pub(crate) fn count_serving(&self) -> usize {
+        self.served.values().collect::<BTreeSet<_>>().len()
+    }
+
     pub(crate) fn served_queues(&self) -> impl Iterator<Item = &QueueName> {
         self.served.keys()
     }

@@ -53,7 +53,7 @@ impl<D: Disk> Engine<D> {
         for (id, Before { entries: before, lasting }) in self.unsaved.take_jobs() {
             let after = match self.jobs.get(id) {
                 Some(job) if !self.unsaved.is_removed(id) => {
-                    self.unsaved.batch.put(Space::Jobs, keys::job(id), codec::encode(job));
+                    self.unsaved.batch.put(Space::Jobs, keys::job(id), codec::encode_in(Space::Jobs, job));
                     let queue = self.queues.id_of(&job.queue).unwrap_or(0);
                     if lasting != Some(queue) {
                         write_lasting(&mut self.unsaved.batch, job, lasting, queue);

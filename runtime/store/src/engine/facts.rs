@@ -23,9 +23,13 @@ impl<D: Disk> Engine<D> {
         let lock = self.named_lock(new.unique.as_ref().map(|unique| unique.lock_key(name, new.scope.as_deref())))?;
         let dependencies = self.dependencies_of(new)?;
         let rounds = self.round_facts_of_new(name, new.parent)?;
+        let depth = match new.parent {
+            Some(parent) => self.load(parent)?.map_or(1, |parent| parent.depth_of_child(rounds.is_some())),
+            None => 0,
+        };
         let Some(queue) = self.queues.get(name) else { return Err(Refusal::not_found("queue", name).into()) };
         let plugin = self.catalogue.plugin_of(name);
-        Ok(Facts { lock, plugin, newest: self.newest, dependencies, rounds, ..Facts::new(twin, &queue.row) })
+        Ok(Facts { lock, plugin, newest: self.newest, depth, dependencies, rounds, ..Facts::new(twin, &queue.row) })
     }
 
     /// For a command about a stored job, which so many children come with.

@@ -1,5 +1,5 @@
 //! How many attempts run and how often they start: for each limit key of a queue, and for each plugin. Those of a whole queue
-//! are with the queue.
+//! are with the queue. How plugins share the slots of this process is in `slots`.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -9,6 +9,7 @@ use windlass_core::{Name, Settings, Time};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
+use crate::engine::slots::SlotGroups;
 use crate::limits;
 
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub struct Limiters {
     plugins: HashMap<Name, Limiter>,
     /// How many attempts a plugin may run at once, where that is limited.
     ceilings: HashMap<Name, u32>,
+    /// The slots that they hold.
+    pub slots: SlotGroups<Name>,
 }
 
 impl Limiters {
@@ -121,12 +124,17 @@ impl Limiters {
 
     /// Whether a plugin may start one more attempt.
     pub(crate) fn admits_plugin(&mut self, plugin: &Name, now: Time) -> bool {
+        self.is_below_ceiling(plugin, now) && self.slots.admits(plugin)
+    }
+
+    fn is_below_ceiling(&mut self, plugin: &Name, now: Time) -> bool {
         let Some(most) = self.ceilings.get(plugin) else { return true };
         let admission = self.plugins.get_mut(plugin).map(|limiter| limiter.admit(Some(*most), None, now));
         admission.is_none_or(|admission| admission == Admission::Go)
     }
 
     pub(crate) fn plugin_started(&mut self, plugin: &Name, now: Time) {
+        self.slots.take(plugin.clone());
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             return limiter.start(None, now);
         }
@@ -136,6 +144,7 @@ impl Limiters {
     }
 
     pub(crate) fn plugin_ended(&mut self, plugin: &Name) {
+        self.slots.give_back(plugin);
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             limiter.end();
         }

@@ -31,6 +31,7 @@ mod reopen;
 mod requests;
 pub(crate) mod row_cache;
 pub(crate) mod shared;
+mod slots;
 pub(crate) mod thread;
 mod tick;
 mod unsaved;
@@ -53,7 +54,7 @@ use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
 use crate::retention::RetentionWork;
 use crate::timers::Timers;
-use crate::{Caller, Error, caller, limits};
+use crate::{Caller, Error, FairUse, caller, limits};
 use catalogue::Catalogue;
 use event_log::{EventLog, JobLogs};
 use failure::{Failure, UnlessRefused};
@@ -117,6 +118,7 @@ pub struct Engine<D> {
     pub(crate) damaged: FxHashSet<JobId>,
     pub(crate) queues: Queues,
     pub(crate) limiters: Limiters,
+    pub(crate) fair_use: FairUse,
     pub(crate) catalogue: Catalogue,
     pub(crate) timers: Timers,
     pub(crate) waiting: WaitingClaims,
@@ -163,6 +165,12 @@ impl<D: Disk> Engine<D> {
         }
         self.publish();
         Ok(())
+    }
+
+    /// What no plugin may exceed. Attempts that run already are not stopped.
+    pub fn set_fair_use(&mut self, fair_use: FairUse) {
+        self.fair_use = fair_use;
+        self.limiters.slots.set_share(fair_use.slots);
     }
 
     /// The next group is the last: it commits whatever waits.

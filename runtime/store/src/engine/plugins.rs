@@ -90,9 +90,10 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// Works out which plugin serves which queue, and how many attempts each may run at once.
+    /// Works out which plugin serves which queue, how many attempts each may run at once, and how many share the slots.
     pub(crate) fn route(&mut self) {
         self.limiters.set_ceilings(self.catalogue.route());
+        self.limiters.slots.set_groups(self.catalogue.count_serving());
         for queue in self.catalogue.served_queues() {
             self.queues.wake(queue);
         }
@@ -106,7 +107,8 @@ impl<D: Disk> Engine<D> {
             && self.limiters.admits_plugin(plugin, self.now)
     }
 
-    /// Counts the attempts of plugins as they start and end. When one ends, the plugin may start a job of any of its queues.
+    /// Counts the attempts of plugins as they start and end. When one ends, the plugin may start a job of any of its queues, and so may
+    /// those that have been refused a slot.
     pub(crate) fn count_attempt(&mut self, old: Option<&Job>, new: Option<&Job>) {
         let (before, after) = (old.and_then(local_plugin), new.and_then(local_plugin));
         if before == after {
@@ -115,8 +117,10 @@ impl<D: Disk> Engine<D> {
         if let Some(plugin) = before {
             self.limiters.plugin_ended(plugin);
             let limited = self.catalogue.plugin(plugin).filter(|_| self.limiters.has_ceiling(plugin));
-            for queue in limited.into_iter().flat_map(|plugin| &plugin.queues) {
-                self.queues.wake(queue);
+            let refused = self.limiters.slots.take_refused();
+            let refused = refused.iter().filter_map(|plugin| self.catalogue.plugin(plugin));
+            for queue in limited.into_iter().chain(refused).flat_map(|plugin| &plugin.queues) {
+                self.queues.wake_if_waiting(queue);
             }
             // Another plugin of the namespace may take the slot.
             if self.quotas.slots(&plugin.namespace()).is_some() {

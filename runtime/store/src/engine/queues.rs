@@ -104,6 +104,13 @@ impl Queues {
         }
     }
 
+    /// Only if it has jobs that wait to be started.
+    pub(crate) fn wake_if_waiting(&mut self, name: &QueueName) {
+        if self.by_name.get(name).is_some_and(|queue| queue.row.counts.of(State::Pending) > 0) {
+            self.wake(name);
+        }
+    }
+
     pub(crate) fn wake_all(&mut self) {
         self.awake.extend(self.by_name.keys().cloned());
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use windlass_core::{Bulk, Command, HandBack, Holder, JobId, Queue, State, Time, Token, Usage};
 
+use crate::FairUse;
 use crate::claim::claims::WaitingClaims;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
@@ -28,6 +29,7 @@ pub struct Alive {
     pub channels: Channels,
     /// Whether this start pauses everything.
     pub pause: bool,
+    pub fair_use: FairUse,
     /// Attempts that this process is running. Empty if the process is new.
     pub local: HashSet<(JobId, Token)>,
     /// Whether the process that wrote the disk has died: then the attempts in it have died too.
@@ -38,6 +40,7 @@ impl<D: Disk> Engine<D> {
     /// Reads what an engine needs to know, and corrects what a crash has left behind: attempts that died with their process.
     pub fn recover(disk: D, alive: Alive, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
         let mut engine = Engine::read(disk, alive.channels, tuning, now, seed)?;
+        engine.set_fair_use(alive.fair_use);
         engine.release.set_paused(engine.paused);
         if alive.pause {
             engine.pause();
@@ -66,6 +69,7 @@ impl<D: Disk> Engine<D> {
             jobs: JobCache::default(),
             damaged: Default::default(),
             limiters: Limiters::default(),
+            fair_use: FairUse::default(),
             catalogue: Catalogue::read(&disk)?,
             timers: Timers::new(meta.timers_from, tuning),
             waiting: WaitingClaims::default(),

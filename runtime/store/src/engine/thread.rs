@@ -55,7 +55,7 @@ enum End {
 impl EngineThread {
     /// Returns the callers that wait for the end, to be answered when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
-        let channels = engine.channels.clone();
+        let (channels, fair_use) = (engine.channels.clone(), engine.fair_use);
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -67,6 +67,7 @@ impl EngineThread {
                     let alive = |local: &Local| Alive {
                         channels: channels.clone(),
                         pause: false,
+                        fair_use,
                         local: local.clone(),
                         new_process: false,
                     };

@@ -398,8 +398,9 @@ impl<D: Disk> Engine<D> {
         }
         if let Some(id) = job.parent {
             let rounds = self.queues.get(job.queue()).is_some_and(|queue| queue.row.settings.rounds);
+            let spawn_depth = self.fair_use.spawn_depth;
             match self.load(id)?.filter(|parent| parent.queue.is_in(&namespace)) {
-                Some(parent) => job.check_parent(parent, rounds)?,
+                Some(parent) => job.check_parent(parent, rounds, spawn_depth)?,
                 None => return Err(Refusal::invalid("parent_id", self.why_not_there(id)).into()),
             }
         }

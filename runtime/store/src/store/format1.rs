@@ -16,6 +16,8 @@ use crate::disk::Space;
 /// A row of format 1 in the form that is read today, when it differs.
 pub(crate) fn upgrade(space: Space, row: &[u8]) -> Result<Option<Vec<u8>>, postcard::Error> {
     let written = match space {
+        // The depth comes last: no job has one yet, so all are as if nobody had spawned them.
+        Space::Jobs => [row, &postcard::to_stdvec(&0_u32)?].concat(),
         Space::Plugins => {
             let old: Plugin1 = postcard::from_bytes(row)?;
             postcard::to_extend(&Plugin::from(old), Vec::new())?

@@ -53,8 +53,13 @@ impl Store {
             paused: watch::Sender::new(None),
         };
         // The receivers of effects find out that the engine has ended: no other sender is kept.
-        let alive =
-            Alive { channels: channels.clone(), pause: opening.paused, local: Default::default(), new_process: true };
+        let alive = Alive {
+            channels: channels.clone(),
+            pause: opening.paused,
+            fair_use: opening.fair_use,
+            local: Default::default(),
+            new_process: true,
+        };
         let seed = RandomState::new().build_hasher().finish();
         let mut engine = Engine::recover(acknowledged, alive, limits::Tuning::default(), clock.now(), seed)
             .map_err(|error| check::unreadable(&dir, &error))?;

@@ -159,6 +159,27 @@ async fn every_format_ever_written_can_be_read_and_written_to() {
     assert!(found > 0, "there is no fixture to read");
 }
 
+/// In format 1 a job did not say how many generations it descends from.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_the_first_format_are_as_if_nobody_had_spawned_them_and_their_children_are_counted() {
+    let dir = temporary();
+    unpack(&std::fs::read(fixtures().join("format1")).expect("reads"), dir.path());
+    let store = open(dir.path()).expect("opens");
+    let jobs = JobList { queue: None, state: None, limit: 100, offset: 0 };
+    let found = store.jobs(jobs).await.expect("lists");
+    assert!(found.iter().any(|job| job.parent.is_some()) && found.iter().all(|job| job.depth == 0));
+    let dead = found.iter().find(|job| job.state == State::Dead).expect("one failed").id;
+    let child = NewJob { parent: Some(dead), ..new("rich", b"child") };
+    let child = store.enqueue(vec![child]).await.expect("stored")[0].id;
+    store.close().await;
+    drop(store);
+    let store = open(dir.path()).expect("opens again");
+    for (id, depth) in [(dead, 0), (child, 1)] {
+        assert_eq!(store.job(id).await.expect("reads").expect("it is there").depth, depth);
+    }
+    store.close().await;
+}
+
 /// Plugins and grants had no queues to spawn into in format 1. Made by a server of that time; the component itself is left out.
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {

@@ -29,13 +29,14 @@ const HEAD: [Column; 14] = [
     ("usage", "usage_line"),
     ("last error", "last_error"),
 ];
-const WHAT: [Column; 18] = [
+const WHAT: [Column; 19] = [
     ("scope", "scope"),
     ("tags", "tags"),
     ("unique key", "unique_key"),
     ("limit key", "limit_key"),
     ("schedule", "schedule"),
     ("parent", "parent_id"),
+    ("depth", "depth"),
     ("children", "children_line"),
     ("batch", "batch_id"),
     ("chain", "chain_id"),

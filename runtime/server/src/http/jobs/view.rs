@@ -68,6 +68,9 @@ struct Optional {
     unique_until: Option<UntilName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_id: Option<String>,
+    /// How many generations of parents it descends from, if it has a parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
     /// Its round, in a queue with rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     round: Option<u32>,
@@ -338,6 +341,7 @@ impl From<Job> for Optional {
             unique_scope: unique.map(|(_, within, _)| within.into()),
             unique_until: unique.map(|(_, _, until)| until.into()),
             parent_id: job.parent.map(|id| id.to_string()),
+            depth: Some(job.depth).filter(|depth| *depth > 0),
             round: job.round,
             batch_id: job.batch_id,
             on_dependency_failure: tied.as_ref().map(|links| links.on_dependency_failure.into()),

@@ -6,7 +6,7 @@ use windlass_core::{
     Body, BodyKind, Checkpoint, Command, Heartbeat, Holder, JobId, Move, NewJob, PolicyChoice, Priority, Reply, Retry,
     State, Usage, Wait,
 };
-use windlass_store::Error;
+use windlass_store::{Error, FairUse, Opening};
 
 use super::house::{
     House, cancel, done, done_with, failed, handed_back, heartbeat, job, queue, secs, urgent, with_policy,
@@ -244,6 +244,29 @@ async fn children_come_with_what_they_were_spawned_by_and_never_twice() {
     let nameless = NewJob { id: Some(JobId::child(parent, 9)), ..NewJob::default() };
     assert!(house.store.ask(parent, done(&got), vec![nameless]).await.is_err());
     assert_eq!(house.state(parent).await, Some(State::Active), "together or not at all");
+}
+
+#[tokio::test]
+async fn children_have_children_down_to_the_deepest_generation_and_the_refusal_names_it() {
+    let mut house = House::new();
+    let fair_use = FairUse { spawn_depth: 2, ..FairUse::default() };
+    house.reopen_with(Opening { fair_use, ..Opening::default() }).await;
+    let mut parent = house.put(job("images")).await;
+    for depth in 1..=2 {
+        let claimed = house.claim("images").await.expect("the parent");
+        let child = NewJob { id: Some(JobId::child(parent, 0)), parent: Some(parent), ..job("images") };
+        house.store.ask(parent, done(&claimed), vec![child]).await.expect("completed");
+        parent = JobId::child(parent, 0);
+        assert_eq!(house.job(parent).await.depth, depth);
+    }
+    let claimed = house.claim("images").await.expect("the grandchild");
+    let child = NewJob { id: Some(JobId::child(parent, 0)), parent: Some(parent), ..job("images") };
+    let refused = house.store.ask(parent, done(&claimed), vec![child]).await.expect_err("it is too deep");
+    assert!(refused.to_string().contains("at most 2 generations"), "{refused}");
+    assert_eq!(house.state(parent).await, Some(State::Active), "nothing of it is stored");
+    let adopted = house.try_put(NewJob { parent: Some(parent), ..job("images") }).await;
+    assert!(adopted.is_err(), "nor may others put a job under it");
+    assert_eq!(house.job(house.put(job("images")).await).await.depth, 0);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod retention;
 mod rounds;
 mod schedules;
 mod search;
+mod slots;
 mod unique;
 mod views;
 mod webhooks;

@@ -69,6 +69,7 @@ const FAULTS: [(&str, &str, Fault); 34] = [
     ("failures", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.failures))),
     ("crashes", "attempts, failures, crashes of", |s, _, v| job(s, v, |j| one_more(&mut j.crashes))),
     ("claims", "claims are counted", |s, _, v| job(s, v, |j| j.run.is_none() && one_more(&mut j.fence))),
+    ("generations", "generations below", |s, _, v| job(s, v, |j| j.parent.is_some() && one_more(&mut j.depth))),
     ("dependencies", "depends on so many", |s, _, v| {
         job(s, v, |j| j.links.as_mut().is_some_and(|links| one_more(&mut links.depends_on)))
     }),
@@ -152,6 +153,19 @@ fn simulator_notices_every_rule_that_is_forgotten() {
     });
 }
 
+/// Whatever a plugin does, the others get their share. The model knows the rule; the engine follows another one.
+#[test]
+fn simulator_notices_an_engine_that_shares_the_slots_in_another_way() {
+    let share = |percent| move |world: &mut World| world.engine_shares(percent);
+    must_notice("a plugin takes all slots", "is more than its share", 10 * SEEDS, share(100));
+    must_notice("a plugin gets too few slots", "could start", 10 * SEEDS, share(1));
+}
+
+#[test]
+fn simulator_notices_an_engine_that_lets_jobs_spawn_at_any_depth() {
+    must_notice("the deepest generation", "is too deep", 10 * SEEDS, World::engine_spawns_at_any_depth);
+}
+
 /// An engine that lets the job of a lapsed lease wait as after any failure.
 fn lapsed_leases_wait(space: Space, _: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     if space != Space::Events {
@@ -197,10 +211,10 @@ fn simulator_notices_an_engine_that_forgets_a_pause() {
 }
 
 /// What the checks say of a run with a broken engine; none when they say nothing.
-fn play(seed: u64, break_it: impl Fn(&World)) -> Option<String> {
+fn play(seed: u64, break_it: impl Fn(&mut World)) -> Option<String> {
     let played = catch_unwind(AssertUnwindSafe(|| {
-        let world = World::new(seed, false);
-        break_it(&world);
+        let mut world = World::new(seed, false);
+        break_it(&mut world);
         world.run();
     }));
     played.err().map(|panic| match panic.downcast::<String>() {
@@ -210,7 +224,7 @@ fn play(seed: u64, break_it: impl Fn(&World)) -> Option<String> {
 }
 
 /// Plays seeds with a broken engine until a check fails, which must be the one with this message.
-fn must_notice(what: &str, message: &str, seeds: u64, break_it: impl Fn(&World)) {
+fn must_notice(what: &str, message: &str, seeds: u64, break_it: impl Fn(&mut World)) {
     let noticed = (0..seeds).find_map(|seed| play(seed, &break_it));
     let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed what is wrong: {what}"));
     assert!(noticed.contains(message), "wrong is: {what}; and what was noticed is: {noticed}");

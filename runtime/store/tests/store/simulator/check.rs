@@ -99,6 +99,7 @@ fn as_the_model_says(stored: &Stored, model: &Model) {
             assert_eq!(run.token.fence, job.fence, "the token is the latest claim's: {job:?}");
         }
         assert!(job.failures <= job.policy.max_attempts + job.granted, "more failures than runs: {job:?}");
+        assert!(job.depth <= model.fair_use.spawn_depth, "it is too deep: {job:?}");
     }
 }
 

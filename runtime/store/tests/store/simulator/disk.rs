@@ -51,7 +51,7 @@ impl Inner {
         let fault = self.job_fault.filter(|_| space == Space::Jobs)?;
         let mut after: Job = codec::decode(space, value).expect("a job reads back");
         let before = self.jobs.get(&after.id)?;
-        fault(before, &mut after).then(|| codec::encode(&after))
+        fault(before, &mut after).then(|| codec::encode_in(space, &after))
     }
 }
 

@@ -9,6 +9,8 @@ use windlass_core::{
     JobId, LockKey, Name, NewJob, Plugin, Priority, QueueName, Record, Settings, State, Time, Token, Unique, Until,
 };
 
+use windlass_store::FairUse;
+
 use super::bulks::Hands;
 use super::flows::ModelFlows;
 use super::recount::{Past, Totals, Tries};
@@ -34,6 +36,11 @@ pub struct Model {
     /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the way.
     pub ceilings: BTreeMap<Name, u32>,
     pub ceilings_before: BTreeMap<Name, u32>,
+    /// What the engine was told, and must hold to.
+    pub fair_use: FairUse,
+    /// How many plugins serve a queue, and did when this group began.
+    pub serving: usize,
+    pub serving_before: usize,
     pub last_event: u64,
     pub group: u64,
     next_order: u64,
@@ -129,6 +136,10 @@ pub struct ModelLock {
 }
 
 impl Model {
+    pub fn new(fair_use: FairUse) -> Model {
+        Model { fair_use, ..Model::default() }
+    }
+
     /// A new group begins.
     pub fn begin(&mut self) {
         self.group += 1;

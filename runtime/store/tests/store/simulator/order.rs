@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::limits::Rate;
-use windlass_core::{Event, JobId, Name, Plugin, QueueName, State, Time};
+use windlass_core::{Event, JobId, Name, Plugin, QueueName, SlotsHeld, State, Time};
 use windlass_store::{By, Claim};
 
 use super::causes::Causes;
@@ -41,6 +41,7 @@ impl Model {
                 |ceilings: &BTreeMap<Name, u32>| ceilings.get(&plugin).is_some_and(|most| running >= *most as usize);
             let too_many = full(&self.ceilings) && full(&self.ceilings_before);
             assert!(!too_many, "{event:?}: {running} attempts of {plugin} run already");
+            self.check_share(&plugin, event);
         }
         let limit_key = job.limit_key.clone();
         let queue = self.queues.get_mut(&job.queue).expect("it was just there");
@@ -48,6 +49,25 @@ impl Model {
         if let Some(limit_key) = limit_key {
             queue.by_key.entry(limit_key).or_default().add(at);
         }
+    }
+
+    /// Whether a plugin has its share of the slots: as it is now, and as it was when this group began.
+    fn check_share(&self, plugin: &str, event: &Event) {
+        let Some(share) = self.fair_use.slots else { return };
+        let full = |serving| !share.admits(self.slots_held(plugin, serving));
+        let too_many = full(self.serving) && full(self.serving_before);
+        let held = self.slots_held(plugin, self.serving);
+        assert!(!too_many, "{event:?}: one more attempt of {plugin} is more than its share: {held:?} of {share:?}");
+    }
+
+    /// The slots as this plugin sees them, when so many plugins serve a queue.
+    fn slots_held(&self, plugin: &str, serving: usize) -> SlotsHeld {
+        let count = |of: &dyn Fn(&str) -> bool| {
+            let running = self.running(|job| job.plugin.as_deref().is_some_and(of));
+            u32::try_from(running).expect("few run")
+        };
+        let (by_group, by_others) = (count(&|name| name == plugin), count(&|name| name != plugin));
+        SlotsHeld { by_group, by_others, is_alone: serving <= 1 }
     }
 
     fn check_limits(&self, job: &ModelJob, queue: &ModelQueue, event: &Event) {
@@ -116,7 +136,9 @@ impl Model {
             let serving = |plugin: &&Plugin| plugin.active.is_some() && plugin.queues.contains(queue);
             self.plugins.values().find(serving).is_some_and(|plugin| {
                 let running = self.running(|other| other.plugin.as_ref() == Some(&plugin.name));
+                let share = self.fair_use.slots;
                 self.ceilings.get(&plugin.name).is_none_or(|most| running < *most as usize)
+                    && share.is_none_or(|share| share.admits(self.slots_held(&plugin.name, self.serving)))
             })
         };
         let worker = match &claim.by {

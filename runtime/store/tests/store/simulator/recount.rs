@@ -238,6 +238,13 @@ impl Model {
             let found = [job.attempt, job.failures, job.crashes].map(Some);
             assert_eq!(found, [tries.attempt, tries.failures, tries.crashes], "attempts, failures, crashes of {job:?}");
             assert!(job.attempt <= job.fence, "more attempts than claims: {job:?}");
+            // A parent whose child is of the next round is of its generation.
+            let generations = match job.parent.map(|parent| stored.jobs.get(&parent)) {
+                None => 0..=0,
+                Some(Some(parent)) => parent.depth..=parent.depth + 1,
+                Some(None) => 0..=self.fair_use.spawn_depth,
+            };
+            assert!(generations.contains(&job.depth), "{generations:?} generations below the first: {job:?}");
         }
     }
 

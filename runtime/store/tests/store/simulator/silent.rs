@@ -65,6 +65,9 @@ impl Model {
         self.plugins = stored.plugins.iter().map(|plugin| (plugin.name.clone(), plugin.clone())).collect();
         let now = stored.plugins.iter().filter_map(|plugin| Some((plugin.name.clone(), ceiling(plugin)?))).collect();
         self.ceilings_before = std::mem::replace(&mut self.ceilings, now);
+        let serving =
+            stored.plugins.iter().filter(|plugin| plugin.active.is_some() && !plugin.queues.is_empty()).count();
+        self.serving_before = std::mem::replace(&mut self.serving, serving);
     }
 
     /// A changed priority leaves no event, and a token is nobody's but its holder's: both are read from the record.

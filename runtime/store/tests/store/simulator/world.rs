@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
-use windlass_core::{Command, Complete, Holder, JobId, QueueName, Settings, State, Time, Token};
+use windlass_core::{Command, Complete, Holder, JobId, QueueName, Settings, SlotShare, State, Time, Token, bounds};
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
@@ -12,7 +12,7 @@ use windlass_store::engine::recover::Alive;
 use windlass_store::engine::release::Channels;
 use windlass_store::limits::Tuning;
 use windlass_store::read::events;
-use windlass_store::{Assignment, By, Claim, Error, ScheduleChange};
+use windlass_store::{Assignment, By, Claim, Error, FairUse, ScheduleChange};
 
 use super::answers::assert_unacknowledged;
 use super::bulks::BulkAsk;
@@ -34,6 +34,8 @@ pub struct World {
     pub tickets: u64,
     pub disk: SimDisk,
     engine: Engine<SimDisk>,
+    /// What the engine is told.
+    fair_use: FairUse,
     tuning: Tuning,
     pub channels: Channels,
     /// Claims that wait for a job.
@@ -69,20 +71,27 @@ impl World {
             effects: mpsc::unbounded_channel().0,
             paused: watch::Sender::new(None),
         };
+        // Drawn apart, so that the commands of a seed are the same with and without it.
+        let mut other = Rng::new(seed ^ 0x5107);
+        let slots =
+            other.maybe(70, |rng| SlotShare { slots: 1 + rng.below(5) as u32, percent: 50 + rng.below(51) as u32 });
+        let spawn_depth = if other.chance(50) { 1 + other.below(3) as u32 } else { bounds::SPAWN_DEPTH };
+        let fair_use = FairUse { slots, spawn_depth };
         let disk = SimDisk::new();
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
         let (local, new_process) = (HashSet::new(), true);
-        let alive = Alive { channels: channels.clone(), pause: false, local, new_process };
+        let alive = Alive { channels: channels.clone(), pause: false, fair_use, local, new_process };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
             now,
-            model: Model::default(),
+            model: Model::new(fair_use),
             held: Vec::new(),
             made: 0,
             tickets: 0,
             disk,
             engine,
+            fair_use,
             tuning,
             channels,
             waiting: Vec::new(),
@@ -92,6 +101,18 @@ impl World {
             loud,
             walks: false,
         }
+    }
+
+    /// Tells the engine another share than the model expects.
+    pub fn engine_shares(&mut self, percent: u32) {
+        self.fair_use.slots = self.fair_use.slots.map(|share| SlotShare { percent, ..share });
+        self.engine.set_fair_use(self.fair_use);
+    }
+
+    /// Tells the engine that jobs may descend from any number of others.
+    pub fn engine_spawns_at_any_depth(&mut self) {
+        self.fair_use.spawn_depth = u32::MAX;
+        self.engine.set_fair_use(self.fair_use);
     }
 
     pub fn run(mut self) {
@@ -193,7 +214,8 @@ impl World {
         let pause = new_process && self.rng.chance(10);
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
-            let alive = Alive { channels: self.channels.clone(), pause, local: local.clone(), new_process };
+            let (channels, fair_use) = (self.channels.clone(), self.fair_use);
+            let alive = Alive { channels, pause, fair_use, local: local.clone(), new_process };
             let seed = self.rng.next();
             self.engine =
                 Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");
