@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::attempt::disk_rate::Rate;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -115,9 +117,13 @@ pub(crate) const COMPONENT_BYTES: usize = 64 * MIB;
 pub(crate) const RESIDENT_MEMORY: usize = 512 * KIB;
 pub(crate) const RESIDENT_TABLE: usize = 64 * KIB;
 
-/// How many bytes of checkpoints an attempt may save per second, and the burst it may save before that rate applies.
-pub(crate) const SAVED_PER_SECOND: usize = 8 * MIB;
-pub(crate) const SAVED_AT_ONCE: usize = 32 * MIB;
+/// How much an attempt may write to the disk, and all attempts of a plugin together: checkpoints, results, children, records and log.
+/// Progress is not counted: of twenty reports a second one is written, of 20 KiB at most.
+pub(crate) const OF_ATTEMPT: Rate = Rate { per_second: 8 * MIB, at_once: 32 * MIB };
+pub(crate) const OF_PLUGIN: Rate = Rate { per_second: 64 * MIB, at_once: 256 * MIB };
+/// What a child costs besides its payload, tags and texts, and what a record or a mark costs besides its own.
+pub(crate) const CHILD_COST: usize = 4 * KIB;
+pub(crate) const NOTE_COST: usize = 512;
 
 /// One line of the log. Longer lines are cut.
 pub(crate) const LOG_LINE_BYTES: usize = 8 * KIB;

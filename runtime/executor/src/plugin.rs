@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::attempt::disk_rate::PluginBudget;
 use crate::attempt::state::State;
 use crate::bindings::HandlerPre;
 
@@ -21,6 +23,8 @@ struct Inner {
     /// Sources attached to the component, for a language runtime that reads them.
     sources: Option<Arc<str>>,
     pre: HandlerPre<State>,
+    /// How fast its attempts may write to the disk, all together.
+    disk: PluginBudget,
 }
 
 impl Plugin {
@@ -34,7 +38,8 @@ impl Plugin {
         pre: HandlerPre<State>,
     ) -> Self {
         let (digest, sources) = (digest.into(), sources.map(Arc::from));
-        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre }) }
+        let disk = PluginBudget::begin(Instant::now());
+        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre, disk }) }
     }
 
     /// The sha-256 of the component's bytes, in hex.
@@ -69,6 +74,10 @@ impl Plugin {
 
     pub(crate) fn sources(&self) -> Option<Arc<str>> {
         self.inner.sources.clone()
+    }
+
+    pub(crate) fn disk(&self) -> &PluginBudget {
+        &self.inner.disk
     }
 
     pub(crate) fn pre(&self) -> &HandlerPre<State> {

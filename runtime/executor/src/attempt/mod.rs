@@ -1,6 +1,6 @@
 //! What goes into one attempt: plain data that the server fills in. Nothing here knows wasmtime.
 
-mod checkpoint_rate;
+pub(crate) mod disk_rate;
 pub(crate) mod log;
 pub(crate) mod meter;
 pub(crate) mod outcome;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::time::sleep;
 use wasmtime::{Engine, Store, UpdateDeadline};
-use windlass_core::{Retry, Usage};
+use windlass_core::{Notes, Retry, Usage};
 
 use crate::attempt::meter::{CpuMeter, Liveness};
 use crate::attempt::outcome::{AttemptEnd, Outcome};
@@ -66,13 +67,23 @@ pub(crate) async fn run(
         Err(missing) => return impossible(&missing),
     };
     let returned = running.drive(&pool.ticker).await;
-    let (ended, reusable) = running.conclude(returned);
+    let (ended, wait, reusable) = running.conclude(returned);
+    let stop = running.stop.clone();
     if let Some(key) = key
         && reusable
         && running.instance.served <= times
         && !pool.admission.anyone_waits()
     {
         pool.instances.put(key, running.instance);
+    } else {
+        drop(running);
+    }
+    if !wait.is_zero() {
+        // What it writes is worth waiting for, but not while somebody waits for it to stop.
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = stop.asked() => {}
+        }
     }
     ended
 }
@@ -114,6 +125,7 @@ impl Running {
             joined: attempt.joined,
             sources: plugin.sources(),
             network: pool.network.clone(),
+            plugin: plugin.clone(),
         };
         let instance = instance(&pool.engine, entered, parts)?;
         Ok(Running { plugin, job, instance, stop, liveness, cpu, stall_timeout })
@@ -133,8 +145,9 @@ impl Running {
         }
     }
 
-    /// How the attempt ended, and whether its instance may serve another one: only after an orderly return that met no limit.
-    fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (AttemptEnd, bool) {
+    /// How the attempt ended, how long what it has written must wait, and whether its instance may serve another one: only after an
+    /// orderly return that met no limit.
+    fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (AttemptEnd, Duration, bool) {
         let state = self.instance.store.data_mut();
         state.log.finish();
         let orderly = matches!(returned, Ok(Ok(_)));
@@ -142,17 +155,23 @@ impl Running {
             Ok(returned) => returned_outcome(returned, &self.stop, state),
             Err(forced) => forced_outcome(forced, &state.limits),
         };
-        let uncommitted = match outcome {
-            Outcome::Completed { .. } | Outcome::Waiting(_) => {
-                Uncommitted { children: state.children.take(), notes: std::mem::take(&mut state.notes) }
-            }
+        let body = match &outcome {
+            Outcome::Completed { result } => Some(result.len()),
+            Outcome::Waiting(wait) => Some(wait.state.as_ref().map_or(0, |state| state.bytes.len())),
             Outcome::Failed { .. } | Outcome::Stopped { .. } | Outcome::Interrupted { .. } | Outcome::Superseded => {
-                Uncommitted::default()
+                None
             }
         };
+        if body.is_none() {
+            // They are dropped.
+            state.children.take();
+            state.notes = Notes::default();
+        }
+        let wait = state.charge_disk(body.unwrap_or_default());
+        let uncommitted = Uncommitted { children: state.children.take(), notes: std::mem::take(&mut state.notes) };
         let usage = state.used(self.cpu.used());
         let reusable = orderly && !state.memory.refused() && self.stop.request(Instant::now()).is_none();
-        (AttemptEnd { outcome, uncommitted, usage }, reusable)
+        (AttemptEnd { outcome, uncommitted, usage }, wait, reusable)
     }
 }
 

@@ -9,7 +9,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use windlass_core::flow::Tally;
 use windlass_core::{Notes, Usage};
 
-use crate::attempt::checkpoint_rate::CheckpointRate;
+use crate::attempt::disk_rate::DiskRate;
 use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
 use crate::attempt::stop::Stop;
@@ -18,6 +18,7 @@ use crate::host::{Children, Host, Wait};
 use crate::limits::{Limits, RESOURCES};
 use crate::outbound::{Network, Outbound};
 use crate::permissions::{NoFolder, Permissions};
+use crate::plugin::Plugin;
 
 pub(crate) struct State {
     pub(crate) host: Arc<dyn Host>,
@@ -34,7 +35,7 @@ pub(crate) struct State {
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
     pub(crate) liveness: Arc<Liveness>,
-    pub(crate) checkpoint_rate: CheckpointRate,
+    disk_rate: DiskRate,
     /// Sources attached to the component.
     pub(crate) sources: Option<Arc<str>>,
     network: Network,
@@ -56,12 +57,24 @@ pub(crate) struct Parts {
     pub(crate) joined: Option<Tally>,
     pub(crate) sources: Option<Arc<str>>,
     pub(crate) network: Network,
+    pub(crate) plugin: Plugin,
 }
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts { host, limits, stop, liveness, cpu, permissions, children_committed, joined, sources, network } =
-            parts;
+        let Parts {
+            host,
+            limits,
+            stop,
+            liveness,
+            cpu,
+            permissions,
+            children_committed,
+            joined,
+            sources,
+            network,
+            plugin,
+        } = parts;
         let log = Arc::new(AttemptLog::new(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
@@ -80,7 +93,7 @@ impl State {
             log,
             cpu,
             liveness,
-            checkpoint_rate: CheckpointRate::begin(Instant::now()),
+            disk_rate: DiskRate::begin(plugin, Instant::now()),
             sources,
             network,
             outbound: None,
@@ -90,8 +103,19 @@ impl State {
 
     /// Resets the state of a used instance for the next attempt. Its memory, files and handles stay as they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts { host, limits, stop, liveness, cpu, permissions, children_committed, joined, sources, network } =
-            parts;
+        let Parts {
+            host,
+            limits,
+            stop,
+            liveness,
+            cpu,
+            permissions,
+            children_committed,
+            joined,
+            sources,
+            network,
+            plugin,
+        } = parts;
         self.log.renew(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes);
         self.memory.renew();
         self.children = Children::starting_at(children_committed);
@@ -104,11 +128,16 @@ impl State {
         self.permissions = permissions;
         self.stop = stop;
         self.liveness = liveness;
-        self.checkpoint_rate = CheckpointRate::begin(Instant::now());
+        self.disk_rate = DiskRate::begin(plugin, Instant::now());
         self.cpu = cpu;
         self.sources = sources;
         self.network = network;
         self.outbound = None;
+    }
+
+    /// Charges what goes to the disk with a checkpoint or a result of so many bytes. Returns how long to wait for that.
+    pub(crate) fn charge_disk(&mut self, body: usize) -> Duration {
+        self.disk_rate.take(body, &self.children, &self.notes, self.log.written(), Instant::now())
     }
 
     /// The HTTP requests that were denied, each as a sentence that says what to grant.

@@ -77,6 +77,16 @@ impl Stop {
         if self.seen_by_guest.load(Ordering::Relaxed) { self.request(now).map(|request| request.reason) } else { None }
     }
 
+    /// Returns when somebody has asked the attempt to stop.
+    pub(crate) async fn asked(mut self) {
+        while self.cancel.borrow_and_update().is_none() {
+            if self.cancel.changed().await.is_err() {
+                // Nobody can ask any more.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Returns when the attempt must be stopped by force.
     pub(crate) async fn watch(mut self, liveness: &Liveness, stall_timeout: Option<Duration>) -> ForcedStop {
         let mut may_change = true;
@@ -174,6 +184,16 @@ mod tests {
         assert_eq!(stop.obeyed(now), None);
         stop.ask(now);
         assert_eq!(stop.obeyed(now), Some(CancelReason::Swap));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_request_gets_it_whenever_it_comes() {
+        let (sender, cancel) = watch::channel(None);
+        let stop = Stop::new(cancel, None);
+        let asked = tokio::spawn(stop.clone().asked());
+        sender.send_replace(Some(Cancel { reason: CancelReason::Shutdown, deadline: Instant::now() + 3_600 * SECOND }));
+        asked.await.expect("it returns");
+        stop.asked().await;
     }
 
     #[tokio::test]

@@ -1,7 +1,5 @@
 //! `checkpoint`: durable state, and the children that commit with it.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use windlass_core::Notes;
 
@@ -47,7 +45,7 @@ impl wit::Host for State {
         let saved = SavedState { schema, bytes: Bytes::from(state) };
         let used = self.used(self.cpu.used_within_poll());
         self.liveness.pause();
-        let wait = self.checkpoint_rate.take(saved.bytes.len() + self.notes.weight(), Instant::now());
+        let wait = self.charge_disk(saved.bytes.len());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

@@ -39,6 +39,15 @@ impl Children {
         Children { waiting: Vec::new(), bytes: 0, next }
     }
 
+    /// How many there are, and how many bytes.
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// What a checkpoint takes along. They stay here until it has succeeded.
     pub(crate) fn uncommitted(&self) -> Vec<Child> {
         self.waiting.clone()

@@ -109,6 +109,8 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
     assert_contains(error(&ended), &format!("windlass plugin grant mailer --private-http localhost:{port}"));
     let ended = tried(get("http://169.254.169.254/latest/meta-data/".to_owned()), &everything).await;
     assert_contains(error(&ended), "169.254.169.254 is a link-local address");
+    let ended = tried(get("http://168.63.129.16/metadata/instance".to_owned()), &everything).await;
+    assert_contains(error(&ended), "168.63.129.16 is an address of a cloud's own services");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0, "nothing has connected");
 }
 

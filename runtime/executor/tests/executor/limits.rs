@@ -1,13 +1,14 @@
 //! Memory, processor time, log, checkpoint and result: each has a limit, and an error that states it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 use windlass_core::Retry;
-use windlass_executor::{Child, Outcome};
+use windlass_executor::{Child, Outcome, Uncommitted};
 
-use crate::support::{assert_contains, compiled, error, hostile, neighbour_still_runs, start};
+use crate::support::{assert_contains, built, compiled, error, hostile, neighbour_still_runs, start};
 
 const MIB: usize = 1 << 20;
 
@@ -106,6 +107,60 @@ async fn a_result_that_is_too_large_is_an_error() {
     assert_eq!(error(&ended), "the result has 4 bytes, and the limit is 3");
     let ended = start(&small, "{}", |attempt| attempt.limits.result_bytes = 4).ended().await;
     assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
+}
+
+/// Lets the plugin `hostile` write as much as it can for a while, beside a neighbour. Returns what it has committed, and how long it took.
+async fn filled(with: &str) -> (Vec<(usize, Uncommitted)>, Duration) {
+    let guest = compiled(built("hostile")).await;
+    let began = Instant::now();
+    let running = start(&guest, &json!({"try": "fill", "with": with, "ms": 1_500}).to_string(), |_| {});
+    neighbour_still_runs().await;
+    let host = Arc::clone(&running.host);
+    let ended = running.ended().await;
+    assert!(matches!(ended.outcome, Outcome::Completed { .. } | Outcome::Failed { .. }), "{:?}", ended.outcome);
+    let saved = host.checkpoints.lock().expect("no panic");
+    (saved.iter().map(|(state, rest)| (state.bytes.len(), rest.clone())).collect(), began.elapsed())
+}
+
+/// What an attempt may write in so much time.
+fn allowance(time: Duration) -> usize {
+    32 * MIB + (time.as_secs_f64() * 8.0 * MIB as f64) as usize
+}
+
+#[tokio::test]
+async fn what_goes_to_the_disk_with_a_checkpoint_is_charged_to_the_pace_children_and_records_too() {
+    let (saved, time) = filled("children").await;
+    let children: usize = saved.iter().map(|(_, rest)| rest.children.len()).sum();
+    let (least, last) = (4 << 10, 1_000);
+    assert!(children > last, "it may spawn: {children}");
+    assert!(children <= allowance(time) / least + last, "{children} children in {time:?}");
+
+    let (saved, time) = filled("checkpoints").await;
+    let bytes: usize = saved.iter().map(|(bytes, _)| bytes).sum();
+    assert!(bytes <= allowance(time) + (4 << 20), "{bytes} bytes in {time:?}");
+
+    let (saved, time) = filled("records").await;
+    let bytes: usize = saved.iter().map(|(_, rest)| rest.notes.weight()).sum();
+    assert!(bytes <= allowance(time) + MIB, "{bytes} bytes in {time:?}");
+}
+
+#[tokio::test]
+async fn all_attempts_of_a_plugin_together_are_held_to_one_pace() {
+    const ATTEMPTS: usize = 24;
+    let guest = compiled(built("hostile")).await;
+    let began = Instant::now();
+    let payload = json!({"try": "fill", "with": "checkpoints", "ms": 1_000}).to_string();
+    let running: Vec<_> = (0..ATTEMPTS).map(|_| start(&guest, &payload, |_| {})).collect();
+    neighbour_still_runs().await;
+    let mut bytes = 0;
+    for running in running {
+        let host = Arc::clone(&running.host);
+        running.ended().await;
+        bytes += host.checkpoints.lock().expect("no panic").iter().map(|(state, _)| state.bytes.len()).sum::<usize>();
+    }
+    // Each may save one more than it is allowed to.
+    let most = 256 * MIB + (began.elapsed().as_secs_f64() * 64.0 * MIB as f64) as usize + ATTEMPTS * (4 << 20);
+    assert!(bytes <= most, "{bytes} bytes, and {most} are allowed");
 }
 
 #[tokio::test]
