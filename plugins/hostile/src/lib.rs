@@ -2,6 +2,8 @@
 //!
 //! Whatever the server lets it have is its result; whatever is refused is its error, in the words it was told.
 
+mod bombs;
+
 use std::fs;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 use windlass::{Child, Context, Error, Level, OnFailure, Progress, Result};
+
+use bombs::{Filling, Place};
 
 /// What to try.
 #[derive(Debug, Deserialize)]
@@ -98,6 +102,27 @@ pub enum Attempt {
     SpawnSecret {
         name: String,
     },
+    /// Put a secret where it is neither redacted nor encrypted.
+    TellSecretIn {
+        name: String,
+        place: Place,
+    },
+    /// Spawn a child into a queue.
+    Spawn {
+        queue: String,
+    },
+    /// Spawn so many children into a queue, each of which does the same.
+    Descend {
+        queue: String,
+        width: u32,
+    },
+    /// Write as much as possible to the disk for so long.
+    Fill {
+        with: Filling,
+        ms: u64,
+    },
+    /// How many milliseconds this attempt may take.
+    TimeLimit,
     Config {
         name: String,
     },
@@ -199,15 +224,24 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::Secret { name } => ctx.secret(&name),
         Attempt::TellSecret { name } => tell(ctx, &name),
         Attempt::KeepSecret { name } => {
-            let state = format!("kept: {}", ctx.secret(&name)?);
+            let state = ctx.secret(&name).map(|secret| format!("kept: {secret}"));
             match ctx.state::<String>()? {
-                Some(kept) => Ok(format!("as it was: {}; {kept}", kept == state)),
-                None => ctx.checkpoint(&state).and(Err(Error::new("once more"))),
+                Some(kept) => Ok(format!("as it was: {}; {kept}", state.is_ok_and(|state| kept == state))),
+                None => ctx.checkpoint(&state?).and(Err(Error::new("once more"))),
             }
         }
         Attempt::SpawnSecret { name } => {
             let child = Child::new("children", &ctx.secret(&name)?)?;
             ctx.spawn(child).map(|ordinal| ordinal.to_string())
+        }
+        Attempt::TellSecretIn { name, place } => bombs::tell_secret_in(ctx, &name, place),
+        Attempt::Spawn { queue } => ctx.spawn(Child::new(queue, &1)?).map(|ordinal| ordinal.to_string()),
+        Attempt::Descend { queue, width } => bombs::descend(ctx, &queue, width),
+        Attempt::Fill { with, ms } => bombs::fill(ctx, with, ms),
+        Attempt::TimeLimit => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(Error::new)?;
+            let deadline = ctx.job().deadline_ms.ok_or_else(|| Error::new("there is none"))?;
+            Ok(deadline.saturating_sub(now.as_millis() as u64).to_string())
         }
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Wait { children, then } => wait(ctx, children, then),
