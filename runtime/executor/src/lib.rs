@@ -55,11 +55,13 @@
 //! ```
 //!
 //! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its outcome), `pool` (what
-//! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed).
+//! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed), `confinement` (of the processes
+//! that compile).
 
 mod attempt;
 mod bindings;
 mod compile;
+pub mod confinement;
 mod error;
 mod executor;
 mod folders;

@@ -68,11 +68,20 @@ pub enum StartError {
 
 /// The command that compiles one component: this program with `compile-component`.
 pub fn compiler() -> Vec<OsString> {
+    own_command(cli::COMPILE)
+}
+
+/// The command that reports what confines the processes that compile components and run jq filters.
+pub fn confinement() -> Vec<OsString> {
+    own_command(cli::CONFINEMENT)
+}
+
+fn own_command(name: &str) -> Vec<OsString> {
     // The link leads to the running program, even if an update has replaced the file.
     let own = Path::new("/proc/self/exe");
     let program =
         if own.exists() { own.to_owned() } else { std::env::current_exe().unwrap_or_else(|_| "windlass".into()) };
-    vec![program.into_os_string(), cli::COMPILE.into()]
+    vec![program.into_os_string(), name.into()]
 }
 
 impl App {

@@ -1,7 +1,7 @@
 //! Compiling in a child process, which can be stopped at any point, limited in memory, and crash without ending the server.
 //!
 //! The child reads the component from its standard input and writes the code to a file that the server created; it inherits nothing
-//! else, no variable and no open file. It has the lowest priority and is killed when the server ends. Its output is trusted as much as
+//! else, no variable and no open file, and confines itself before it compiles, see `confinement`. It has the lowest priority and is killed when the server ends. Its output is trusted as much as
 //! the compiler in the server's own process: it is the same program, and nothing else knows the file's name.
 
 use std::env;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::confinement::confine;
 use crate::error::Rejected;
 use crate::executor::settings;
 use crate::limits::{COMPILE_STARVATION, COMPILER_EXTRA_ADDRESSES, COMPILER_POLL_INTERVAL};
@@ -185,12 +186,14 @@ pub fn compile_in_child() -> Result<(), String> {
     };
     let mut component = Vec::new();
     io::stdin().read_to_end(&mut component).map_err(reported)?;
+    let mut file = fs::File::create(output).map_err(reported)?;
+    // From here on it needs nothing but memory and threads. A protection that is missing is what `windlass doctor` reports.
+    confine();
     let engine = wasmtime::Engine::new(&settings()).map_err(|error| format!("{error:#}"))?;
     let (mark, text) = match engine.precompile_component(&component) {
         Ok(code) => (CODE, code),
         Err(error) => (INVALID, format!("{error:#}").into_bytes()),
     };
-    let mut file = fs::File::create(output).map_err(reported)?;
     file.write_all(&[mark]).and_then(|()| file.write_all(&text)).map_err(reported)
 }
 

@@ -20,6 +20,7 @@ mod webhooks;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use windlass_executor::confinement;
 
 /// Durable background jobs whose handlers are WebAssembly components.
 #[derive(Debug, Parser)]
@@ -62,10 +63,15 @@ enum Command {
     /// Started by the server for each component that it compiles
     #[command(name = COMPILE, hide = true)]
     Compile,
+    /// Started to find out what confines such processes
+    #[command(name = CONFINEMENT, hide = true)]
+    Confinement,
 }
 
 /// The name of the command that makes this program a compiler and nothing else.
 pub const COMPILE: &str = "compile-component";
+/// The name of the command that confines itself as those processes do, and reports what it still can do.
+pub const CONFINEMENT: &str = "try-confinement";
 
 impl Cli {
     /// Says with what status the process should end: a command that waits for a job ends as the job did.
@@ -98,6 +104,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(),
             Command::Completion(completion) => done(completion.run()),
             Command::JqChild => done(crate::jq::child::run().map_err(Into::into)),
+            Command::Confinement => done(terminal::show::print(confinement::report().trim_end())),
             Command::Compile => done(windlass_executor::compile_in_child().map_err(anyhow::Error::msg)),
         }
     }

@@ -1,5 +1,5 @@
 //! The child that runs a filter: reads it, checks it, and then reports for each payload whether it matches. A filter can gain nothing
-//! there: the child has no environment, no files but its pipes, and limits on its memory and processor time.
+//! there: the child has no environment, no files but its pipes, limits on its memory and processor time, and hardly any system calls.
 
 use std::io::{BufReader, BufWriter, Write, stdin, stdout};
 
@@ -8,6 +8,7 @@ use jaq_core::load::{Arena, Error as LoadError, File, Loader, span};
 use jaq_core::{Compiler, Ctx, Filter, Vars};
 use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use windlass_executor::confinement::confine;
 use windlass_store::idle_thread::use_idle_priority;
 
 use crate::jq::{needles, wire};
@@ -19,6 +20,8 @@ type Data = JustLut<Val>;
 /// Runs until the other side closes the pipe.
 pub fn run() -> std::io::Result<()> {
     bound();
+    // Before it reads anything. A protection that is missing is what `windlass doctor` reports.
+    confine();
     let mut input = BufReader::with_capacity(1 << 20, stdin().lock());
     let mut output = BufWriter::new(stdout().lock());
     let code = wire::read_filter(&mut input)?;

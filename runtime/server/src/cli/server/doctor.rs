@@ -6,7 +6,9 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 use serde_json::{Value, json};
+use windlass_executor::confinement::{Confinement, Protection, of_children};
 
+use crate::app::confinement;
 use crate::cli::author::tools;
 use crate::cli::client::Remote;
 use crate::cli::terminal::show;
@@ -37,6 +39,7 @@ impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let server = self.remote.get("/info");
         let running = server.is_ok();
+        let (landlock, seccomp) = check_confinement();
         let findings = [
             Finding {
                 what: "server",
@@ -47,6 +50,8 @@ impl Doctor {
             },
             Finding { what: "data folder", optional: false, result: check_folder(&self.data) },
             Finding { what: "port", optional: running, result: check_port(&self.listen) },
+            Finding { what: "landlock", optional: true, result: landlock },
+            Finding { what: "seccomp", optional: true, result: seccomp },
             language("handlers in rust", check_rust()),
             language("handlers in python", check_python("python-", "componentize-py")),
             language("handlers in js and ts", check_node()),
@@ -96,6 +101,18 @@ fn check_port(address: &str) -> Result<String, String> {
         Err(why) => Err(format!(
             "{address}: {why}; if it is not your own server that uses it, choose another address with --listen"
         )),
+    }
+}
+
+/// What confines the processes that compile components and run jq filters. They run without it, too.
+fn check_confinement() -> (Result<String, String>, Result<String, String>) {
+    let has = |protection: Protection| match protection {
+        Ok(detail) => Ok(format!("compilers and jq filters are confined: {detail}")),
+        Err(why) => Err(format!("compilers and jq filters run without it: {why}")),
+    };
+    match of_children(&confinement()) {
+        Ok(Confinement { landlock, seccomp }) => (has(landlock), has(seccomp)),
+        Err(why) => (Err(why.clone()), Err(why)),
     }
 }
 

@@ -9,7 +9,9 @@ use rustix::fs::Mode;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
+use windlass_executor::confinement::{Confinement, of_children};
 
+use crate::app::confinement;
 use crate::config::Layer;
 use crate::http::{AllowedHost, PAUSED, Tls};
 use crate::shutdown::{Shutdown, signalled};
@@ -89,6 +91,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
             "any host name is allowed and no key is required: a web page of another site can use the API through a visitor's browser"
         );
     }
+    tokio::task::spawn_blocking(warn_if_unconfined);
     tokio::spawn(async move {
         match signalled().await {
             Ok(signal) => info!("{signal}: stopping; running jobs resume from their last checkpoint at the next start"),
@@ -99,6 +102,24 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     app.run(listener, tls, shutdown).await?;
     info!("stopped");
     Ok(())
+}
+
+/// Says it once, if the processes that compile components and run jq filters lack a protection. They run all the same.
+fn warn_if_unconfined() {
+    let missing = match of_children(&confinement()) {
+        Ok(Confinement { landlock, seccomp }) => {
+            let named = [("Landlock", landlock), ("seccomp", seccomp)];
+            let missing =
+                named.into_iter().filter_map(|(name, protection)| Some(format!("{name}: {}", protection.err()?)));
+            missing.collect::<Vec<_>>().join("; ")
+        }
+        Err(why) => why,
+    };
+    if !missing.is_empty() {
+        warn!(
+            "the processes that compile components and run jq filters are not fully confined ({missing}); see docs/sandbox.md"
+        );
+    }
 }
 
 /// What is logged unless `RUST_LOG` says otherwise: our own messages, and only warnings of the libraries. Failed

@@ -2,6 +2,7 @@
 
 mod bundled;
 mod grant_roots;
+mod hostile;
 mod languages;
 mod permissions;
 mod running;
