@@ -55,6 +55,8 @@ async fn write(store: &Store) {
     store.log(claimed[1].job.id, vec![line]);
     store.ask(claimed[1].job.id, failed, Vec::new()).await.expect("failed");
     write_rounds(store).await;
+    let parent = store.enqueue(vec![new("family", b"parent")]).await.expect("stored")[0].id;
+    store.enqueue(vec![NewJob { parent: Some(parent), ..new("family", b"child") }]).await.expect("stored");
     let schedule = Schedule {
         name: "nightly".parse().expect("a name"),
         queue: "rich".parse().expect("a name"),
@@ -124,6 +126,12 @@ async fn read(store: &Store) {
     assert_eq!(store.logs(dead[0].id, 0, 10).await.expect("reads")[0].1.text, "hello");
     assert_eq!(store.jobs(list(State::Scheduled)).await.expect("lists").len(), 2);
     assert_eq!(store.schedules().await.expect("lists")[0].cron, "30 2 * * *");
+    // There are none in format 1, where a job did not say how many generations it descends from.
+    let family = store.jobs(JobList { queue: None, state: Some(State::Pending), limit: 10, offset: 0 });
+    let generations = family.await.expect("lists").into_iter().filter(|job| job.queue.as_str() == "family");
+    let mut generations: Vec<u32> = generations.map(|job| job.depth).collect();
+    generations.sort_unstable();
+    assert!(generations.is_empty() || generations == [0, 1], "{generations:?}");
     assert!(!store.events_after(0, 100).await.expect("reads").is_empty());
     // Alive, not only legible: the lock still holds, and a job can be retried.
     let mut twin = new("rich", b"twin");

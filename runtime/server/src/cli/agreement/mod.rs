@@ -4,7 +4,8 @@
 //! API has a command, with the same names and the same values for choices. `commands`: every `windlass …` in a
 //! document, a message or a help text is a command that exists. `links`: every link has a target. `manifest`: the manifests in the
 //! documents are valid and show every field. `numbers`: a limit that a
-//! document names is the limit that the code has. `help`: every command, argument and flag is explained.
+//! document names is the limit that the code has. `promises`: what is promised is tested. `help`: every command, argument and flag is
+//! explained.
 
 mod commands;
 mod fields;
@@ -12,6 +13,7 @@ mod help;
 mod links;
 mod manifest;
 mod numbers;
+mod promises;
 mod settings;
 
 use std::path::{Path, PathBuf};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use windlass_core::bounds;
+
 use crate::cli::agreement::{Problems, read};
 use crate::limits;
 
@@ -54,6 +56,9 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
         ("docs/webhooks.md", listed),
         (api, format!("none | {}", span(windlass_core::bounds::TOLERANCE))),
         ("docs/sandbox.md", format!("checked by size ({})", size(limits::COMPONENT))),
+        ("docs/sandbox.md", format!("comes to an end at generation {}", bounds::SPAWN_DEPTH)),
+        ("docs/sandbox.md", format!("of one job | 1,000; {}", count(bounds::CHILDREN_OF_A_JOB as usize))),
+        ("docs/flows.md", format!("of their own: {} generations", bounds::SPAWN_DEPTH)),
         ("docs/plugins.md", format!("within `--deadline` ({})", span(limits::SWAP_WAIT))),
         ("docs/job-states.md", "a handler in a plugin has\nfive seconds".to_owned()),
     ];

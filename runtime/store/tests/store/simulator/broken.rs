@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::flow::{Batch, Chain, Family, Round};
 use windlass_core::limits::Limiter;
-use windlass_core::{Bulk, Event, EventKind, Job, Queue, State, Webhook};
+use windlass_core::{Bulk, Event, EventKind, Job, Queue, SlotShare, State, Webhook};
 use windlass_store::disk::Space;
 use windlass_store::disk::codec;
 use windlass_store::engine::pause;
@@ -156,9 +156,10 @@ fn simulator_notices_every_rule_that_is_forgotten() {
 /// Whatever a plugin does, the others get their share. The model knows the rule; the engine follows another one.
 #[test]
 fn simulator_notices_an_engine_that_shares_the_slots_in_another_way() {
-    let share = |percent| move |world: &mut World| world.engine_shares(percent);
-    must_notice("a plugin takes all slots", "is more than its share", 10 * SEEDS, share(100));
-    must_notice("a plugin gets too few slots", "could start", 10 * SEEDS, share(1));
+    let other = |share: fn(SlotShare) -> SlotShare| move |world: &mut World| world.engine_shares(share);
+    let message = "is more than its share";
+    must_notice("a plugin takes all slots", message, 10 * SEEDS, other(|share| SlotShare { percent: 100, ..share }));
+    must_notice("only one slot is used", "could start", 10 * SEEDS, other(|share| SlotShare { slots: 1, ..share }));
 }
 
 #[test]

@@ -104,8 +104,8 @@ impl World {
     }
 
     /// Tells the engine another share than the model expects.
-    pub fn engine_shares(&mut self, percent: u32) {
-        self.fair_use.slots = self.fair_use.slots.map(|share| SlotShare { percent, ..share });
+    pub fn engine_shares(&mut self, other: fn(SlotShare) -> SlotShare) {
+        self.fair_use.slots = self.fair_use.slots.map(other);
         self.engine.set_fair_use(self.fair_use);
     }
 
