@@ -110,7 +110,7 @@ impl App {
         let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
         // After these files have been created, so that their paths can be resolved.
         let private: Vec<_> =
-            [&config.data, &key_file].into_iter().chain(&config.file).chain(tls_key).cloned().collect();
+            [&config.data, &key_file].into_iter().chain(&config.file).chain(&config.api_key_file).chain(tls_key).cloned().collect();
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 use windlass_core::bounds;
 
 use crate::http::{AllowedHost, TlsFiles};
+use crate::key_file::FileKey;
 use crate::limits;
 
 /// Every setting, resolved.
@@ -34,6 +35,8 @@ pub struct Config {
     /// A proxy stands between the clients and this server, and no client can reach the server around it.
     pub behind_proxy: bool,
     pub api_key: Option<String>,
+    /// The file that the key was read from.
+    pub api_key_file: Option<PathBuf>,
     pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
     pub max_fetches: usize,
@@ -119,6 +122,10 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
 
+    /// The file with that key, which keeps it out of the list of processes; give the one or the other
+    #[arg(long, env = "WINDLASS_API_KEY_FILE", value_name = "FILE", conflicts_with = "api_key")]
+    pub api_key_file: Option<PathBuf>,
+
     /// The file with the key that encrypts secrets; created at the first start [default: secrets.key in the data folder]
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
@@ -169,6 +176,10 @@ pub enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("the config file {} is not valid: {why}", path.display())]
     File { path: PathBuf, why: String },
+    #[error("{0}. Correct --api-key-file or WINDLASS_API_KEY_FILE")]
+    KeyFile(String),
+    #[error("both a key and a key file are set; set `api_key` or `api_key_file`")]
+    TwoKeys,
     #[error("`{key}` must be {why}")]
     Value { key: &'static str, why: String },
 }
@@ -187,6 +198,11 @@ impl Config {
     fn resolve(flags: Layer, file: Layer) -> Result<Config, ConfigError> {
         let max_body = flags.max_body.or(file.max_body).map_or(limits::BODY, |size| size.0);
         let max_buffered_bodies = flags.max_buffered_bodies.or(file.max_buffered_bodies).map(|size| size.0);
+        let (api_key, api_key_file) = match flags.key()? {
+            None => file.key()?,
+            key => key,
+        }
+        .unzip();
         let config = Config {
             data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./windlass-data")),
             listen: flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:7070".to_owned()),
@@ -210,7 +226,8 @@ impl Config {
                 flags.tls_client_ca.or(file.tls_client_ca),
             )?,
             behind_proxy: flags.behind_proxy || file.behind_proxy,
-            api_key: flags.api_key.or(file.api_key),
+            api_key,
+            api_key_file: api_key_file.flatten(),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
@@ -277,6 +294,25 @@ impl Config {
 }
 
 impl Layer {
+    /// The key that this source names, and the file it comes from, if it does.
+    fn key(&self) -> Result<Option<(String, Option<PathBuf>)>, ConfigError> {
+        match (&self.api_key, &self.api_key_file) {
+            (None, None) => Ok(None),
+            (Some(key), None) => Ok(Some((key.clone(), None))),
+            (None, Some(path)) => {
+                let read = FileKey::read(path).map_err(ConfigError::KeyFile)?;
+                if read.is_open_to_others() {
+                    tracing::warn!(
+                        "{0} can be read by other users of this machine; run: chmod 600 {0}",
+                        path.display()
+                    );
+                }
+                Ok(Some((read.key, Some(read.path))))
+            }
+            (Some(_), Some(_)) => Err(ConfigError::TwoKeys),
+        }
+    }
+
     fn read(path: &Path) -> Result<Layer, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
@@ -350,6 +386,27 @@ mod tests {
         assert_eq!(config.max_body, 2048);
         assert_eq!(config.durability, Durability::Os);
         assert_eq!(config.data, PathBuf::from("./windlass-data"));
+    }
+
+    #[test]
+    fn a_key_is_given_as_it_is_or_in_a_file_and_flags_go_before_the_config_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("key");
+        std::fs::write(&path, "the-key-in-the-file\n").expect("a file");
+        let by_file = Layer { api_key_file: Some(path.clone()), ..Layer::default() };
+        let by_value = Layer { api_key: Some("the-key-itself".to_owned()), ..Layer::default() };
+        let key = |flags: &Layer, file: &Layer| {
+            let config = Config::resolve(flags.clone(), file.clone()).expect("a good configuration");
+            (config.api_key.expect("a key"), config.api_key_file)
+        };
+        assert_eq!(key(&by_file, &Layer::default()), ("the-key-in-the-file".to_owned(), Some(path.clone())));
+        assert_eq!(key(&by_value, &by_file), ("the-key-itself".to_owned(), None));
+        assert_eq!(key(&by_file, &by_value), ("the-key-in-the-file".to_owned(), Some(path.clone())));
+        let both = Layer { api_key: by_value.api_key, ..by_file };
+        assert!(matches!(Config::resolve(both, Layer::default()), Err(ConfigError::TwoKeys)));
+        let missing = Layer { api_key_file: Some(dir.path().join("none")), ..Layer::default() };
+        let error = Config::resolve(missing, Layer::default()).expect_err("there is no such file").to_string();
+        assert!(error.contains("--api-key-file"), "{error}");
     }
 
     #[test]

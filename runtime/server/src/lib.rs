@@ -18,6 +18,7 @@ mod first_key;
 mod http;
 mod jq;
 mod json;
+mod key_file;
 mod limits;
 mod metrics;
 mod registry;

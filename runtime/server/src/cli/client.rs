@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::cli::terminal::show;
 use crate::cli::tls::{TlsFlags, remedy};
+use crate::key_file::FileKey;
 use crate::{first_key, limits};
 
 /// Which server to use, and how to show its responses.
@@ -38,6 +39,10 @@ pub struct Address {
     /// The server's key, if it has one
     #[arg(long, env = "WINDLASS_API_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     api_key: Option<String>,
+
+    /// A file with that key, which keeps it out of the list of processes
+    #[arg(long, env = "WINDLASS_API_KEY_FILE", value_name = "FILE", conflicts_with = "api_key", global = true)]
+    api_key_file: Option<FileKey>,
 
     /// The namespace to work in, for a key that is valid in all of them
     #[arg(long, env = "WINDLASS_NAMESPACE", value_name = "NAMESPACE", global = true)]
@@ -190,7 +195,9 @@ impl Remote {
 
     /// The key that was given; or the first key of this user's own server on this machine.
     fn key(&self) -> Option<String> {
-        self.address.api_key.clone().or_else(|| first_key::find(own_port(&self.address.url)?))
+        let file = || self.address.api_key_file.as_ref().map(|file| file.key.clone());
+        let given = self.address.api_key.clone().or_else(file);
+        given.or_else(|| first_key::find(own_port(&self.address.url)?))
     }
 
     fn with_key<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
@@ -227,7 +234,7 @@ impl Remote {
             bail!("{} answered {status}, and not as a Windlass would; is that the right address?", self.address.url);
         };
         match status.as_u16() {
-            401 => bail!("{why}; give a key with --api-key-file or WINDLASS_API_KEY"),
+            401 => bail!("{why}; give a key with --api-key-file, WINDLASS_API_KEY_FILE or WINDLASS_API_KEY"),
             403 => bail!("{why}"),
             404 => bail!("{why}{}", where_to_look(why)),
             400 if why.starts_with("unknown field") => {

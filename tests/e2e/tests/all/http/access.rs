@@ -70,3 +70,32 @@ fn wrong_keys_are_throttled_and_the_right_one_is_not() {
     assert_eq!(ask(KEY, "203.0.113.1").status, 200, "its right key counts");
     assert_eq!(ask("wrong", "203.0.113.1").status, 401, "and makes the wrong ones forgotten");
 }
+
+#[test]
+fn a_key_in_a_file_is_in_no_list_of_processes() {
+    let place = Data::new();
+    let file = place.path().join("api.key");
+    std::fs::write(&file, format!("{KEY}\n")).expect("a file");
+    let path = file.to_str().expect("a path in text");
+    let server = Server::start_on(&Data::new(), &["--api-key-file", path]);
+    assert_eq!(server.get("/api/v1/queues").status, 401);
+    assert_eq!(server.get_with("/api/v1/queues", &[("X-API-Key", KEY)]).status, 200);
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", server.pid()));
+    assert!(arguments.is_err() || !String::from_utf8_lossy(&arguments.expect("read")).contains(KEY));
+    assert!(server.said().contains("chmod 600"), "others can read the file");
+
+    let list = |file: &str| {
+        let mut command = windlass();
+        command.args(["queue", "list", "--url", &server.url("")]).env("WINDLASS_API_KEY_FILE", file);
+        command.output().expect("the command runs")
+    };
+    assert!(list(path).status.success());
+    let missing = list("/no/such/file");
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!missing.status.success() && said.contains("cannot be read"), "{said}");
+
+    let Err(refused) = Server::try_start(&Data::new(), &["--api-key-file", "/no/such/file"]) else {
+        panic!("it should not have started")
+    };
+    assert!(refused.said.contains("--api-key-file"), "{refused:?}");
+}
