@@ -214,34 +214,37 @@ fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>)
     })
 }
 
-/// Prints the outcome for a person: the result on standard output, everything else on standard error.
+/// Prints the outcome for a person: the result on standard output, everything else on standard error. Most of it was written by the
+/// guest, so all of it goes through `show`.
 fn describe(report: &Value) -> anyhow::Result<()> {
     for child in report["children"].as_array().into_iter().flatten() {
-        eprintln!("it starts a job in `{}`: {}", child["queue"].as_str().unwrap_or_default(), child["payload"]);
+        let queue = child["queue"].as_str().unwrap_or_default();
+        show::note(&format!("it starts a job in `{queue}`: {}", child["payload"]));
     }
     for record in report["records"].as_array().into_iter().flatten() {
         let mark = record["mark"].as_str().map(|mark| format!(", marked `{mark}`")).unwrap_or_default();
-        eprintln!("it records `{}`{mark}: {}", record["key"].as_str().unwrap_or_default(), record["value"]);
+        let key = record["key"].as_str().unwrap_or_default();
+        show::note(&format!("it records `{key}`{mark}: {}", record["value"]));
     }
     if let Some(count) = report["waits_for"]["count"].as_u64() {
-        eprintln!(
+        show::note(&format!(
             "it waits here until its {count} children have ended: a server would run them and then continue this job"
-        );
+        ));
     }
     let usage = &report["usage"];
-    eprintln!(
+    show::note(&format!(
         "{}: {} ms, {} ms of processor, {} KiB of memory, {} calls",
         report["state"].as_str().unwrap_or_default(),
         usage["wall_ms"],
         usage["cpu_ms"],
         usage["peak_memory"].as_u64().unwrap_or_default() / 1_024,
         usage["host_calls"],
-    );
+    ));
     if let Some(error) = report["error"].as_str() {
-        eprintln!("error: {error}");
+        show::note(&format!("error: {error}"));
     }
     if let Some(backtrace) = report["backtrace"].as_str() {
-        eprintln!("{backtrace}");
+        show::note(backtrace);
     }
     if report["result"].is_null() { Ok(()) } else { show::json(&report["result"]) }
 }

@@ -216,3 +216,19 @@ fn a_guest_that_ignores_the_request_is_stopped_by_force() {
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cancelled: "));
 }
+
+#[test]
+fn nothing_that_a_guest_writes_is_obeyed_by_the_terminal() {
+    let desk = Desk::with("hostile");
+    let said = |payload: &Value| {
+        let output = desk.run(payload, &[]);
+        let said = [output.stdout, output.stderr].concat();
+        assert!(!said.contains(&0x1b) && !said.contains(&0x07), "{}", String::from_utf8_lossy(&said));
+        String::from_utf8(said).expect("text")
+    };
+    let failed = said(&json!({"try": "\u{1b}[2Jgone\u{7}"}));
+    assert!(failed.contains(r"error: ") && failed.contains(r"\x1b[2Jgone"), "{failed}");
+    let key = "\u{1b}]0;title\u{7}";
+    let noted = said(&json!({"try": "record", "key": key, "queue": "other", "then": "complete"}));
+    assert!(noted.contains(r"\x1b]0;title"), "{noted}");
+}
