@@ -96,7 +96,7 @@ impl CheckedJob {
         } else if parent.depth_of_child(rounds) > spawn_depth {
             format!(
                 "job {id} is {} generations below the first, and may have no children: jobs descend at most {spawn_depth} \
-                 generations; spawn more jobs from one parent, or raise `windlass serve --spawn-depth`",
+                 generations; spawn more jobs from one parent, or start the server with a larger --spawn-depth",
                 parent.depth
             )
         } else if rounds && parent.round.is_some_and(|at| at >= bounds::ROUNDS) {

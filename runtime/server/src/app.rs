@@ -109,8 +109,13 @@ impl App {
         let tls_key = config.tls.as_ref().map(|tls| &tls.key);
         let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
         // After these files have been created, so that their paths can be resolved.
-        let private: Vec<_> =
-            [&config.data, &key_file].into_iter().chain(&config.file).chain(&config.api_key_file).chain(tls_key).cloned().collect();
+        let private: Vec<_> = [&config.data, &key_file]
+            .into_iter()
+            .chain(&config.file)
+            .chain(&config.api_key_file)
+            .chain(tls_key)
+            .cloned()
+            .collect();
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;

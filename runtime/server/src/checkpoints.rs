@@ -5,7 +5,7 @@
 //! ciphertext in clear, to be able to say whose it is.
 
 use bytes::Bytes;
-use windlass_core::{Digest, Job, JobId, Runner, parse_digest};
+use windlass_core::{Digest, Job, JobId, Name, Runner, parse_digest};
 
 use crate::secrets::Secrets;
 
@@ -84,7 +84,7 @@ impl CheckpointOwner<'_> {
         };
         let state = match plugin {
             Some(plugin) if plugin != self.plugin => {
-                return Err(Withheld::OtherPlugin { plugin: plugin.to_owned() });
+                return Err(Withheld::OtherPlugin { plugin: Name::stored(plugin).to_string() });
             }
             Some(_) => secrets.decrypt(&self.associated_data(), ciphertext),
             None if saved_it() => secrets.decrypt(UNBOUND, ciphertext),
@@ -94,10 +94,10 @@ impl CheckpointOwner<'_> {
     }
 }
 
-/// Whether a checkpoint of the first form is this plugin's own, as far as the job's record says: one of its versions saved it, and the
+/// Whether a checkpoint of the first form is this plugin's own (by its qualified name), as far as the job's record says: one of its versions saved it, and the
 /// plugin ran the job last.
 pub fn was_saved_by(plugin: &str, job: &Job, has_version: impl FnOnce(&Digest) -> bool) -> bool {
-    let ran_last = matches!(&job.ran_by, Some(Runner::Local { plugin: name, .. }) if name == plugin);
+    let ran_last = matches!(&job.ran_by, Some(Runner::Local { plugin: name, .. }) if name.qualified() == plugin);
     ran_last && job.checkpoint_by.as_deref().and_then(parse_digest).is_some_and(|version| has_version(&version))
 }
 

@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, NewJob, QueueName,
-    Refusal, Retry, Runner, Usage,
+    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, Name, NewJob,
+    QueueName, Refusal, Retry, Runner, Usage,
 };
 use windlass_executor::{
     self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted,
@@ -157,7 +157,7 @@ fn checkpoint(
     stored: Bytes,
 ) -> Result<Option<Bytes>, NotStarted> {
     let (owner, registry) = (reporter.owner(), &context.registry);
-    let has_version = |version: &Digest| registry.has_version(owner.plugin, version);
+    let has_version = |version: &Digest| registry.has_version(&Name::stored(owner.plugin), version);
     match owner.decrypt(registry.secrets(), stored, || was_saved_by(owner.plugin, job, has_version)) {
         Ok(state) => Ok(Some(state)),
         Err(why @ Withheld::WrongKey) => {

@@ -215,7 +215,7 @@ impl Registry {
     }
 
     /// Whether a version with this digest is stored for the plugin, as far as the copy in memory says.
-    pub fn has_version(&self, plugin: &str, digest: &Digest) -> bool {
+    pub fn has_version(&self, plugin: &Name, digest: &Digest) -> bool {
         self.read(|loaded| loaded.plugins.get(plugin).is_some_and(|plugin| plugin.version(digest).is_some()))
     }
 

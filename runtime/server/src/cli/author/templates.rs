@@ -118,7 +118,7 @@ mod tests {
             for package in packages.iter().filter(|package| !own.iter().any(|own| package.starts_with(own))) {
                 assert!(package.contains("\nchecksum = \""), "{package}");
             }
-            assert!(lock.ends_with("]\n") && !lock.contains("\n\n\n"), "{lock}");
+            assert!(lock.ends_with('\n') && !lock.ends_with("\n\n") && !lock.contains("\n\n\n"), "{lock}");
         }
     }
 

@@ -17,9 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::debug;
-use windlass_core::{
-    Command, Heartbeat, Holder, Job, JobId, Namespace, NewJob, Notes, Progress, Runner, Token,
-};
+use windlass_core::{Command, Heartbeat, Holder, Job, JobId, Namespace, NewJob, Notes, Progress, Runner, Token};
 use windlass_executor::Uncommitted;
 use windlass_store::{Clock, Error, LogLine, Store};
 

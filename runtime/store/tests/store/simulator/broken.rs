@@ -53,7 +53,7 @@ fn one_more(count: &mut u32) -> bool {
 }
 
 /// What is wrong, the message of the check that must notice, and the change.
-const FAULTS: [(&str, &str, Fault); 34] = [
+const FAULTS: [(&str, &str, Fault); 35] = [
     ("a gauge", "pending jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Pending as usize]))),
     ("the dead now", "dead jobs of", |s, _, v| queue(s, v, |q| more(&mut q.counts.now[State::Dead as usize]))),
     ("enqueued", "the totals of", |s, _, v| queue(s, v, |q| more(&mut q.counts.enqueued))),

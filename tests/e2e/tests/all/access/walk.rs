@@ -41,6 +41,7 @@ fn send(client: &Client, method: &str, path: &str) -> (u16, Value) {
         "DELETE" => client.delete(path),
         "PUT" => client.put(path, b"not JSON"),
         "POST" => client.post_bytes(path, b"not JSON"),
+        "PATCH" => client.patch(path, &json!("no object")),
         other => panic!("{other} {path}"),
     };
     (answer.status, answer.body["code"].clone())

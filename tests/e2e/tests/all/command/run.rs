@@ -229,6 +229,6 @@ fn nothing_that_a_guest_writes_is_obeyed_by_the_terminal() {
     let failed = said(&json!({"try": "\u{1b}[2Jgone\u{7}"}));
     assert!(failed.contains(r"error: ") && failed.contains(r"\x1b[2Jgone"), "{failed}");
     let key = "\u{1b}]0;title\u{7}";
-    let noted = said(&json!({"try": "record", "key": key, "queue": "other", "then": "complete"}));
+    let noted = said(&json!({"try": "record", "key": key, "queue": "plugin", "then": "complete"}));
     assert!(noted.contains(r"\x1b]0;title"), "{noted}");
 }

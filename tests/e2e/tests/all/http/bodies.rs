@@ -23,7 +23,7 @@ fn stall(server: &Server) -> TcpStream {
 
 #[test]
 fn many_slow_large_bodies_do_not_keep_out_a_client_that_works() {
-    let flags = ["--insecure", "--max-body", "4MiB", "--max-buffered-bodies", "8MiB"];
+    let flags = ["--insecure", "--max-body", "4MiB", "--max-buffered-bodies", "8MiB", "--client-timeout", "3600"];
     let server = Server::start_on(&Data::new(), &flags);
     let slow: Vec<TcpStream> = (0..40).map(|_| stall(&server)).collect();
     for n in 0..20 {

@@ -79,7 +79,7 @@ fn every_response_has_them_and_every_refusal() {
 
 #[test]
 fn what_a_handler_returned_cannot_become_a_page() {
-    let server = Server::start();
+    let server = Server::start_on(&Data::new(), &["--insecure"]);
     let id = server.enqueue(&json!({"queue": "q", "payload": "<script>alert(1)</script>"}));
     let (head, _) = get(&server, &format!("/api/v1/jobs/{id}/payload"), "host: localhost\r\n");
     check(&head, 200);

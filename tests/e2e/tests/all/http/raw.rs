@@ -3,12 +3,13 @@
 use std::process::Stdio;
 
 use serde_json::json;
-use windlass_e2e::{Client, Server, windlass};
+use windlass_e2e::{Server, windlass};
 
 /// Sends a request; returns the status, the headers and the bytes.
-fn get(client: &Client, path: &str, accept: &str) -> (u16, Vec<(String, String)>, Vec<u8>) {
+fn get(server: &Server, path: &str, accept: &str) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let mut response = agent.get(client.url(path)).header("accept", accept).call().expect("an answer");
+    let request = agent.get(server.url(path)).header("accept", accept).header("x-api-key", server.key());
+    let mut response = request.call().expect("an answer");
     let headers = response.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned())).collect();
     (response.status().as_u16(), headers, response.body_mut().read_to_vec().expect("a body"))

@@ -157,7 +157,7 @@ fn the_command_speaks_https_and_shows_its_certificate() {
     let file = |name: &str| certificates.file(name).display().to_string();
     let (authority, cert, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
     let server = start(&certificates, &["--tls-client-ca", &authority]);
-    let known = certificates.known_client(server.url(""));
+    let known = certificates.known_client(server.url("")).with_key(Some(server.key()));
     let flags = ["--ca-file", &authority, "--client-cert", &cert, "--client-key", &key];
     assert_eq!(known.put("/api/v1/plugins/digest?queues=digest", &windlass_e2e::plugin("digest")).status, 201);
     let enqueued = run(&server, &flags, &["enqueue", "digest", r#"{"text": "hello"}"#, "--output", "json"]);
