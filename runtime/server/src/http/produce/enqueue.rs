@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windlass_core::flow::{Batch, Dependency, NewBatch};
-use windlass_core::{JobId, Name, Namespace, NewJob, PolicyChoice, QueueName, Unique, UniqueScope, Until};
+use windlass_core::flow::{Dependency, NewBatch};
+use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique};
 use windlass_store::Enqueued;
 
 use crate::http::Api;
@@ -19,6 +19,7 @@ use crate::http::flows::chains::ChainBody;
 use crate::http::jobs::view;
 use crate::http::jobs::view::WholeJob;
 use crate::http::ops::pause;
+use crate::http::produce::idempotency::IdempotencyKey;
 use crate::http::produce::served_by;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
@@ -259,35 +260,6 @@ pub(crate) async fn store_one(api: &Api, job: NewJob, shown: Existing) -> Result
 pub async fn batch(api: Api, headers: HeaderMap, body: Body) -> Result<Response> {
     let once = IdempotencyKey::read(&headers)?;
     store_several(&api, &body, body.json()?, &once).await
-}
-
-/// Makes a request safe to repeat: under the same key it returns the jobs of the first request.
-pub(crate) struct IdempotencyKey(Option<String>);
-
-impl IdempotencyKey {
-    pub(crate) fn read(headers: &HeaderMap) -> Result<IdempotencyKey> {
-        let Some(key) = headers.get("idempotency-key") else { return Ok(IdempotencyKey(None)) };
-        match key.to_str() {
-            Ok(key) if (1..=limits::IDEMPOTENCY_KEY).contains(&key.len()) => Ok(IdempotencyKey(Some(key.to_owned()))),
-            _ => Err(Error::field("Idempotency-Key", format!("1 to {} ASCII characters", limits::IDEMPOTENCY_KEY))),
-        }
-    }
-
-    /// The batch that the request creates, or created before.
-    fn batch(&self, namespace: &Namespace) -> Option<String> {
-        let name = self.0.as_ref()?;
-        Some(Batch::id(JobId::of_batch(&namespace.qualify(&format!("idempotency:{name}")), windlass_core::Time::ZERO)))
-    }
-
-    /// Stored as a unique key that outlives the job. A job with its own unique key is recognised by that.
-    pub(crate) fn mark(&self, mut job: NewJob, index: usize) -> NewJob {
-        if let (Some(name), None) = (&self.0, &job.unique) {
-            let key = format!("idempotency:{name}:{index}");
-            let unique = Unique { key, within: UniqueScope::Queue, until: Until::Period, period: limits::IDEMPOTENCY };
-            job.unique = Some(unique);
-        }
-        job
-    }
 }
 
 /// Stores all of the jobs, or none.

@@ -17,7 +17,8 @@ use windlass_core::{AllowedQueues, Namespace, NewJob, PolicyChoice, QueueName, U
 use windlass_store::{Caller, Clock};
 
 use crate::http::Api;
-use crate::http::produce::enqueue::{Existing, IdempotencyKey, OneAnswer, check_rules, store_one};
+use crate::http::produce::enqueue::{Existing, OneAnswer, check_rules, store_one};
+use crate::http::produce::idempotency::IdempotencyKey;
 use crate::http::transport::body;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
