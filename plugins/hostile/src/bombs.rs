@@ -51,7 +51,10 @@ pub fn fill(ctx: &mut Context, with: Filling, ms: u64) -> Result<String> {
     let (mut written, mut failed) = (0u64, None);
     for_so_long(ms, || match fill_once(ctx, with, written) {
         Ok(()) => written += 1,
-        Err(error) => failed = Some(error),
+        // The first says what was full; what follows from it is another error.
+        Err(error) => {
+            failed.get_or_insert(error);
+        }
     });
     failed.map_or_else(|| Ok(written.to_string()), Err)
 }
