@@ -1,7 +1,7 @@
 //! Wrong keys, per client: after a few in a row, further ones are not judged for a while, and the while doubles. A right key always
 //! counts, so that nobody is locked out by another program behind the same address.
 //!
-//! Called by access control. Nothing is locked for a right key unless somebody has sent wrong ones lately.
+//! Called by access control, for every request with a key. Nothing is locked unless somebody has sent wrong ones lately.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -32,6 +32,9 @@ struct WrongKeys {
 impl Throttle {
     /// Refuses another wrong key of a client that has to wait, and says how long.
     pub fn check(&self, client: ClientAddress, now: Instant) -> Result<(), Duration> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
         let until = self.lock().get(&client.network()).map(|wrong| wrong.until);
         match until.map(|until| until.saturating_duration_since(now)) {
             Some(wait) if !wait.is_zero() => Err(wait),
