@@ -31,8 +31,9 @@ fn a_server_whose_store_was_removed_reports_it_accepts_nothing_and_does_not_rest
     assert_eq!(server.get("/readyz").status, 200);
     fs::remove_dir_all(server.data().path().join("store")).expect("removes it");
     eventually("it notices without a write", || (server.get("/readyz").status == 503).then_some(()));
-    assert_not_ready(&server, "store is not there any more");
-    assert_refused(&server, "store is not there any more");
+    // The server may have looked when only a part of it was gone.
+    assert_not_ready(&server, "is not there any more");
+    assert_refused(&server, "is not there any more");
     assert_eq!(server.get(&format!("/api/v1/jobs/{id}")).status, 503);
     assert_eq!(server.get("/healthz").status, 200, "the process itself is well");
     let (status, said, data) = server.stop();
