@@ -62,7 +62,7 @@ pub mod store;
 mod timers;
 
 pub use caller::Caller;
-pub use engine::access::AccessChange;
+pub use engine::requests::access::AccessChange;
 pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, FairUse, Opening, Options};
 pub use read::{AuditFilter, AuditPage};

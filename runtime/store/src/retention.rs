@@ -11,7 +11,7 @@ use crate::claim::lanes::ReadyPlace;
 use crate::disk::keys;
 use crate::disk::{Disk, DiskError, Space, after_prefix};
 use crate::engine::Engine;
-use crate::engine::operation::Answer;
+use crate::engine::requests::operation::Answer;
 
 #[derive(Default)]
 pub struct RetentionWork {

@@ -10,7 +10,7 @@ use windlass_core::{Command, HandBack, Holder, JobId, Priority, QueueName, Runne
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
-use crate::engine::operation::Answer;
+use crate::engine::requests::operation::Answer;
 use crate::{Assignment, By, Claim};
 
 struct Waiter {

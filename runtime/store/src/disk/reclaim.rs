@@ -21,7 +21,7 @@ use crate::disk::counted::CommitStatus;
 use crate::disk::damage;
 use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::DataFolder;
-use crate::engine::shared::Shared;
+use crate::engine::thread::shared::Shared;
 use crate::idle_thread::lower_priority;
 use crate::limits;
 

@@ -16,8 +16,8 @@ use crate::disk::counted::CommitStatus;
 use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::disk::{Disk, Space};
-use crate::engine::operation::Request;
-use crate::engine::shared::Shared;
+use crate::engine::requests::operation::Request;
+use crate::engine::thread::shared::Shared;
 use crate::{Clock, limits};
 
 pub struct Watchdog {

@@ -6,36 +6,16 @@
 //!
 //! Memory follows the disk, never the other way: after a failed commit the whole engine is thrown away and rebuilt.
 
-pub mod access;
-mod apply;
-pub mod audit;
-pub mod bulk;
-mod catalogue;
-mod commit;
-mod event_log;
+pub mod commit;
 mod facts;
 pub mod failure;
-mod job_cache;
-mod limiters;
-pub mod operation;
-pub mod operations;
+pub(crate) mod memory;
 // Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod pause;
-mod plugins;
-pub(crate) mod queues;
-mod quotas;
-pub mod recover;
-pub mod release;
-mod reopen;
-mod requests;
-pub(crate) mod row_cache;
-pub(crate) mod shared;
-mod slots;
-pub(crate) mod thread;
+pub mod requests;
+pub mod thread;
 mod tick;
-mod unsaved;
-mod webhooks;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -55,16 +35,16 @@ use crate::flow::rounds::Rounds;
 use crate::retention::RetentionWork;
 use crate::timers::Timers;
 use crate::{Caller, Error, FairUse, caller, limits};
-use catalogue::Catalogue;
-use event_log::{EventLog, JobLogs};
+use commit::event_log::{EventLog, JobLogs};
+use commit::release::{Channels, Release};
+use commit::unsaved::Unsaved;
 use failure::{Failure, UnlessRefused};
-use job_cache::JobCache;
-use limiters::Limiters;
-use operation::Request;
-use queues::Queues;
-use quotas::NamespaceQuotas;
-use release::{Channels, Release};
-use unsaved::Unsaved;
+use memory::catalogue::Catalogue;
+use memory::job_cache::JobCache;
+use memory::limiters::Limiters;
+use memory::queues::Queues;
+use memory::quotas::NamespaceQuotas;
+use requests::operation::Request;
 
 /// Counters and cursors, written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -21,8 +21,8 @@ use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
-use crate::engine::operation::Answer;
-use crate::engine::row_cache::Table;
+use crate::engine::memory::row_cache::Table;
+use crate::engine::requests::operation::Answer;
 use crate::limits;
 pub(crate) use deferred::{child_id, read_end};
 

@@ -15,7 +15,7 @@ use windlass_core::{Command, Event, EventKind, Job, JobId, QueueName, Refusal, S
 use crate::disk::{Disk, DiskError, Space, WriteBatch, after_prefix};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
-use crate::engine::queues::{QueueState, Queues};
+use crate::engine::memory::queues::{QueueState, Queues};
 
 #[derive(Default)]
 pub struct Rounds {

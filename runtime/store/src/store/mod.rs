@@ -24,13 +24,13 @@ use crate::disk::blobs::Blobs;
 use crate::disk::counted::Acknowledged;
 pub use crate::disk::counted::Tally;
 pub use crate::disk::fjall::FjallDisk;
-pub use crate::engine::access::AccessChange;
-use crate::engine::audit::{Audited, Deny};
-use crate::engine::operation::{Operation, Request};
-use crate::engine::operations::{
+use crate::engine::commit::audit::{Audited, Deny};
+pub use crate::engine::requests::access::AccessChange;
+use crate::engine::requests::operation::{Operation, Request};
+use crate::engine::requests::operations::{
     Ask, AskEach, ChangePlugin, Clear, Configure, Enqueue, Log, MakeBatch, RemoveQueue, Seal, SetPaused,
 };
-use crate::engine::shared::Shared;
+use crate::engine::thread::shared::Shared;
 use crate::{
     Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, InboundChange, LogLine,
     LogRecord, ScheduleChange, SecretChange, WebhookChange, limits,

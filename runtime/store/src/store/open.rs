@@ -18,12 +18,12 @@ use crate::disk::watchdog::Watchdog;
 use crate::disk::witness::Witness;
 use crate::disk::{check, ownership};
 use crate::engine::Engine;
-use crate::engine::bulk;
-use crate::engine::operation::Request;
-use crate::engine::recover::Alive;
-use crate::engine::release::Channels;
-use crate::engine::shared::Shared;
+use crate::engine::commit::release::Channels;
+use crate::engine::requests::bulk;
+use crate::engine::requests::operation::Request;
 use crate::engine::thread::EngineThread;
+use crate::engine::thread::recover::Alive;
+use crate::engine::thread::shared::Shared;
 use crate::store::{Inner, Store, store_dir};
 use crate::{Clock, OpenError, Opening, Options, limits};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, JobId, Namespace, Priority, State};
-use windlass_store::engine::bulk::BulkChange;
+use windlass_store::engine::requests::bulk::BulkChange;
 
 use super::answers::allowed;
 use super::causes::Causes;

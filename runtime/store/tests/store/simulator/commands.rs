@@ -9,8 +9,8 @@ use windlass_core::{
     BackoffKind, Blob, Body, Bulk, Command, JobId, Move, Name, NewJob, Plugin, PluginCommand, PolicyChoice, Priority,
     QueueName, Reply, Settings, Time, Unique, UniqueScope, Until,
 };
-use windlass_store::engine::operation;
-use windlass_store::engine::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
+use windlass_store::engine::requests::operation;
+use windlass_store::engine::requests::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
 use windlass_store::{Assignment, BatchMade, By, Claim, Enqueued, Error, LogLine, ScheduleChange, WebhookChange};
 
 use super::bulks::BulkAsk;

@@ -13,7 +13,7 @@ use windlass_core::{
     Blob, Name, NewCanary, PluginCommand, PolicyChoice, QueueName, RetentionLimit, Settings, Swap, Time,
 };
 use windlass_store::ScheduleChange;
-use windlass_store::engine::operations::{ChangePlugin, Clear, Configure, RemoveQueue};
+use windlass_store::engine::requests::operations::{ChangePlugin, Clear, Configure, RemoveQueue};
 
 use super::commands::{Asked, PLUGINS, QUEUES, Request, SCHEDULES, queue, seconds};
 use super::world::World;

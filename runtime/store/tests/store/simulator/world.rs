@@ -8,8 +8,8 @@ use windlass_core::{Command, Complete, Holder, JobId, QueueName, Settings, SlotS
 use windlass_store::disk::keys;
 use windlass_store::disk::{Disk, Space};
 use windlass_store::engine::Engine;
-use windlass_store::engine::recover::Alive;
-use windlass_store::engine::release::Channels;
+use windlass_store::engine::commit::release::Channels;
+use windlass_store::engine::thread::recover::Alive;
 use windlass_store::limits::Tuning;
 use windlass_store::read::events;
 use windlass_store::{Assignment, By, Claim, Error, FairUse, ScheduleChange};

@@ -9,9 +9,9 @@ use windlass_core::{
 
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
-use crate::engine::bulk::BulkChange;
 use crate::engine::failure::Failure;
-use crate::engine::operation::{Answer, Cost, Operation};
+use crate::engine::requests::bulk::BulkChange;
+use crate::engine::requests::operation::{Answer, Cost, Operation};
 use crate::{BatchMade, Caller, Enqueued, Error, InboundChange, LogLine, ScheduleChange, SecretChange, WebhookChange};
 
 /// Stores all of the jobs, or none.

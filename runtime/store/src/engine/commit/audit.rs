@@ -5,7 +5,7 @@ use windlass_core::access::{AuditHead, AuditNote, AuditOutcome};
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
-use crate::engine::operation::{Answer, Cost, Operation};
+use crate::engine::requests::operation::{Answer, Cost, Operation};
 use crate::limits;
 
 /// An operation that somebody answers for.

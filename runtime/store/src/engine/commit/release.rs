@@ -7,7 +7,7 @@ use windlass_core::{Effect, JobId, Time, Token};
 
 use crate::disk::DiskError;
 use crate::engine::failure::Failure;
-use crate::engine::operation::Answer;
+use crate::engine::requests::operation::Answer;
 use crate::{Assignment, Error, EventRecord, LogRecord};
 
 /// Where the engine publishes what has happened. It outlives the engine, which is rebuilt after a failure.

@@ -8,15 +8,15 @@ use crate::FairUse;
 use crate::claim::claims::WaitingClaims;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
-use crate::engine::catalogue::Catalogue;
-use crate::engine::event_log::{EventLog, JobLogs};
-use crate::engine::job_cache::JobCache;
-use crate::engine::limiters::Limiters;
+use crate::engine::commit::event_log::{EventLog, JobLogs};
+use crate::engine::commit::release::{Channels, Release};
+use crate::engine::commit::unsaved::Unsaved;
+use crate::engine::memory::catalogue::Catalogue;
+use crate::engine::memory::job_cache::JobCache;
+use crate::engine::memory::limiters::Limiters;
+use crate::engine::memory::queues::Queues;
+use crate::engine::memory::quotas::NamespaceQuotas;
 use crate::engine::pause;
-use crate::engine::queues::Queues;
-use crate::engine::quotas::NamespaceQuotas;
-use crate::engine::release::{Channels, Release};
-use crate::engine::unsaved::Unsaved;
 use crate::engine::{Engine, META_KEY, Meta};
 use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
@@ -129,7 +129,10 @@ impl<D: Disk> Engine<D> {
     }
 }
 
-pub(super) fn read_all<T: serde::de::DeserializeOwned>(disk: &impl Disk, space: Space) -> Result<Vec<T>, DiskError> {
+pub(in crate::engine) fn read_all<T: serde::de::DeserializeOwned>(
+    disk: &impl Disk,
+    space: Space,
+) -> Result<Vec<T>, DiskError> {
     let mut rows = Vec::new();
     let mut failed = None;
     disk.each(space, &[], &mut |_, value| match codec::decode(space, value) {

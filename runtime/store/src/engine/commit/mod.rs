@@ -1,10 +1,16 @@
 //! One commit per group: what was decided becomes one write batch, and nothing is answered or published before it is durable.
 
+mod apply;
+pub mod audit;
+pub(crate) mod event_log;
+pub mod release;
+pub(crate) mod unsaved;
+
 use windlass_core::Job;
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, index, keys};
-use crate::engine::unsaved::{Before, TimerChange};
+use crate::engine::commit::unsaved::{Before, TimerChange};
 use crate::engine::{Engine, META_KEY};
 
 impl<D: Disk> Engine<D> {

@@ -7,7 +7,7 @@ use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
-use crate::engine::operation::{Answer, Operation};
+use crate::engine::requests::operation::{Answer, Operation};
 
 #[derive(Clone, Debug)]
 pub enum AccessChange {

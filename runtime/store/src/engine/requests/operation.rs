@@ -3,7 +3,7 @@
 //! An [`Operation`] says once what it brings into a commit, what it does and what it answers; `operations` declares them all. The
 //! engine's thread knows them only as [`Request`]s, and their answers wait in the [`Release`] until they are durable.
 //!
-//! [`Release`]: crate::engine::release::Release
+//! [`Release`]: crate::engine::commit::release::Release
 
 use std::ops::AddAssign;
 

@@ -1,5 +1,12 @@
 //! What is done for each request.
 
+pub mod access;
+pub mod bulk;
+pub mod operation;
+pub mod operations;
+mod plugins;
+mod webhooks;
+
 use std::sync::Arc;
 
 use windlass_core::flow::order;
@@ -10,8 +17,8 @@ use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
-use crate::engine::operation::Request;
-use crate::engine::operations::SettingsChange;
+use crate::engine::requests::operation::Request;
+use crate::engine::requests::operations::SettingsChange;
 use crate::{Enqueued, Error, LogLine, LogRecord, ScheduleChange};
 
 impl<D: Disk> Engine<D> {

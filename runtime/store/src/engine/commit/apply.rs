@@ -12,7 +12,7 @@ use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, index};
 use crate::engine::Engine;
-use crate::engine::unsaved::Before;
+use crate::engine::commit::unsaved::Before;
 
 impl<D: Disk> Engine<D> {
     pub(crate) fn apply(&mut self, decision: Decision) -> Result<Reply, DiskError> {

@@ -15,7 +15,7 @@ use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
-use crate::engine::operation::{Operation, Request};
+use crate::engine::requests::operation::{Operation, Request};
 use crate::flow::records::{known_queue, marked_jobs};
 use crate::store::{Inner, Store};
 use crate::{Error, SweepFor, limits};

@@ -9,7 +9,7 @@ use windlass_core::{Name, Settings, Time};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
-use crate::engine::slots::SlotGroups;
+use crate::engine::memory::slots::SlotGroups;
 use crate::limits;
 
 #[derive(Default)]

@@ -11,7 +11,7 @@ use windlass_core::{InboundHook, Name, Plugin, QueueName, Refusal, Webhook};
 use crate::disk::codec;
 use crate::disk::keys::named as key;
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
-use crate::engine::recover::read_all;
+use crate::engine::thread::recover::read_all;
 
 #[derive(Default)]
 pub struct Catalogue {

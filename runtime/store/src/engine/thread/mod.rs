@@ -1,5 +1,9 @@
 //! The engine's thread: gathers requests into groups, lets the engine do them, and has it rebuilt when the disk fails.
 
+pub mod recover;
+mod reopen;
+pub(crate) mod shared;
+
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
@@ -17,9 +21,9 @@ use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
 use crate::engine::Engine;
-use crate::engine::operation::Request;
-use crate::engine::recover::Alive;
-use crate::engine::shared::{Reads, Shared};
+use crate::engine::requests::operation::Request;
+use crate::engine::thread::recover::Alive;
+use crate::engine::thread::shared::{Reads, Shared};
 use crate::{Clock, Options, limits};
 
 pub struct EngineThread {
@@ -38,7 +42,7 @@ pub struct EngineThread {
     /// Whether a damaged table prevents the database from writing.
     pub suspicion: Arc<Suspicion>,
     /// A folder that was found where ours was and lacks a part of what we acknowledged.
-    pub short: Option<crate::engine::reopen::ShortStore>,
+    pub short: Option<crate::engine::thread::reopen::ShortStore>,
 }
 
 /// Attempts that run in this process.

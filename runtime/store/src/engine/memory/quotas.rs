@@ -8,7 +8,7 @@ use windlass_core::{BodyKind, CheckedJob, Job, Namespace, QueueName, Refusal};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
-use crate::engine::queues::Queues;
+use crate::engine::memory::queues::Queues;
 
 #[derive(Default)]
 pub struct NamespaceQuotas {
