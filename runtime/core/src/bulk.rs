@@ -108,6 +108,37 @@ impl Action {
         }
     }
 
+    /// The states that a job can be in for it, and the same in words: "only … jobs can be".
+    pub fn states(&self) -> (&'static [State], &'static str) {
+        const ENDED: [State; 3] = [State::Completed, State::Dead, State::Cancelled];
+        const WAITING: [State; 5] = [State::Scheduled, State::Pending, State::Retrying, State::Held, State::Blocked];
+        const NOT_ENDED: [State; 6] =
+            [State::Scheduled, State::Pending, State::Active, State::Retrying, State::Held, State::Blocked];
+        const NOT_ACTIVE: [State; 8] = [
+            State::Scheduled,
+            State::Pending,
+            State::Retrying,
+            State::Held,
+            State::Blocked,
+            State::Completed,
+            State::Dead,
+            State::Cancelled,
+        ];
+        match self {
+            Action::Retry | Action::Rebuild => (&ENDED, "dead, cancelled and completed"),
+            Action::Requeue => (&[State::Dead], "dead"),
+            Action::Cancel { .. } => (&NOT_ENDED, "scheduled, pending, retrying, held, blocked and active"),
+            Action::Move { .. } => (&NOT_ACTIVE, "waiting and ended"),
+            Action::ChangePriority { .. } => (&WAITING, "waiting"),
+            Action::Hold { .. } => (
+                &[State::Scheduled, State::Pending, State::Retrying, State::Active],
+                "scheduled, pending, retrying and active",
+            ),
+            Action::Approve | Action::Reject { .. } => (&[State::Held], "held"),
+            Action::Delete => (&State::ALL, ""),
+        }
+    }
+
     /// What is asked of one job.
     pub fn command(&self) -> Command {
         match self {

@@ -19,6 +19,15 @@ pub enum Priority {
 impl Priority {
     pub const ALL: [Priority; 4] = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
 
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::Critical => "critical",
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        }
+    }
+
     /// 0 is the most urgent.
     pub fn rank(self) -> u8 {
         self as u8

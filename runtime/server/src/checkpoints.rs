@@ -50,6 +50,14 @@ fn parts(stored: &[u8]) -> Option<Parts<'_>> {
     Some(Parts { plugin: Some(core::str::from_utf8(plugin).ok()?), ciphertext })
 }
 
+/// How many bytes of a body show whether it may be an encrypted checkpoint.
+pub const SEALED_HEAD: usize = 32;
+
+/// Whether a body that begins so may be an encrypted checkpoint.
+pub fn may_be_sealed(head: &[u8]) -> bool {
+    head.starts_with(UNBOUND) || head.starts_with(BOUND)
+}
+
 /// The length of the plaintext, if this is an encrypted checkpoint.
 pub fn plaintext_len(stored: &[u8]) -> Option<usize> {
     Secrets::plaintext_len(parts(stored)?.ciphertext)

@@ -115,6 +115,15 @@ pub const RECORDS_PAGE: usize = 1_000;
 /// Jobs in one page of a list.
 pub const PAGE: usize = 50;
 pub const PAGE_MOST: usize = 1_000;
+/// Characters of a body in its preview: in a list, for one job, and at most.
+pub const PREVIEW: usize = 200;
+pub const PREVIEW_OF_ONE: usize = 4_096;
+pub const PREVIEW_MOST: usize = 65_536;
+/// Values in one count by a value.
+pub const GROUPS: usize = 100;
+pub const GROUPS_MOST: usize = 1_000;
+/// Ids of jobs in the answer to a dry run.
+pub const DRY_RUN_SAMPLE: usize = 10;
 /// A text that is searched for, or a jq filter.
 pub const FILTER_TEXT: usize = 4_096;
 pub const FILTER_STATES: usize = 64;

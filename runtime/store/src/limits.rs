@@ -99,11 +99,13 @@ pub(crate) const SEARCH_THREADS: usize = 2;
 pub(crate) const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// Jobs that could not be read whose ids an answer lists; the others are only counted.
 pub(crate) const UNREADABLE: usize = 100;
+/// Different values that jobs are counted by at once.
+pub(crate) const GROUPS: usize = 10_000;
 /// Payloads handed to a sieve at once.
 pub(crate) const SIEVE_ROWS: usize = 512;
 pub(crate) const SIEVE_BYTES: usize = 1024 * 1024;
 /// Jobs in one bulk operation.
-pub(crate) const BULK_JOBS: usize = 5_000_000;
+pub const BULK_JOBS: usize = 5_000_000;
 /// Jobs of a bulk operation in one group commit.
 pub(crate) const BULK_STEP: usize = 256;
 /// Bytes of values in one page of records, and one value more.

@@ -242,6 +242,7 @@ fn job(routes: Routes) -> Routes {
         .with(Read, routes!(jobs::stats::all))
         .with(ReadJob, routes!(jobs::bulk_get))
         .with(Read, routes!(jobs::search::search))
+        .with(Read, routes!(jobs::count::count))
         .with(Read, routes!(jobs::search::dead))
         .with(ReadJob, routes!(jobs::show))
         .with(Operate, routes!(jobs::delete))

@@ -95,6 +95,15 @@ impl Store {
         }
     }
 
+    /// The first bytes of one of the job's bodies, read without the rest; `None` when it has none.
+    pub async fn body_head(&self, job: &Job, kind: BodyKind, bytes: usize) -> Result<Option<Bytes>, Error> {
+        let (blobs, of) = (self.inner.blobs.clone(), job.clone());
+        match self.read(move |view| search::head(view, &blobs, &of, kind, bytes)).await {
+            Err(error) => self.gone_or(error, job, kind).await,
+            head => head,
+        }
+    }
+
     /// A body that is missing: removed since the row was read, or lost?
     async fn gone_or(&self, error: Error, job: &Job, kind: BodyKind) -> Result<Option<Bytes>, Error> {
         match row::<Job>(&self.current().await?, Space::Jobs, &keys::job(job.id))? {

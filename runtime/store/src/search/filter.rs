@@ -35,6 +35,7 @@ pub struct Filter {
     pub scheduled: Span,
     pub started: Span,
     pub completed: Span,
+    pub failed: Span,
     pub expire: Span,
     /// The worker that runs it, or ran it last.
     pub worker_id: Option<String>,
@@ -48,6 +49,10 @@ pub struct Filter {
     /// The first job of the chain it is in.
     pub chain: Option<JobId>,
     pub unique_key: Option<String>,
+    pub round: Option<u32>,
+    pub schedule: Option<Name>,
+    pub limit_key: Option<String>,
+    pub created_by: Option<String>,
     pub attempt_min: Option<u32>,
     pub attempt_max: Option<u32>,
     /// Ids from the first to the last, both included.
@@ -71,6 +76,7 @@ impl Filter {
             && self.scheduled.holds(job.scheduled_at)
             && self.started.holds(job.started_at)
             && self.completed.holds(job.completed_at)
+            && self.failed.holds(job.failed_at)
             && self.expire.holds(job.expire_at)
             && self.ran_by(job)
             && self.has_errors.is_none_or(|wanted| wanted == job.last_error.is_some())
@@ -81,6 +87,10 @@ impl Filter {
                 job.links.as_ref().and_then(|links| links.chain).is_some_and(|place| place.first == first)
             })
             && same(self.unique_key.as_ref(), job.unique.as_ref().map(|unique| &unique.key))
+            && same(self.round.as_ref(), job.round.as_ref())
+            && same(self.schedule.as_ref(), job.schedule.as_ref())
+            && same(self.limit_key.as_deref(), job.limit_key.as_deref())
+            && same(self.created_by.as_deref(), job.created_by.as_deref())
             && self.attempt_min.is_none_or(|least| job.attempt >= least)
             && self.attempt_max.is_none_or(|most| job.attempt <= most)
             && self.ids.is_none_or(|(first, last)| (first..=last).contains(&job.id))
@@ -127,14 +137,17 @@ impl Filter {
         self.payload_contains.is_some()
     }
 
-    /// No job made at or after this moment can pass: it is created before it starts and starts before it completes.
+    /// No job made at or after this moment can pass: it is created before it starts and starts before it ends.
     pub(crate) fn made_before(&self) -> Option<Time> {
-        [self.created.before, self.started.before, self.completed.before].into_iter().flatten().min()
+        [self.created.before, self.started.before, self.completed.before, self.failed.before]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// No job that came into its state before this moment can pass: creation, start and end come before.
     pub(crate) fn entered_from(&self) -> Option<Time> {
-        [self.created.after, self.started.after, self.completed.after].into_iter().flatten().max()
+        [self.created.after, self.started.after, self.completed.after, self.failed.after].into_iter().flatten().max()
     }
 
     /// The states that the filter leaves: only a completed job has a time of completion, and so on.
@@ -142,6 +155,7 @@ impl Filter {
         let asked = |state: &State| self.states.is_empty() || self.states.contains(state);
         let possible = |state: &State| {
             (self.completed.is_open() || *state == State::Completed)
+                && (self.failed.is_open() || matches!(state, State::Dead | State::Cancelled))
                 && (self.scheduled.is_open() || !matches!(state, State::Pending | State::Active) && !state.is_ended())
         };
         State::ALL.into_iter().filter(asked).filter(possible).collect()

@@ -1,6 +1,7 @@
 //! Looking for jobs: what can be asked, and in which order it is answered. How it is found is each backend's own matter.
 
 mod filter;
+mod group;
 mod order;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use windlass_core::Job;
 use crate::Unreadable;
 
 pub use filter::{Filter, Span};
+pub use group::{Counted, GroupBy};
 pub use order::{Cursor, Order, Sort, SortKey};
 
 /// One page of what a filter finds.
@@ -25,12 +27,25 @@ pub struct Search {
     pub after: Option<Cursor>,
     /// A test of payloads that this crate knows nothing of.
     pub payload_filter: Option<Arc<dyn PayloadFilter>>,
+    /// How much of the payloads of those that are found is read with them.
+    pub payload: PayloadPart,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadPart {
+    None,
+    /// All of it, unless it is a file of its own.
+    #[default]
+    Small,
+    /// So many of its first bytes, wherever it is.
+    Head(usize),
 }
 
 impl Search {
     /// The newest jobs that pass the filter.
     pub fn of(filter: Filter, limit: usize) -> Search {
-        Search { filter, sort: Sort::CreatedAt, order: Order::Desc, limit, after: None, payload_filter: None }
+        let (sort, order, payload) = (Sort::CreatedAt, Order::Desc, PayloadPart::default());
+        Search { filter, sort, order, limit, after: None, payload_filter: None, payload }
     }
 }
 
@@ -49,7 +64,7 @@ pub struct Page {
 #[derive(Clone, Debug)]
 pub struct Found {
     pub job: Job,
-    /// Left out when it is a file of its own.
+    /// As much of it as was asked for.
     pub payload: Option<Bytes>,
 }
 

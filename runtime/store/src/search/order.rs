@@ -12,6 +12,13 @@ pub enum Sort {
     /// The most urgent is the highest.
     Priority,
     Attempt,
+    /// When it is due: of scheduled and retrying jobs.
+    ScheduledAt,
+    FailedAt,
+    UpdatedAt,
+    ExpireAt,
+    /// When it came into its state.
+    Since,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +46,11 @@ impl SortKey {
             Sort::CompletedAt => job.completed_at.map(Time::millis),
             Sort::Priority => Some(u64::from(u8::MAX - job.priority.rank())),
             Sort::Attempt => Some(u64::from(job.attempt)),
+            Sort::ScheduledAt => job.scheduled_at.map(Time::millis),
+            Sort::FailedAt => job.failed_at.map(Time::millis),
+            Sort::UpdatedAt => Some(job.updated_at.millis()),
+            Sort::ExpireAt => job.expire_at.map(Time::millis),
+            Sort::Since => Some(job.since.millis()),
         };
         // Creation first, then what is random in the id: the same order in which the indexes lie.
         let random = job.id.0 & ((1 << 80) - 1);
@@ -71,8 +83,9 @@ impl SortKey {
         match sort {
             _ if self.without => None,
             Sort::CreatedAt => Some(Time((!self.birth >> 80) as u64)),
-            Sort::StartedAt | Sort::CompletedAt => Some(Time(!self.value)),
-            Sort::Priority | Sort::Attempt => None,
+            Sort::StartedAt | Sort::CompletedAt | Sort::FailedAt | Sort::Since => Some(Time(!self.value)),
+            // These may be later than the moment at which the job came into its state, or are no times.
+            Sort::Priority | Sort::Attempt | Sort::ScheduledAt | Sort::UpdatedAt | Sort::ExpireAt => None,
         }
     }
 }

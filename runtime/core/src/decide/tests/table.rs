@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::decide::tests::{
     Fixture, cancel, complete, fail, hand_back, heartbeat, hold, move_to, outside, policy, watch,
 };
-use crate::{Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
+use crate::{Action, Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
 
 /// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the holder of its last
 /// attempt.
@@ -93,6 +93,36 @@ fn every_command_in_every_state_does_what_the_table_says() {
             if matches!(found, "no" | "same") {
                 assert_eq!(fixture.job(), &before, "{name} when {} should change nothing", state.as_str());
             }
+        }
+    }
+}
+
+#[test]
+fn an_action_on_many_jobs_knows_the_states_in_which_it_is_refused() {
+    let (queue, reason) = ("images".parse().expect("a name"), String::new());
+    let actions = [
+        Action::Retry,
+        Action::Rebuild,
+        Action::Requeue,
+        Action::Cancel { reason: reason.clone() },
+        Action::Move { queue },
+        Action::ChangePriority { priority: Priority::Low },
+        Action::Hold { reason: reason.clone() },
+        Action::Approve,
+        Action::Reject { reason },
+        Action::Delete,
+    ];
+    assert_eq!(actions.each_ref().map(Action::as_str), Action::WORDS);
+    for action in actions {
+        let (states, words) = action.states();
+        for state in State::ALL {
+            let refused = match in_state(state).0.ask(action.command()) {
+                Err(Refusal::WrongState { allowed, .. }) => Some(allowed),
+                Ok(_) => None,
+                Err(other) => panic!("{other}"),
+            };
+            let expected = (!states.contains(&state)).then_some(words);
+            assert_eq!(refused, expected, "{} when {}", action.as_str(), state.as_str());
         }
     }
 }

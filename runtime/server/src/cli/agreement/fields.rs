@@ -63,10 +63,20 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /batch/{id}/seal", By("batch seal", &[])),
     ("get /jobs", By("job list", &[("offset", PAGES)])),
     ("post /jobs/search", By("search", &[("cursor", PAGES)])),
+    ("post /jobs/count", By("count", &[("filter", "the flags of `search`")])),
     ("get /dead", Not("`search --state dead`")),
     ("post /jobs/bulk-get", Not("`job get`, one by one")),
     ("get /jobs/stats", By("status", &[])),
-    ("get /jobs/{id}", By("job get", &[])),
+    (
+        "get /jobs/{id}",
+        By(
+            "job get",
+            &[
+                ("payload", "the text form shows the first characters, and the JSON form everything"),
+                ("preview_chars", "the same"),
+            ],
+        ),
+    ),
     ("delete /jobs/{id}", By("job delete", &[])),
     ("post /jobs/{id}/approve", By("job approve", &[])),
     ("post /jobs/{id}/cancel", By("job cancel", &[])),

@@ -40,6 +40,9 @@ pub struct Bulk {
     /// Delete without asking
     #[arg(long)]
     yes: bool,
+    /// Change nothing; show how many jobs it would affect, in which states, and how many it would pass over
+    #[arg(long)]
+    dry_run: bool,
     /// Return immediately; `windlass bulk show ID` shows its progress
     #[arg(long = "async")]
     in_background: bool,
@@ -116,10 +119,13 @@ impl Bulk {
             _ => {}
         }
         let Some(mut request) = self.jobs()? else { return nothing(remote, self.as_str()) };
-        self.confirm(&request)?;
+        if !self.dry_run {
+            self.confirm(&request)?;
+        }
         let action = self.as_str();
         request.insert("action".to_owned(), json!(action));
-        request.insert("async".to_owned(), json!(true));
+        request.insert("async".to_owned(), json!(!self.dry_run));
+        request.insert("dry_run".to_owned(), json!(self.dry_run));
         for (name, text) in [("move_to_queue", &self.move_to_queue), ("reason", &self.reason)] {
             if let Some(text) = text {
                 request.insert(name.to_owned(), json!(text));
@@ -129,6 +135,10 @@ impl Bulk {
             request.insert("priority".to_owned(), json!(priority));
         }
         let accepted = remote.post("/jobs/bulk", &Value::Object(request))?;
+        if self.dry_run {
+            show_dry_run(remote, &accepted)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let id = accepted["bulk_operation_id"].as_str().context("the server did not say which operation it is")?;
         if self.in_background {
             show_accepted(remote, &accepted, id)?;
@@ -258,6 +268,18 @@ fn list(remote: &Remote) -> anyhow::Result<ExitCode> {
         None => show::json(&all)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show_dry_run(remote: &Remote, would: &Value) -> anyhow::Result<()> {
+    if remote.json() {
+        return show::json(would);
+    }
+    let action = would["action"].as_str().unwrap_or_default();
+    show::print(&format!("{action} would affect {} of {} jobs", would["affected"], would["total"]))?;
+    for reason in would["reasons"].as_array().into_iter().flatten() {
+        show::print(&format!("passed over: {}", reason["reason"].as_str().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 fn show_accepted(remote: &Remote, accepted: &Value, id: &str) -> anyhow::Result<()> {

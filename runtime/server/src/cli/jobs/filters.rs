@@ -57,6 +57,12 @@ pub struct Filters {
     /// Completed before this time
     #[arg(long, value_name = "TIME")]
     completed_before: Option<String>,
+    /// Dead or cancelled at this time or later
+    #[arg(long, value_name = "TIME")]
+    failed_after: Option<String>,
+    /// Dead or cancelled before this time
+    #[arg(long, value_name = "TIME")]
+    failed_before: Option<String>,
     /// Expiring at this time or later
     #[arg(long, value_name = "TIME")]
     expire_after: Option<String>,
@@ -90,6 +96,18 @@ pub struct Filters {
     /// The job with this unique key
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
+    /// Jobs of this round, in queues with rounds
+    #[arg(long, value_name = "N")]
+    round: Option<u32>,
+    /// Jobs that this schedule enqueued
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<String>,
+    /// Jobs with this limit key
+    #[arg(long, value_name = "KEY")]
+    limit_key: Option<String>,
+    /// Jobs enqueued by this key
+    #[arg(long, value_name = "ID")]
+    created_by: Option<String>,
     /// Jobs that have been started at least this many times
     #[arg(long, value_name = "N")]
     attempt_min: Option<u32>,
@@ -128,6 +146,8 @@ impl Filters {
             ("started_before", &self.started_before),
             ("completed_after", &self.completed_after),
             ("completed_before", &self.completed_before),
+            ("failed_after", &self.failed_after),
+            ("failed_before", &self.failed_before),
             ("expire_after", &self.expire_after),
             ("expire_before", &self.expire_before),
             ("worker_id", &self.worker_id),
@@ -138,6 +158,9 @@ impl Filters {
             ("parent_id", &self.parent_id),
             ("chain_id", &self.chain_id),
             ("unique_key", &self.unique_key),
+            ("schedule", &self.schedule),
+            ("limit_key", &self.limit_key),
+            ("created_by", &self.created_by),
             ("job_id_prefix", &self.job_id_prefix),
         ];
         for (name, text) in texts {
@@ -145,6 +168,7 @@ impl Filters {
         }
         put(&mut filter, "priority", &self.priority);
         put(&mut filter, "has_errors", &self.has_errors);
+        put(&mut filter, "round", &self.round);
         put(&mut filter, "attempt_min", &self.attempt_min);
         put(&mut filter, "attempt_max", &self.attempt_max);
         if !self.state.is_empty() {

@@ -1,6 +1,7 @@
 //! Commands about jobs: enqueueing, showing, searching, watching, and acting on one or many.
 
 pub mod bulk;
+pub mod count;
 pub mod enqueue;
 pub mod filters;
 pub mod job;

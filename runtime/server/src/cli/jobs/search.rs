@@ -4,12 +4,13 @@
 use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::client::{Address, Remote};
 use crate::cli::jobs::filters::Filters;
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
+use crate::http::wire::BodiesShown;
 use crate::http::{OrderName, SortName};
 use crate::limits;
 
@@ -21,6 +22,12 @@ pub struct Search {
     /// How many jobs at most [default: 50 in a table or as JSON, all of them as ids]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// How much of the payloads a response as JSON has [default: all of those up to 64 KiB]
+    #[arg(long, value_enum)]
+    payload: Option<BodiesShown>,
+    /// How many characters of each payload with --payload preview
+    #[arg(long, value_name = "N", default_value_t = limits::PREVIEW)]
+    preview_chars: usize,
     /// A table, the API's response, or one id per line [default: text on a terminal, ids into a pipe]
     #[arg(long, value_enum)]
     output: Option<Output>,
@@ -57,20 +64,39 @@ impl Search {
                 let ids = |page: Vec<Value>| {
                     page.iter().try_for_each(|job| show::print(job["id"].as_str().unwrap_or_default()))
                 };
-                let last = find(&remote, &self.filters, &self.sorting, self.limit.unwrap_or(usize::MAX), ids)?;
+                let wanted = request(&self.filters, &self.sorting);
+                let last = find(&remote, wanted, self.limit.unwrap_or(usize::MAX), ids)?;
                 note_unreadable(&last);
                 Ok(())
             }
-            Output::Json => show::json(&found(&remote, &self.filters, &self.sorting, self.limit)?),
+            Output::Json => {
+                let mut wanted = request(&self.filters, &self.sorting);
+                wanted.insert("payload".to_owned(), json!(self.payload.unwrap_or_default()));
+                wanted.insert("preview_chars".to_owned(), json!(self.preview_chars));
+                show::json(&all(&remote, wanted, self.limit)?)
+            }
             Output::Text => table(&found(&remote, &self.filters, &self.sorting, self.limit)?, &self.sorting),
         }
     }
 }
 
-/// All jobs up to the limit, in one response.
+/// All jobs up to the limit, in one response; without their payloads.
 pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Option<usize>) -> anyhow::Result<Value> {
+    all(remote, request(filters, sorting), limit)
+}
+
+/// A search that does not load the payloads.
+fn request(filters: &Filters, sorting: &Sorting) -> Map<String, Value> {
+    let mut request = filters.to_json();
+    request.insert("sort".to_owned(), json!(sorting.sort));
+    request.insert("order".to_owned(), json!(sorting.order));
+    request.insert("payload".to_owned(), json!(BodiesShown::None));
+    request
+}
+
+fn all(remote: &Remote, request: Map<String, Value>, limit: Option<usize>) -> anyhow::Result<Value> {
     let mut jobs = Vec::new();
-    let mut answer = find(remote, filters, sorting, limit.unwrap_or(limits::PAGE), |page| {
+    let mut answer = find(remote, request, limit.unwrap_or(limits::PAGE), |page| {
         jobs.extend(page);
         Ok(())
     })?;
@@ -81,14 +107,10 @@ pub fn found(remote: &Remote, filters: &Filters, sorting: &Sorting, limit: Optio
 /// Requests pages until there are no more, or enough. Returns the last page without its jobs.
 fn find(
     remote: &Remote,
-    filters: &Filters,
-    sorting: &Sorting,
+    mut request: Map<String, Value>,
     limit: usize,
     mut take: impl FnMut(Vec<Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Value> {
-    let mut request = filters.to_json();
-    request.insert("sort".to_owned(), json!(sorting.sort));
-    request.insert("order".to_owned(), json!(sorting.order));
     let mut left = limit;
     let mut unreadable = Value::Null;
     loop {
@@ -115,6 +137,10 @@ pub fn table(found: &Value, sorting: &Sorting) -> anyhow::Result<()> {
     let by: Column = match sorting.sort {
         SortName::StartedAt => ("STARTED", "started_at"),
         SortName::CompletedAt => ("COMPLETED", "completed_at"),
+        SortName::ScheduledAt => ("SCHEDULED", "scheduled_at"),
+        SortName::FailedAt => ("FAILED", "failed_at"),
+        SortName::UpdatedAt | SortName::Since => ("UPDATED", "updated_at"),
+        SortName::ExpireAt => ("EXPIRES", "expire_at"),
         SortName::CreatedAt | SortName::Priority | SortName::Attempt => ("CREATED", "created_at"),
     };
     let columns = [

@@ -22,6 +22,8 @@ use windlass_store::search::{Filter, Search};
 
 use crate::http::Api;
 use crate::http::events::StreamEvent;
+use crate::http::jobs::dry_run;
+use crate::http::jobs::dry_run::DryRun;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::filter::JobFilter;
@@ -48,6 +50,17 @@ struct BulkRequest {
     /// Respond immediately instead of waiting for the end. Always so above 10,000 jobs.
     #[serde(default, rename = "async")]
     in_background: bool,
+    /// Change nothing, and say what would be done: how many jobs, in which states, and how many would be passed over.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The operation that has ended, or with `dry_run` what it would do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum BulkAnswer {
+    Done(BulkDone),
+    DryRun(DryRun),
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -108,22 +121,32 @@ impl From<Bulk> for BulkView {
 /// Apply one action to many jobs
 ///
 /// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each job once.
-#[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkDone), (status = 202, body = BulkAccepted)))]
+#[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkAnswer), (status = 202, body = BulkAccepted)))]
 pub async fn start(api: Api, body: Body) -> Result<Response> {
     let began = Instant::now();
     let wanted: BulkRequest = body.json()?;
     let action = action(&wanted)?;
+    if wanted.dry_run {
+        let dry_run = match (wanted.job_ids, wanted.filter) {
+            (Some(ids), None) => dry_run::of_ids(&api, &action, &listed(&ids)?, began).await?,
+            (None, Some(filter)) => dry_run::of_filter(&api, &action, filter, began).await?,
+            (Some(_), Some(_)) | (None, None) => return Err(not_named()),
+        };
+        return Ok(Json(BulkAnswer::DryRun(dry_run)).into_response());
+    }
     let (jobs, guard) = match (wanted.job_ids, wanted.filter) {
         (Some(ids), None) => (listed(&ids)?, Guard::default()),
         (None, Some(filter)) => chosen(&api, filter).await?,
-        (Some(_), Some(_)) | (None, None) => {
-            return Err(Error::invalid("name the jobs: send either `job_ids` or a `filter`"));
-        }
+        (Some(_), Some(_)) | (None, None) => return Err(not_named()),
     };
     let in_background = wanted.in_background;
     let news = api.store.watch_bulks();
     let bulk = api.store.start_bulk(action, guard, jobs).await?;
     answer(&api, bulk, news, in_background, began).await
+}
+
+fn not_named() -> Error {
+    Error::invalid("name the jobs: send either `job_ids` or a `filter`")
 }
 
 /// Waits a limited time for the end of an operation, unless the client asked not to.
@@ -139,7 +162,7 @@ pub async fn answer(
     }
     let id = bulk.id;
     match timeout(limits::BULK_WAIT, ended(api, id, news)).await {
-        Ok(ended) => Ok(Json(done(ended?, began)).into_response()),
+        Ok(ended) => Ok(Json(BulkAnswer::Done(done(ended?, began))).into_response()),
         // The operation continues in the background.
         Err(_) => Ok(accepted(&bulk).into_response()),
     }
@@ -189,12 +212,18 @@ fn listed(ids: &[String]) -> Result<Vec<JobId>> {
 /// The jobs that match the filter now. One that has left its state or queue when its turn comes is skipped.
 async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
     let (filter, payload_filter) = filter.read().await?;
-    if filter == Filter::default() && payload_filter.is_none() {
-        return Err(Error::field("filter", "is empty and would match every job; give at least one condition"));
-    }
+    not_empty(&filter, payload_filter.is_none())?;
     let guard = Guard { queue: filter.queue.clone(), states: filter.states.clone() };
     let jobs = api.store.search_ids(Search { payload_filter, ..Search::of(filter, 0) }).await?;
     Ok((jobs, guard))
+}
+
+/// An action on every job is more likely a mistake than a wish.
+pub fn not_empty(filter: &Filter, no_payload_filter: bool) -> Result<()> {
+    if *filter == Filter::default() && no_payload_filter {
+        return Err(Error::field("filter", "is empty and would match every job; give at least one condition"));
+    }
+    Ok(())
 }
 
 fn accepted(bulk: &Bulk) -> (StatusCode, Json<BulkAccepted>) {

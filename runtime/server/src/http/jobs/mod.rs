@@ -2,6 +2,8 @@
 
 mod attempt;
 pub(crate) mod bulk;
+pub(crate) mod count;
+pub(crate) mod dry_run;
 pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod stats;
@@ -20,7 +22,7 @@ use crate::http::events::StreamEvent;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, JobPath, Query};
 use crate::http::wire::filter::state;
-use crate::http::wire::{NameText, PriorityName, Rfc3339};
+use crate::http::wire::{BodiesShown, NameText, PriorityName, Rfc3339, preview_chars};
 use crate::limits;
 use view::{JobView, WholeJob};
 
@@ -34,12 +36,24 @@ pub fn status(status: &'static str) -> Json<Status> {
     Json(Status { status })
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ShowQuery {
+    /// How much of payload, checkpoint and result: all (the default), their first characters, or nothing.
+    #[serde(default)]
+    payload: BodiesShown,
+    /// How many characters of each.
+    #[param(minimum = 1, maximum = 65536)]
+    preview_chars: Option<usize>,
+}
+
 /// Show one job, with its whole record
-#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", responses((status = 200, body = WholeJob)))]
-pub async fn show(api: Api, JobPath(id): JobPath) -> Result<Json<WholeJob>> {
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(ShowQuery), responses((status = 200, body = WholeJob)))]
+pub async fn show(api: Api, JobPath(id): JobPath, Query(query): Query<ShowQuery>) -> Result<Json<WholeJob>> {
+    let chars = preview_chars(query.preview_chars, limits::PREVIEW_OF_ONE)?;
     let store = api.store.frozen();
     let job = store.job(id).await?.ok_or_else(|| Refusal::not_found("job", id))?;
-    Ok(Json(view::whole(&store, job).await?))
+    Ok(Json(view::whole_with(&store, job, query.payload, chars).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

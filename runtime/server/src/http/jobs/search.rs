@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use axum::Json;
+use bytes::Bytes;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_store::search::{Cursor, Found, Order, Page, Search, Sort};
+use windlass_store::search::{Cursor, Found, Order, Page, PayloadPart, Search, Sort};
 
 use crate::http::Api;
 use crate::http::jobs::UnreadableJobs;
@@ -14,7 +15,7 @@ use crate::http::jobs::view::JobView;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, Query};
 use crate::http::wire::filter::JobFilter;
-use crate::http::wire::{Shown, wire_enum};
+use crate::http::wire::{BodiesShown, BodyPreview, Shown, preview_chars, wire_enum};
 use crate::limits;
 
 wire_enum!(OrderName = Order { Asc, Desc });
@@ -29,6 +30,12 @@ pub enum SortName {
     CompletedAt,
     Priority,
     Attempt,
+    ScheduledAt,
+    FailedAt,
+    UpdatedAt,
+    ExpireAt,
+    /// When the job came into its state.
+    Since,
 }
 
 impl From<SortName> for Sort {
@@ -39,11 +46,16 @@ impl From<SortName> for Sort {
             SortName::CompletedAt => Sort::CompletedAt,
             SortName::Priority => Sort::Priority,
             SortName::Attempt => Sort::Attempt,
+            SortName::ScheduledAt => Sort::ScheduledAt,
+            SortName::FailedAt => Sort::FailedAt,
+            SortName::UpdatedAt => Sort::UpdatedAt,
+            SortName::ExpireAt => Sort::ExpireAt,
+            SortName::Since => Sort::Since,
         }
     }
 }
 
-/// Which part of the matches, and in which order.
+/// Which part of the matches, in which order, and how much of each.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Paging {
     sort: Option<SortName>,
@@ -52,6 +64,12 @@ struct Paging {
     limit: Option<usize>,
     /// The `cursor` of the previous page.
     cursor: Option<String>,
+    /// How much of the payloads: all (the default, of those up to 64 KiB), their first characters, or nothing.
+    #[serde(default)]
+    payload: BodiesShown,
+    /// How many characters of each payload.
+    #[schema(minimum = 1, maximum = 65536)]
+    preview_chars: Option<usize>,
 }
 
 /// A search: a filter, and which part of its matches to return.
@@ -82,10 +100,24 @@ pub struct SearchAnswer {
 struct FoundJob {
     #[serde(flatten)]
     job: JobView,
-    /// Absent when it is large; `GET /jobs/{id}/payload` has it.
-    #[schema(value_type = serde_json::Value)]
-    payload: Option<Shown>,
+    #[serde(flatten)]
+    payload: FoundPayload,
     payload_size: u64,
+}
+
+/// As much of a payload as was asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum FoundPayload {
+    Full {
+        /// `null` when it is large; `GET /jobs/{id}/payload` has it.
+        #[schema(value_type = serde_json::Value)]
+        payload: Option<Shown>,
+    },
+    Preview {
+        payload_preview: Option<BodyPreview>,
+    },
+    None {},
 }
 
 /// Find jobs
@@ -126,8 +158,14 @@ async fn find(api: &Api, filter: JobFilter, paging: Paging, began: Instant) -> R
     }
     let after = paging.cursor.as_deref().map(|text| cursor(text, sort, order)).transpose()?;
     let (filter, payload_filter) = filter.read().await?;
-    let page = api.store.search(Search { filter, sort, order, limit, after, payload_filter }).await?;
-    Ok(Json(answer(page, began)))
+    let chars = preview_chars(paging.preview_chars, limits::PREVIEW)?;
+    let payload = match paging.payload {
+        BodiesShown::None => PayloadPart::None,
+        BodiesShown::Preview => PayloadPart::Head(BodyPreview::head(chars)),
+        BodiesShown::Full => PayloadPart::Small,
+    };
+    let page = api.store.search(Search { filter, sort, order, limit, after, payload_filter, payload }).await?;
+    Ok(Json(answer(page, paging.payload, chars, began)))
 }
 
 /// The cursor of the previous page; it is valid for the same order only.
@@ -144,11 +182,18 @@ fn cursor(text: &str, sort: Sort, order: Order) -> Result<Cursor> {
     Ok(cursor)
 }
 
-fn answer(page: Page, began: Instant) -> SearchAnswer {
-    let shown = |Found { job, payload }: Found| FoundJob {
-        payload_size: job.payload.len(),
-        payload: payload.map(Shown),
-        job: job.into(),
+fn answer(page: Page, wanted: BodiesShown, chars: usize, began: Instant) -> SearchAnswer {
+    let shown = |Found { job, payload }: Found| {
+        let payload_size = job.payload.len();
+        let payload = match wanted {
+            BodiesShown::Full => FoundPayload::Full { payload: payload.map(Shown) },
+            BodiesShown::Preview => {
+                let preview = |head: Bytes| BodyPreview::of(&head, payload_size, chars);
+                FoundPayload::Preview { payload_preview: payload.map(preview) }
+            }
+            BodiesShown::None => FoundPayload::None {},
+        };
+        FoundJob { payload_size, payload, job: job.into() }
     };
     SearchAnswer {
         jobs: page.jobs.into_iter().map(shown).collect(),

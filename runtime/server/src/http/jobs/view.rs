@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use windlass_core::{AfterStop, BodyKind, Job, Progress, QueueName, Time, bounds};
 use windlass_store::Store;
 
+use crate::checkpoints::{SEALED_HEAD, may_be_sealed, plaintext_len};
 use crate::http::flows::chains::ChainView;
 use crate::http::flows::children;
 use crate::http::jobs::attempt::{ErrorView, RunnerView, StepView, UsageView, usage_view};
@@ -17,8 +18,8 @@ use crate::http::transport::error::Result;
 use crate::http::wire::agent;
 use crate::http::wire::agent::{AgentAnswer, AttemptUsage, StepStatusName, TokenUsage};
 use crate::http::wire::{
-    BackoffName, GroupCounts, NameText, OnFailureName, PriorityName, Rfc3339, Shown, StateName, Text, UntilName,
-    WithinName,
+    BackoffName, BodiesShown, BodyPreview, GroupCounts, NameText, OnFailureName, PriorityName, Rfc3339, Shown,
+    StateName, Text, UntilName, WithinName,
 };
 use crate::limits;
 
@@ -160,14 +161,10 @@ struct RunView {
 pub struct WholeJob {
     #[serde(flatten)]
     job: JobView,
-    #[schema(value_type = serde_json::Value)]
-    payload: Option<Shown>,
-    #[schema(value_type = serde_json::Value)]
-    checkpoint: Option<Shown>,
+    #[serde(flatten)]
+    bodies: Bodies,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_schema: Option<u32>,
-    #[schema(value_type = serde_json::Value)]
-    result: Option<Shown>,
     /// Its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<GroupCounts>,
@@ -184,6 +181,32 @@ pub struct WholeJob {
     timeline: Vec<StepView>,
     #[serde(skip_serializing_if = "is_zero")]
     timeline_dropped: u32,
+}
+
+/// Payload, checkpoint and result, as far as they were asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum Bodies {
+    Full(FullBodies),
+    Preview(BodyPreviews),
+    None {},
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct FullBodies {
+    #[schema(value_type = serde_json::Value)]
+    payload: Option<Shown>,
+    #[schema(value_type = serde_json::Value)]
+    checkpoint: Option<Shown>,
+    #[schema(value_type = serde_json::Value)]
+    result: Option<Shown>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct BodyPreviews {
+    payload_preview: Option<BodyPreview>,
+    checkpoint_preview: Option<BodyPreview>,
+    result_preview: Option<BodyPreview>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -233,10 +256,12 @@ struct WaitsFor {
 
 /// Reads everything that belongs to a job.
 pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
-    let shown = async |kind| store.body(&job, kind).await.map(|body: Option<Bytes>| body.map(Shown));
-    let payload = shown(BodyKind::Payload).await?;
-    let checkpoint = shown(BodyKind::Checkpoint).await?;
-    let result = shown(BodyKind::Result).await?;
+    whole_with(store, job, BodiesShown::Full, limits::PREVIEW_OF_ONE).await
+}
+
+/// The same, with the bodies as they were asked for.
+pub async fn whole_with(store: &Store, job: Job, shown: BodiesShown, chars: usize) -> Result<WholeJob> {
+    let bodies = bodies(store, &job, shown, chars).await?;
     let errors = store.errors(job.id).await?;
     let linked = match &job.links {
         Some(links) if links.depends_on > 0 => store.dependencies(job.id, bounds::DEPENDENCIES).await?,
@@ -264,15 +289,44 @@ pub async fn whole(store: &Store, job: Job) -> Result<WholeJob> {
         waits_for,
         children,
         chain_config: chain.map(ChainView::from),
-        payload,
-        checkpoint_schema: checkpoint.is_some().then_some(job.checkpoint_schema),
-        checkpoint,
-        result,
+        bodies,
+        checkpoint_schema: (!job.checkpoint.is_none()).then_some(job.checkpoint_schema),
         errors: errors.into_iter().map(ErrorView::from).collect(),
         timeline: job.timeline.steps.iter().map(StepView::from).collect(),
         timeline_dropped: job.timeline.dropped,
         job: job.into(),
     })
+}
+
+async fn bodies(store: &Store, job: &Job, shown: BodiesShown, chars: usize) -> Result<Bodies> {
+    let full = async |kind| store.body(job, kind).await.map(|body: Option<Bytes>| body.map(Shown));
+    let preview = async |kind| preview(store, job, kind, chars).await;
+    Ok(match shown {
+        BodiesShown::None => Bodies::None {},
+        BodiesShown::Preview => Bodies::Preview(BodyPreviews {
+            payload_preview: preview(BodyKind::Payload).await?,
+            checkpoint_preview: preview(BodyKind::Checkpoint).await?,
+            result_preview: preview(BodyKind::Result).await?,
+        }),
+        BodiesShown::Full => Bodies::Full(FullBodies {
+            payload: full(BodyKind::Payload).await?,
+            checkpoint: full(BodyKind::Checkpoint).await?,
+            result: full(BodyKind::Result).await?,
+        }),
+    })
+}
+
+async fn preview(store: &Store, job: &Job, kind: BodyKind, chars: usize) -> Result<Option<BodyPreview>> {
+    let Some(head) = store.body_head(job, kind, BodyPreview::head(chars).max(SEALED_HEAD)).await? else {
+        return Ok(None);
+    };
+    if may_be_sealed(&head)
+        && let Some(whole) = store.body(job, kind).await?
+        && let Some(length) = plaintext_len(&whole)
+    {
+        return Ok(Some(BodyPreview::sealed(length as u64)));
+    }
+    Ok(Some(BodyPreview::of(&head, job.body(kind).len(), chars)))
 }
 
 /// A parent that joins its children waits for the open ones; the first of them are listed.

@@ -39,6 +39,8 @@ pub struct JobFilter {
     started_before: Option<Moment>,
     completed_after: Option<Moment>,
     completed_before: Option<Moment>,
+    failed_after: Option<Moment>,
+    failed_before: Option<Moment>,
     expire_after: Option<Moment>,
     expire_before: Option<Moment>,
     /// The worker that runs it, or ran it last.
@@ -56,6 +58,12 @@ pub struct JobFilter {
     parent_id: Option<String>,
     chain_id: Option<String>,
     unique_key: Option<String>,
+    round: Option<u32>,
+    /// The schedule that enqueued it.
+    #[schema(value_type = Option<NameText>)]
+    schedule: Option<String>,
+    limit_key: Option<String>,
+    created_by: Option<String>,
     attempt_min: Option<u32>,
     attempt_max: Option<u32>,
     /// The first characters of the job's id.
@@ -97,6 +105,7 @@ impl JobFilter {
             scheduled: span(self.scheduled_after, self.scheduled_before),
             started: span(self.started_after, self.started_before),
             completed: span(self.completed_after, self.completed_before),
+            failed: span(self.failed_after, self.failed_before),
             expire: span(self.expire_after, self.expire_before),
             worker_id: self.worker_id,
             plugin: self.plugin.as_deref().map(|name| Name::parse("plugin", name)).transpose()?,
@@ -107,6 +116,10 @@ impl JobFilter {
             parent: self.parent_id.map(|id| parent(&id)).transpose()?,
             chain: self.chain_id.map(|id| chain(&id)).transpose()?,
             unique_key: self.unique_key,
+            round: self.round,
+            schedule: self.schedule.as_deref().map(|name| Name::parse("schedule", name)).transpose()?,
+            limit_key: self.limit_key,
+            created_by: self.created_by,
             attempt_min: self.attempt_min,
             attempt_max: self.attempt_max,
             ids,

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod aliases;
 mod body;
+mod body_preview;
 mod counts;
 mod duration;
 mod enums;
@@ -12,6 +13,7 @@ mod schema;
 mod time;
 
 pub use body::Shown;
+pub use body_preview::{BodiesShown, BodyPreview, preview_chars};
 pub use counts::{GroupCounts, StateCounts, Totals};
 pub use duration::{Span, Text};
 pub(super) use enums::wire_enum;

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::Finder;
+use rustc_hash::FxHashMap;
 use windlass_core::{AttemptError, BodyKind, BodyRef, Job, JobId};
 
 use crate::disk::fjall::View;
@@ -14,7 +15,7 @@ use crate::read::row;
 use crate::read::search::plan::Stop;
 use crate::read::search::source::Source;
 use crate::read::search::{Failed, Task};
-use crate::search::{PayloadTest, Payloads, Search, SortKey};
+use crate::search::{GroupBy, PayloadTest, Payloads, Search, SortKey};
 use crate::{Error, Unreadable, limits};
 
 /// What is collected of the jobs that pass.
@@ -24,6 +25,8 @@ pub enum Wanted {
     Page { most: usize },
     /// Every id, up to a bound.
     Ids { most: usize },
+    /// How many there are of each value.
+    Groups,
 }
 
 /// The best so far.
@@ -34,6 +37,7 @@ pub struct Top {
     heap: BinaryHeap<SortKey>,
     pub ids: Vec<JobId>,
     pub count: u64,
+    pub groups: Groups,
     /// Jobs that could not be read.
     pub unreadable: Unreadable,
 }
@@ -41,12 +45,14 @@ pub struct Top {
 impl Top {
     pub fn new(wanted: Wanted, search: &Search) -> Top {
         let after = search.after.map(|cursor| cursor.place);
-        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0, unreadable: Unreadable::default() }
+        let (groups, unreadable) = (Groups::default(), Unreadable::default());
+        Top { wanted, after, heap: BinaryHeap::new(), ids: Vec::new(), count: 0, groups, unreadable }
     }
 
-    pub fn add(&mut self, place: SortKey, id: JobId) -> Result<(), Failed> {
+    pub fn add(&mut self, Passed { place, id, group }: Passed) -> Result<(), Failed> {
         self.count += 1;
         match self.wanted {
+            Wanted::Groups => self.groups.add(group, 1)?,
             Wanted::Ids { most } => {
                 if self.ids.len() >= most {
                     return Err(Failed::TooMany);
@@ -89,12 +95,59 @@ impl Top {
                 }
                 self.ids.extend(other.ids);
             }
+            Wanted::Groups => {
+                for (value, count) in other.groups.counts {
+                    self.groups.add(value, count)?;
+                }
+            }
         }
         Ok(())
     }
 
     pub(crate) fn into_sorted(self) -> Vec<SortKey> {
         self.heap.into_sorted_vec()
+    }
+}
+
+/// A job that passes, as far as anything is made of it.
+pub struct Passed {
+    place: SortKey,
+    id: JobId,
+    /// Its value, if jobs are counted by one.
+    group: Option<Box<str>>,
+}
+
+impl Passed {
+    fn of(job: &Job, task: &Task) -> Passed {
+        let group = task.group_by.as_ref().and_then(|by: &GroupBy| by.of(job)).map(|value| value.as_ref().into());
+        Passed { place: SortKey::of(job, task.search.sort, task.search.order), id: job.id, group }
+    }
+}
+
+/// How many jobs there are of each value.
+#[derive(Debug, Default)]
+pub struct Groups {
+    counts: FxHashMap<Option<Box<str>>, u64>,
+}
+
+impl Groups {
+    fn add(&mut self, value: Option<Box<str>>, count: u64) -> Result<(), Failed> {
+        if let Some(known) = self.counts.get_mut(&value) {
+            *known += count;
+        } else if self.counts.len() < limits::GROUPS {
+            self.counts.insert(value, count);
+        } else {
+            return Err(Failed::TooManyGroups);
+        }
+        Ok(())
+    }
+
+    /// The largest first; of the same size, in the order of their values.
+    pub(crate) fn into_sorted(self) -> Vec<(Option<String>, u64)> {
+        let mut groups: Vec<_> =
+            self.counts.into_iter().map(|(value, count)| (value.map(String::from), count)).collect();
+        groups.sort_by(|(one, count), (other, more)| more.cmp(count).then_with(|| one.cmp(other)));
+        groups
     }
 }
 
@@ -118,7 +171,7 @@ pub struct Matcher<'a> {
 /// One whose payload waits for the sieve.
 enum AwaitingSieve {
     /// Its record passes.
-    Judged(SortKey, JobId),
+    Judged(Passed),
     /// Its record is read if the sieve lets it pass.
     Unread(JobId),
     /// The same, and the bytes of the record are at hand.
@@ -220,9 +273,9 @@ impl<'a> Matcher<'a> {
         if !self.task.search.filter.admits(job) || !self.errors_pass(job)? {
             return Ok(());
         }
-        let place = SortKey::of(job, self.task.search.sort, self.task.search.order);
+        let passed = Passed::of(job, self.task);
         if !self.reads_payloads() {
-            return self.top.add(place, job.id);
+            return self.top.add(passed);
         }
         let payload = match payload {
             Some(payload) => payload,
@@ -235,9 +288,9 @@ impl<'a> Matcher<'a> {
             return Ok(());
         }
         if self.sift.is_none() {
-            return self.top.add(place, job.id);
+            return self.top.add(passed);
         }
-        self.let_wait(AwaitingSieve::Judged(place, job.id), &payload)
+        self.let_wait(AwaitingSieve::Judged(passed), &payload)
     }
 
     fn let_wait(&mut self, waiting: AwaitingSieve, payload: &[u8]) -> Result<(), Failed> {
@@ -261,7 +314,7 @@ impl<'a> Matcher<'a> {
         self.payloads.clear();
         for (waiting, _) in std::mem::take(&mut self.waiting).into_iter().zip(passes).filter(|(_, passes)| *passes) {
             match waiting {
-                AwaitingSieve::Judged(place, id) => self.top.add(place, id)?,
+                AwaitingSieve::Judged(passed) => self.top.add(passed)?,
                 AwaitingSieve::Unread(id) => {
                     self.records += 1;
                     if let Some(record) = self.view.get(Space::Jobs, &keys::job(id))? {
@@ -279,7 +332,7 @@ impl<'a> Matcher<'a> {
         let job: Job = codec::decode(Space::Jobs, record)?;
         let search = &self.task.search;
         if search.filter.admits(&job) && self.errors_pass(&job)? {
-            self.top.add(SortKey::of(&job, search.sort, search.order), job.id)?;
+            self.top.add(Passed::of(&job, self.task))?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Search: on a view of the database, past the engine and never on its thread.
 //!
 //! Reading order: `plan` (which index is read), `source` (reading it), `judge` (what passes, and the best
-//! of it), `scan` (everything, on threads of their own that give way). A search that an index makes short is answered on
+//! of it), `scan` (everything, on threads of their own that give way), `count` (how many there are of each value). A search that an index makes short is answered on
 //! the spot; a long one waits for its turn, so that any number of callers is at most a few threads at the lowest priority.
 
+mod count;
 mod judge;
 mod plan;
 mod scan;
@@ -13,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use tokio::sync::Semaphore;
-use windlass_core::{Job, JobId, Refusal};
+use windlass_core::{BodyKind, BodyRef, Job, JobId, Refusal};
 
 use crate::disk::blobs::Blobs;
 use crate::disk::counted::CommitStatus;
@@ -22,7 +24,7 @@ use crate::disk::fjall::View;
 use crate::disk::keys;
 use crate::disk::{DiskError, Space};
 use crate::read::row;
-use crate::search::{Cursor, Found, Page, PayloadFilterError, Search};
+use crate::search::{Cursor, Found, GroupBy, Page, PayloadFilterError, PayloadPart, Search};
 use crate::store::{Store, on_a_thread_of_its_own};
 use crate::{Error, limits};
 use judge::{Matcher, Top, Wanted};
@@ -56,6 +58,8 @@ enum Failed {
     PayloadFilter(PayloadFilterError),
     TooLong,
     TooMany,
+    /// Of too many different values.
+    TooManyGroups,
     /// Nobody waits for it any more.
     Left,
 }
@@ -91,6 +95,11 @@ impl From<Failed> for Error {
                 format!("more than {} jobs pass it; narrow it, and ask again for the others", limits::BULK_JOBS),
             )
             .into(),
+            Failed::TooManyGroups => Refusal::invalid(
+                "group_by",
+                format!("the jobs have more than {} different values; narrow the filter", limits::GROUPS),
+            )
+            .into(),
             Failed::Left => Error::Closed,
         }
     }
@@ -99,6 +108,8 @@ impl From<Failed> for Error {
 /// One search as it is being carried out.
 struct Task {
     search: Search,
+    /// By what those that pass are counted.
+    group_by: Option<GroupBy>,
     blobs: Arc<Blobs>,
     until: Instant,
     left: Arc<AtomicBool>,
@@ -138,7 +149,7 @@ impl Store {
         let wanted = Wanted::Page { most: task.search.limit + 1 };
         let known = task.search.after.map(|cursor| cursor.total);
         let (view, top) = self.find(&task, wanted, known).await?;
-        let found = on_a_thread_of_its_own(move || Ok(page(&view, &task.search, top)?)).await?;
+        let found = on_a_thread_of_its_own(move || Ok(page(&view, &task, top)?)).await?;
         Ok(found)
     }
 
@@ -165,11 +176,12 @@ impl Store {
         filter.allowed = self.limits();
         filter.queue = filter.queue.take().map(|queue| self.own(queue));
         filter.plugin = filter.plugin.take().map(|plugin| self.own(plugin));
+        filter.schedule = filter.schedule.take().map(|schedule| self.own(schedule));
         let left = Arc::new(AtomicBool::new(false));
         let until = Instant::now() + limits::SEARCH_TIME;
         let few = self.inner.search_admission.few.load(Ordering::Relaxed);
         let (blobs, commit_status) = (self.inner.blobs.clone(), self.inner.commit_status.clone());
-        (Task { search, blobs, until, left: left.clone(), few, commit_status }, CancelOnDrop(left))
+        (Task { search, group_by: None, blobs, until, left: left.clone(), few, commit_status }, CancelOnDrop(left))
     }
 
     /// Finds it at once if an index makes that short, and else when its turn comes. No view is held while waiting.
@@ -300,7 +312,8 @@ fn at_length_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u6
 }
 
 /// The records of the best, read from the view they were found in.
-fn page(view: &View, search: &Search, mut top: Top) -> Result<Page, DiskError> {
+fn page(view: &View, task: &Task, mut top: Top) -> Result<Page, DiskError> {
+    let search = &task.search;
     let total = top.count;
     let mut unreadable = std::mem::take(&mut top.unreadable);
     let places = top.into_sorted();
@@ -308,7 +321,7 @@ fn page(view: &View, search: &Search, mut top: Top) -> Result<Page, DiskError> {
     let mut jobs = Vec::with_capacity(places.len().min(search.limit));
     for place in places.iter().take(search.limit) {
         let id = place.job(search.order);
-        match found(view, id) {
+        match found(view, task, id) {
             Ok(found) => jobs.extend(found),
             Err(error) if error.is_damage() => unreadable.add(id, Error::from(error)),
             Err(error) => return Err(error),
@@ -319,8 +332,33 @@ fn page(view: &View, search: &Search, mut top: Top) -> Result<Page, DiskError> {
     Ok(Page { jobs, total, next, unreadable })
 }
 
-fn found(view: &View, id: JobId) -> Result<Option<Found>, DiskError> {
+fn found(view: &View, task: &Task, id: JobId) -> Result<Option<Found>, DiskError> {
     let Some(job) = row::<Job>(view, Space::Jobs, &keys::job(id))? else { return Ok(None) };
-    let payload = judge::inline_payload(view, &job)?;
+    let payload = match task.search.payload {
+        PayloadPart::None => None,
+        PayloadPart::Small => judge::inline_payload(view, &job)?,
+        PayloadPart::Head(bytes) => head(view, &task.blobs, &job, BodyKind::Payload, bytes)?,
+    };
     Ok(Some(Found { job, payload }))
+}
+
+/// The first bytes of a body. Those of a file are not compared with its name: that would mean reading all of it.
+pub(crate) fn head(
+    view: &View,
+    blobs: &Blobs,
+    job: &Job,
+    kind: BodyKind,
+    bytes: usize,
+) -> Result<Option<Bytes>, DiskError> {
+    match job.body(kind) {
+        BodyRef::None => Ok(None),
+        BodyRef::Inline { .. } => match view.get(Space::Bodies, &keys::body(job.id, kind))? {
+            Some(value) => {
+                let body = judge::unwrapped(value)?;
+                Ok(Some(body.slice(..bytes.min(body.len()))))
+            }
+            None => Ok(None),
+        },
+        BodyRef::Blob(blob) => Ok(Some(blobs.head(&blob, bytes).map_err(|error| blobs.unread(&blob, &error))?)),
+    }
 }

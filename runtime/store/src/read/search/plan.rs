@@ -222,8 +222,9 @@ fn page(
 ) -> Plan {
     let few = pace.few() as usize / 2;
     let by_birth = search.sort == Sort::CreatedAt;
-    let latest =
-        search.order == Order::Desc && matches!(search.sort, Sort::CreatedAt | Sort::StartedAt | Sort::CompletedAt);
+    // Of these times none is after the moment at which the job came into its state.
+    let latest = search.order == Order::Desc
+        && matches!(search.sort, Sort::CreatedAt | Sort::StartedAt | Sort::CompletedAt | Sort::FailedAt | Sort::Since);
     let mut attempts = Vec::new();
     if choice.answers_alone(search) {
         // Every row is one that is wanted: no more are read than the page shows.

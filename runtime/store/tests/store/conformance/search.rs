@@ -1,5 +1,7 @@
 //! Search finds what a plain look at every job would find: whatever index it goes through, in every order, page by page.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use windlass_core::flow::NewBatch;
 use windlass_core::{
@@ -8,7 +10,7 @@ use windlass_core::{
 };
 use windlass_store::Error;
 use windlass_store::search::{
-    Filter, Order, PayloadFilter, PayloadFilterError, PayloadTest, Payloads, Search, Sort, SortKey, Span,
+    Filter, GroupBy, Order, PayloadFilter, PayloadFilterError, PayloadTest, Payloads, Search, Sort, SortKey, Span,
 };
 
 use super::house::{House, cancel, done, job, queue, secs};
@@ -149,6 +151,7 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
         scheduled: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
         started: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
         completed: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
+        failed: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
         expire: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
         worker_id: rng.maybe(8, |rng| (*rng.pick(&["ann", "bob"]).expect("a worker")).to_owned()),
         has_errors: rng.maybe(10, |rng| rng.chance(50)),
@@ -156,6 +159,7 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
         batch_id: rng.maybe(10, |rng| format!("batch-{}", rng.below(3))),
         parent: rng.maybe(8, |rng| rng.pick(made).copied()).flatten(),
         unique_key: rng.maybe(5, |rng| format!("{}-{}", holder(rng), rng.below(40))),
+        limit_key: rng.maybe(8, holder),
         attempt_min: rng.maybe(8, |rng| rng.below(3) as u32),
         attempt_max: rng.maybe(8, |rng| rng.below(3) as u32),
         ids: rng.maybe(8, |rng| {
@@ -195,6 +199,20 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
+fn groupings() -> [GroupBy; 9] {
+    [
+        GroupBy::State,
+        GroupBy::Queue,
+        GroupBy::Priority,
+        GroupBy::Worker,
+        GroupBy::Batch,
+        GroupBy::LimitKey,
+        GroupBy::Plugin,
+        GroupBy::Tag("team".to_owned()),
+        GroupBy::Round,
+    ]
+}
+
 fn expected(jobs: &[Whole], search: &Search) -> Vec<JobId> {
     let passes = |whole: &&Whole| {
         let filter = &search.filter;
@@ -229,7 +247,18 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
         let jobs = all(&house, &made).await;
         for _ in 0..60 {
             let filter = filter(&mut rng, &house, &made);
-            let sorts = [Sort::CreatedAt, Sort::StartedAt, Sort::CompletedAt, Sort::Priority, Sort::Attempt];
+            let sorts = [
+                Sort::CreatedAt,
+                Sort::StartedAt,
+                Sort::CompletedAt,
+                Sort::Priority,
+                Sort::Attempt,
+                Sort::ScheduledAt,
+                Sort::FailedAt,
+                Sort::UpdatedAt,
+                Sort::ExpireAt,
+                Sort::Since,
+            ];
             let mut search = Search::of(filter, 1 + rng.below(12) as usize);
             search.sort = *rng.pick(&sorts).expect("an order");
             search.order = if rng.chance(50) { Order::Asc } else { Order::Desc };
@@ -257,6 +286,16 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
             let mut wanted = wanted;
             wanted.sort_unstable();
             assert_eq!(ids, wanted, "seed {seed}: the ids of {search:?}");
+            let by = rng.pick(&groupings()).expect("a value").clone();
+            let counted = house.store.count(search.clone(), by.clone()).await.expect("counts");
+            let mut groups = BTreeMap::new();
+            for whole in jobs.iter().filter(|whole| wanted.binary_search(&whole.job.id).is_ok()) {
+                *groups.entry(by.of(&whole.job).map(String::from)).or_insert(0) += 1;
+            }
+            assert_eq!(counted.total, wanted.len() as u64, "seed {seed}: the count of {search:?}");
+            assert!(counted.groups.is_sorted_by_key(|(_, count)| std::cmp::Reverse(*count)), "{counted:?}");
+            let counted: BTreeMap<_, _> = counted.groups.into_iter().collect();
+            assert_eq!(counted, groups, "seed {seed}: {by:?} of {search:?}");
         }
     }
 }

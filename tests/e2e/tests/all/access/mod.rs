@@ -19,12 +19,12 @@ fn client_with(server: &Server, wanted: &Value) -> (Client, String) {
 }
 
 #[track_caller]
-fn client_of(server: &Server, role: &str, namespace: &str) -> Client {
+pub fn client_of(server: &Server, role: &str, namespace: &str) -> Client {
     client_with(server, &json!({"name": format!("{role} of {namespace}"), "role": role, "namespace": namespace})).0
 }
 
 #[track_caller]
-fn make_namespace(server: &Server, name: &str, quotas: &Value) {
+pub fn make_namespace(server: &Server, name: &str, quotas: &Value) {
     let made = server.post("/api/v1/namespaces", &json!({"name": name, "quotas": quotas}));
     assert_eq!(made.status, 201, "{made:?}");
 }

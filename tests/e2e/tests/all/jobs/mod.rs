@@ -1,6 +1,7 @@
 //! Jobs one by one and many at once: external workers, schedules, search and bulk actions.
 
 mod bulk;
+mod counting;
 mod schedules;
 mod search;
 mod served;
