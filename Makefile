@@ -7,7 +7,7 @@ LISTEN ?= 127.0.0.1:7070
 DATA ?= ./windlass-data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench soak recording plugins archive image lint fmt clean
+.PHONY: help run test bench soak recording ui plugins archive image lint fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ soak: ## run the simulator for an hour (SECONDS_TO_RUN=600: shorter), then mutat
 
 test: ## check everything: format, lints, unit tests, plugins, end to end
 	@scripts/test.sh
+
+ui: ## build the console again, from ui/src into ui/dist, which is committed (needs npm)
+	@scripts/ui.sh build
 
 plugins: ## build every plugin into target/plugins/NAME.wasm
 	@plugins/build.sh

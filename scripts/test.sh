@@ -39,6 +39,7 @@ stage "lints (host)" cargo clippy --locked --workspace --all-targets -- -D warni
 stage "documentation of the crates" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
+stage "console: types, and that ui/dist is what ui/src builds" scripts/ui.sh check
 stage "build" cargo build --locked --workspace --all-targets
 stage "plugins" plugins/build.sh
 stage "tests (host, including end to end)" host_tests

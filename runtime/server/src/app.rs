@@ -16,7 +16,9 @@ use windlass_store::{FairUse, OpenError, Opening, Options, Store};
 use crate::clock::SystemClock;
 use crate::dispatcher::Dispatcher;
 use crate::http;
-use crate::http::{AllowedHost, Authority, BodyBudget, Bounds, Door, Hosts, Hub, Parts, StartKey, Tls, Workers, serve};
+use crate::http::{
+    AllowedHost, Authority, BodyBudget, Bounds, Console, Door, Hosts, Hub, Parts, StartKey, Tls, Workers, serve,
+};
 use crate::metrics::Rates;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
@@ -41,6 +43,7 @@ pub struct App {
     webhooks_private: bool,
     listen: String,
     allowed_hosts: Vec<AllowedHost>,
+    console: Console,
     behind_proxy: bool,
 }
 
@@ -139,6 +142,7 @@ impl App {
             webhooks_private: config.webhooks_private,
             listen: config.listen.clone(),
             allowed_hosts: config.allowed_host.clone(),
+            console: Console::new(config.ui_dir.clone()),
             behind_proxy: config.behind_proxy,
         })
     }
@@ -185,6 +189,7 @@ impl App {
             ),
             authority: self.authority.clone(),
             inbound: self.inbound.clone(),
+            console: self.console.clone(),
             shutdown: shutdown.clone(),
         };
         let door = Door { listener, tls, behind_proxy: self.behind_proxy };

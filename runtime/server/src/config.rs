@@ -43,6 +43,8 @@ pub struct Config {
     pub webhooks_private: bool,
     pub paused: bool,
     pub grant_root: Vec<PathBuf>,
+    /// The files of the console, instead of those in the binary.
+    pub ui_dir: Option<PathBuf>,
     pub accept_missing_commits: u64,
     /// The file that settings were read from: it may contain the API key.
     pub file: Option<PathBuf>,
@@ -137,6 +139,10 @@ pub struct Layer {
     /// A folder whose subfolders, and itself, may be granted to plugins; may be given several times. Without it no folder can be granted
     #[arg(long, env = "WINDLASS_GRANT_ROOT", value_name = "DIR", value_delimiter = ',')]
     pub grant_root: Vec<PathBuf>,
+
+    /// Serve the console from this folder instead of from the binary, for those who change it
+    #[arg(long, env = "WINDLASS_UI_DIR", value_name = "DIR")]
+    pub ui_dir: Option<PathBuf>,
 
     /// Deliver webhooks to this machine and its private networks, too
     #[arg(long)]
@@ -234,6 +240,7 @@ impl Config {
             webhooks_private: flags.webhooks_private || file.webhooks_private,
             paused: flags.paused || file.paused,
             grant_root: if flags.grant_root.is_empty() { file.grant_root } else { flags.grant_root },
+            ui_dir: flags.ui_dir.or(file.ui_dir),
             file: None,
             // Never from a file: it applies once, to the damage that the operator has examined.
             accept_missing_commits: flags.accept_missing_commits.unwrap_or(0),

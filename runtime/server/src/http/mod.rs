@@ -2,10 +2,12 @@
 //! store or the registry, and writes the response. It decides nothing about a job.
 //!
 //! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
-//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `webhooks`, `ops`.
+//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `webhooks`, `ops`,
+//! and `console`, the files of the application for browsers.
 
 mod access;
 mod auth;
+mod console;
 mod events;
 mod flows;
 mod jobs;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::{Method, Uri, request};
+use axum::routing::get;
 use utoipa_axum::routes;
 use windlass_core::access::Permission::{
     Administer, AdministerServer, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
@@ -41,6 +44,7 @@ use crate::webhooks::Webhooks;
 use crate::webhooks::inbound::InboundHooks;
 pub(crate) use access::key_text;
 pub use access::{Authority, StartKey};
+pub use console::Console;
 pub use events::{Hub, event_json, test_event_json};
 pub use jobs::search::{OrderName, SortName};
 pub use ops::pause::PAUSED;
@@ -85,6 +89,7 @@ pub struct Parts {
     pub webhooks: Webhooks,
     pub authority: Authority,
     pub inbound: InboundHooks,
+    pub console: Console,
     pub shutdown: Shutdown,
 }
 
@@ -166,6 +171,9 @@ fn routes() -> Routes {
         .with(Read, routes!(ops::metrics::show))
         .with(Public, routes!(transport::openapi::document))
         .with(Public, routes!(transport::openapi::page))
+        .with_files("/ui", get(console::to_address))
+        .with_files("/ui/", get(console::show))
+        .with_files("/ui/{*path}", get(console::show))
         .join(v1())
 }
 

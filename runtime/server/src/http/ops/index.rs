@@ -1,17 +1,13 @@
-//! `GET /`: what a person finds who opens the server's address, and the same for programs.
-
-use std::sync::LazyLock;
+//! `GET /`: leads a person who opens the server's address to the console, and tells programs what this server is.
 
 use axum::Json;
 use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::transport::headers::page_policy;
+use crate::http::console;
 
-const PAGE: &str = include_str!("../index.html");
-static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| page_policy(PAGE));
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What this server is, for programs that ask at its root.
@@ -21,6 +17,8 @@ pub struct Index {
     version: &'static str,
     /// Where the API begins.
     api: &'static str,
+    /// The console, for browsers.
+    console: &'static str,
     docs: &'static str,
     openapi: &'static str,
     health: &'static str,
@@ -28,39 +26,35 @@ pub struct Index {
 
 /// What this server is
 ///
-/// A page for people. A client that asks for `application/json` and not for `text/html` gets JSON.
+/// A browser, which asks for `text/html`, is led to the console.
 #[utoipa::path(
     get,
     path = "/",
     tag = "system",
-    responses((status = 200, content((String = "text/html"), (Index = "application/json"))))
+    responses((status = 200, body = Index), (status = 303, description = "To the console, for a browser."))
 )]
 pub async fn index(headers: HeaderMap) -> Response {
-    let mut response = if wants_json(&headers) {
+    let mut response = if wants_page(&headers) {
+        Redirect::to(console::ADDRESS).into_response()
+    } else {
         let index = Index {
             name: "windlass",
             version: VERSION,
             api: "/api/v1",
+            console: console::ADDRESS,
             docs: "/docs",
             openapi: "/openapi.json",
             health: "/healthz",
         };
         Json(index).into_response()
-    } else {
-        let headers = [
-            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-            (header::CONTENT_SECURITY_POLICY, PAGE_POLICY.as_str()),
-        ];
-        (headers, PAGE.replace("{version}", VERSION)).into_response()
     };
     response.headers_mut().insert(header::VARY, header::HeaderValue::from_static("accept"));
     response
 }
 
-fn wants_json(headers: &HeaderMap) -> bool {
+fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT);
-    let names = |kind: &str| accepted.iter().any(|value| value.to_str().is_ok_and(|text| text.contains(kind)));
-    names("application/json") && !names("text/html")
+    accepted.iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
 #[cfg(test)]
@@ -68,20 +62,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_for_those_who_ask_for_it() {
+    fn the_console_is_for_those_who_ask_for_a_page() {
         for (accept, expected) in [
             (None, false),
             (Some("*/*"), false),
-            (Some("text/html,application/xhtml+xml,*/*;q=0.8"), false),
-            (Some("application/json"), true),
-            (Some("application/json, text/plain, */*"), true),
-            (Some("text/html, application/json"), false),
+            (Some("text/html,application/xhtml+xml,*/*;q=0.8"), true),
+            (Some("application/json"), false),
+            (Some("application/json, text/plain, */*"), false),
+            (Some("text/html, application/json"), true),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(accept) = accept {
                 headers.insert(header::ACCEPT, accept.parse().expect("a header"));
             }
-            assert_eq!(wants_json(&headers), expected, "{accept:?}");
+            assert_eq!(wants_page(&headers), expected, "{accept:?}");
         }
     }
 }

@@ -18,6 +18,11 @@ use sha2::{Digest, Sha256};
 const CLOSED: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
+/// The console runs its own scripts, styles and workers, all of them files of this server, and talks to this server alone. Nothing
+/// becomes code or markup from a string.
+pub const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+     trusted-types windlass";
 /// A year. Only for this name, because those below it may belong to other programs.
 const ONLY_HTTPS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
@@ -107,6 +108,14 @@ impl Routes {
             }
         }
         self.router = self.router.routes(route);
+        self
+    }
+
+    /// Public files, which are read with GET. They are no part of the API, so they have no description.
+    pub fn with_files(mut self, path: &str, files: MethodRouter<Shared>) -> Routes {
+        let path = format!("{}{path}", self.prefix);
+        self.router = self.router.route(&path, files);
+        self.permissions.push((Method::GET, path, Permission::Public));
         self
     }
 

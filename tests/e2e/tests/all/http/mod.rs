@@ -6,6 +6,7 @@ mod api;
 mod bad_input;
 mod bodies;
 mod connections;
+mod console;
 mod depth;
 mod door;
 mod headers;

@@ -1,0 +1,48 @@
+// What a person can do, as data: shown in a confirmation, sent, and copied as a command, always from the same description.
+import { call, namespace } from './client';
+import type { Permission } from './roles';
+
+export interface Action {
+    /** On the button: `Retry`. */
+    label: string;
+    /** What will happen, as a sentence: `Retries 12 dead jobs of emails.send; their attempts start again at 1.` */
+    does: string;
+    /** What was done, for the notice: `12 jobs retried`. */
+    done: string;
+    needs: Permission;
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+    /** Without `/api/v1`. */
+    path: string;
+    body?: unknown;
+    /** The same with the command, without the leading `windlass`; absent if the command cannot do it. */
+    command?: string[];
+    /** It loses something that cannot be brought back. */
+    final?: boolean;
+    /** Asks before it is done. `final` ones always do. */
+    ask?: boolean;
+}
+
+export const run = <T = unknown>(action: Action) => call<T>(action.method, action.path, action.method === 'GET' ? {} : { body: action.body });
+
+/** One argument of a POSIX shell. */
+export function quoted(text: string): string {
+    return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+export function asCurl(action: Pick<Action, 'method' | 'path' | 'body'>): string {
+    const parts = ['curl', '-X', action.method, '-H', '"X-API-Key: $WINDLASS_API_KEY"'];
+    if (namespace.value) parts.push('-H', quoted(`X-Windlass-Namespace: ${namespace.value}`));
+    if (action.body !== undefined) {
+        const text = typeof action.body === 'string' ? action.body : JSON.stringify(action.body);
+        parts.push('-H', quoted('content-type: application/json'), '-d', quoted(text));
+    }
+    parts.push(quoted(`${location.origin}/api/v1${action.path}`));
+    return parts.join(' ');
+}
+
+export function asCommand(action: Pick<Action, 'command'>): string | null {
+    if (!action.command) return null;
+    const parts = ['windlass', ...action.command.map(quoted)];
+    if (namespace.value) parts.push('--namespace', quoted(namespace.value));
+    return parts.join(' ');
+}

@@ -1,0 +1,107 @@
+// Chooses the page by the address, loads its file, and moves the focus to its heading.
+import { Component, type ComponentChildren, type ComponentType } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { effect } from '@preact/signals';
+import { routes, type Route } from './routes';
+import { href, match, pathname, visit } from './router';
+import { may } from './session';
+import { Empty, Failed, Loading } from '../components/basics';
+
+export type PageProps = Record<string, string>;
+type Loaded = ComponentType<PageProps>;
+
+const files = new Map<string, Promise<Loaded>>();
+
+function load(page: string): Promise<Loaded> {
+    const known = files.get(page);
+    if (known) return known;
+    const address = `./${page}.js`;
+    const file = import(address).then((found: { default: Loaded }) => found.default);
+    file.catch(() => files.delete(page));
+    files.set(page, file);
+    return file;
+}
+
+export const preload = (page: string) => void load(page).catch(() => undefined);
+
+/** The route of the address and what its pattern found. */
+export function current(): { route: Route; params: Record<string, string> } | null {
+    for (const route of routes) {
+        const params = match(route.path, pathname.value);
+        if (params) return { route, params };
+    }
+    return null;
+}
+
+export function setTitle(text: string) {
+    document.title = text ? `${text} · Windlass` : 'Windlass';
+}
+
+export function Page() {
+    const found = current();
+    const page = found?.route.page ?? '';
+    const [shown, setShown] = useState<{ page: string; Loaded?: Loaded; error?: Error }>({ page: '' });
+    useEffect(() => {
+        if (!page) return;
+        let gone = false;
+        load(page).then(
+            (Loaded) => !gone && setShown({ page, Loaded }),
+            () => !gone && setShown({ page, error: new Error('This page could not be loaded. The server may be restarting; try again.') }),
+        );
+        return () => {
+            gone = true;
+        };
+    }, [page]);
+    useEffect(() => {
+        if (found) setTitle(Object.values(found.params)[0] ?? found.route.title);
+    }, [pathname.value]);
+    useFocus(shown.Loaded !== undefined && shown.page === page);
+
+    if (!found) {
+        return (
+            <Empty title="There is no such page">
+                <a href={href('/')}>To the overview</a>
+            </Empty>
+        );
+    }
+    if (!may(found.route.needs)) {
+        return <Empty title={`${found.route.title} needs the permission “${found.route.needs}”`}>Your role does not include it. Ask an admin for another key.</Empty>;
+    }
+    if (shown.error && shown.page === page) return <Failed error={shown.error} retry={() => setShown({ page: '' })} />;
+    if (!shown.Loaded || shown.page !== page) return <Loading rows={6} />;
+    const { Loaded } = shown;
+    return (
+        <Guard key={pathname.value}>
+            <Loaded {...found.params} />
+        </Guard>
+    );
+}
+
+/** After a page was gone to, the focus is on its heading, so that a screen reader reads it and Tab continues there. */
+function useFocus(ready: boolean) {
+    useEffect(() => {
+        if (!ready || visit.value === 0) return;
+        scrollTo(0, 0);
+        (document.querySelector('main h1') as HTMLElement | null)?.focus({ preventScroll: true });
+    }, [ready, visit.value]);
+}
+
+/** An error in a page does not take the rest with it. */
+class Guard extends Component<{ children: ComponentChildren }, { error?: Error }> {
+    override state: { error?: Error } = {};
+    static override getDerivedStateFromError = (error: Error) => ({ error });
+    override render() {
+        if (!this.state.error) return this.props.children;
+        console.error(this.state.error);
+        return <Failed error={new Error(`This page stopped with an error: ${this.state.error.message}`)} retry={() => this.setState({ error: undefined })} />;
+    }
+}
+
+/** Goes on preparing while nobody waits: the pages that are opened first. */
+export function prepare() {
+    const stop = effect(() => {
+        const soon = ['queues', 'queue', 'job'].filter((page) => routes.some((route) => route.page === page));
+        if (pathname.value) setTimeout(() => soon.forEach(preload), 1500);
+    });
+    stop();
+}

@@ -1,0 +1,63 @@
+// How a queue looks in a table: the same on the overview and on the list of queues.
+import type { QueueRow } from '../api/types';
+import * as live from '../app/live';
+import { href } from '../app/router';
+import { Meter, QueueLink } from './basics';
+import { count, now, rate, roughly, span } from './format';
+import type { Column } from './table';
+
+export const queueColumns: Column<QueueRow>[] = [
+    { key: 'name', title: 'Queue', cell: (queue) => <QueueLink name={queue.name} />, sort: 'name' },
+    { key: 'served', title: 'Served by', from: 'm', cell: (queue) => <ServedBy queue={queue} /> },
+    { key: 'pending', title: 'Waiting', num: true, width: '84px', sort: 'pending', cell: (queue) => count(queue.pending) },
+    { key: 'active', title: 'Running', width: '150px', from: 's', sort: 'active', cell: (queue) => <Running queue={queue} /> },
+    { key: 'rate', title: 'Done /s', num: true, width: '76px', sort: 'completed_per_second', cell: (queue) => rate(queue.completed_per_second) },
+    { key: 'wait', title: 'p95 wait', num: true, width: '84px', from: 'l', sort: 'wait_p95_ms', cell: (queue) => spanOrNone(queue.wait_p95_ms) },
+    { key: 'run', title: 'p95 run', num: true, width: '84px', from: 'm', sort: 'run_p95_ms', cell: (queue) => spanOrNone(queue.run_p95_ms) },
+    { key: 'oldest', title: 'Oldest', num: true, width: '72px', from: 'm', sort: 'oldest', cell: (queue) => <Oldest at={queue.oldest_pending_at} /> },
+    { key: 'retrying', title: 'Retrying', num: true, width: '80px', from: 'l', sort: 'retrying', cell: (queue) => quiet(queue.retrying) },
+    { key: 'dead', title: 'Dead', num: true, width: '68px', from: 's', sort: 'dead', cell: (queue) => <span class={queue.dead ? 'dead-ink' : 'dimmer'}>{count(queue.dead)}</span> },
+];
+
+const quiet = (value: number) => <span class={value ? '' : 'dimmer'}>{count(value)}</span>;
+const spanOrNone = (ms: number | null | undefined) => (ms === null || ms === undefined ? <span class="dimmer">–</span> : span(ms));
+
+export function ServedBy({ queue }: { queue: QueueRow }) {
+    const workers = live.workers.value.filter((worker) => worker.queues.includes(queue.name)).length;
+    if (queue.served_by) return <a href={href(`/plugins/${encodeURIComponent(queue.served_by)}`)}>{queue.served_by}</a>;
+    if (workers > 0) return <span class="dim">workers · {workers}</span>;
+    return <span class={queue.pending > 0 ? 'warn-line' : 'dimmer'}>nobody</span>;
+}
+
+export function Running({ queue }: { queue: QueueRow }) {
+    if (queue.draining) return <span class="warn-line">draining · {queue.active} left</span>;
+    if (queue.paused) return <span class="warn-line">paused{queue.active ? ` · ${queue.active} left` : ''}</span>;
+    if (!queue.max_concurrency) return quiet(queue.active);
+    return (
+        <span class="gauge">
+            <Meter value={queue.active} of={queue.max_concurrency} label={`running in ${queue.name}`} />
+            {queue.active} / {queue.max_concurrency}
+        </span>
+    );
+}
+
+const Oldest = ({ at }: { at: string | null }) => (at ? <>{roughly(now.value - Date.parse(at))}</> : <span class="dimmer">–</span>);
+
+/** The value that a column sorts by. */
+function sortValue(queue: QueueRow, by: string): number | string {
+    if (by === 'name') return queue.name;
+    // The one that waits longest is the largest.
+    if (by === 'oldest') return queue.oldest_pending_at ? -Date.parse(queue.oldest_pending_at) : -Infinity;
+    return (queue as unknown as Record<string, number | null>)[by] ?? -1;
+}
+
+export function sortedQueues(queues: QueueRow[], by: string, down: boolean): QueueRow[] {
+    const order = down ? -1 : 1;
+    return [...queues].sort((left, right) => {
+        const [a, b] = [sortValue(left, by), sortValue(right, by)];
+        if (a === b) return left.name.localeCompare(right.name);
+        return (a < b ? -1 : 1) * order;
+    });
+}
+
+export const queueHref = (queue: QueueRow) => href(`/queues/${encodeURIComponent(queue.name)}`);
