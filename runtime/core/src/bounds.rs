@@ -11,6 +11,9 @@ pub(crate) const KEY_QUEUES: usize = 64;
 pub(crate) const RULE_NAMES: usize = 64;
 pub const ENQUEUE_RULES: usize = 256;
 pub const API_KEYS: usize = 10_000;
+/// Sessions of browsers, and those of one key or person: beyond it the oldest of theirs ends.
+pub const SESSIONS: usize = 10_000;
+pub const SESSIONS_OF_ONE: usize = 32;
 pub(crate) const SCOPE_BYTES: usize = 256;
 pub(crate) const UNIQUE_KEY_BYTES: usize = 512;
 pub const LIMIT_KEY_BYTES: usize = 256;

@@ -40,7 +40,7 @@ pub async fn ensure(
     if authority.is_open() || config.api_key.is_some() || !store.api_keys().await?.is_empty() {
         return Ok(());
     }
-    let made = key_text::make().ok_or(FirstKeyError::Randomness)?;
+    let made = key_text::KEY.make().ok_or(FirstKeyError::Randomness)?;
     let file = config.data.join(FILE);
     // The file first: a key that is stored and written nowhere could never be used.
     write(&file, &made.key).map_err(|why| FirstKeyError::File { file: file.clone(), why })?;

@@ -228,7 +228,9 @@ pub const LOG_POLLS: u32 = 4;
 pub const WAIT: Duration = Duration::from_secs(30);
 pub const WAIT_MOST: Duration = Duration::from_secs(600);
 
-/// How often the time of the last use of keys is written.
+/// How long somebody who has signed in with a browser stays signed in.
+pub const SESSION: Duration = Duration::from_secs(12 * 3600);
+/// How often the time of the last use of keys is written, and expired sessions are removed.
 pub const KEY_USE_EVERY: Duration = Duration::from_secs(60);
 /// Rates that are counted at once, before those that count nothing are removed.
 pub const KEY_LIMITERS: usize = 100_000;

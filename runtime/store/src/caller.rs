@@ -16,6 +16,10 @@ use crate::store::Store;
 pub struct Caller {
     pub allowed: AllowedQueues,
     pub actor: Actor,
+    /// May choose any namespace.
+    pub everywhere: bool,
+    /// The session with which the request came.
+    pub session: Option<Arc<str>>,
 }
 
 impl Store {

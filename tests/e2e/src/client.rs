@@ -27,6 +27,8 @@ pub struct Answer {
     pub allow: Option<String>,
     /// The `Retry-After` header.
     pub retry_after: Option<String>,
+    /// The `Set-Cookie` header.
+    pub set_cookie: Option<String>,
 }
 
 impl Client {
@@ -56,6 +58,11 @@ impl Client {
         self
     }
 
+    /// The key that it sends.
+    pub fn key(&self) -> Option<String> {
+        self.key.lock().expect("nobody panics with it").clone()
+    }
+
     /// A client that sends no key.
     pub fn without_key(&self) -> Client {
         Client::new(self.url.clone())
@@ -82,6 +89,14 @@ impl Client {
 
     pub fn delete(&self, path: &str) -> Answer {
         answer(path, self.agent.delete(self.url(path)).call())
+    }
+
+    /// A DELETE with additional headers.
+    pub fn delete_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let request = headers
+            .iter()
+            .fold(self.agent.delete(self.url(path)), |request, (name, value)| request.header(*name, *value));
+        answer(path, request.call())
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {
@@ -222,12 +237,12 @@ fn answer(path: &str, called: Called) -> Answer {
     let mut response = called.unwrap_or_else(|error| panic!("{path}: {error}"));
     let status = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (allow, retry_after) = (header("allow"), header("retry-after"));
+    let (allow, retry_after, set_cookie) = (header("allow"), header("retry-after"), header("set-cookie"));
     let body = response.body_mut().with_config().limit(MOST).read_to_string();
     let body = body.unwrap_or_else(|error| panic!("{path}: {error}"));
     let body = match body.as_str() {
         "" => Value::Null,
         json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),
     };
-    Answer { status, body, allow, retry_after }
+    Answer { status, body, allow, retry_after, set_cookie }
 }

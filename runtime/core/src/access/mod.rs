@@ -7,12 +7,14 @@ mod audit;
 mod enqueue_rule;
 mod key;
 mod namespace_row;
+mod session;
 
 pub use actor::Actor;
 pub use audit::{AuditEntry, AuditHead, AuditNote, AuditOutcome, verify_chain};
 pub use enqueue_rule::{EnqueueRule, Who};
 pub use key::{ApiKey, KeyNamespaces, NewKey};
 pub use namespace_row::{NamespaceRow, Quotas, Used};
+pub use session::{Session, SessionOf};
 
 use core::fmt;
 use core::str::FromStr;
@@ -43,6 +45,8 @@ pub enum Role {
 pub enum Permission {
     /// Anybody, without a key: it reveals nothing about jobs.
     Public,
+    /// Anybody; whoever has a key or a session is recognised.
+    Anybody,
     /// Anybody who has signed in.
     SignedIn,
     /// Enqueue jobs, and make batches.
@@ -81,10 +85,10 @@ impl Role {
     /// Whether the role has a permission. `everywhere` is whether it has the role in all namespaces.
     pub fn may(self, permission: Permission, everywhere: bool) -> bool {
         use Permission::{
-            Administer, AdministerServer, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
+            Administer, AdministerServer, Anybody, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
         };
         match permission {
-            Public | SignedIn | ReadJob => true,
+            Public | Anybody | SignedIn | ReadJob => true,
             Enqueue => matches!(self, Role::Producer | Role::Operator | Role::Deployer | Role::Admin),
             Work => matches!(self, Role::Worker | Role::Admin),
             Read => matches!(self, Role::Viewer | Role::Operator | Role::Deployer | Role::Admin),
@@ -97,8 +101,9 @@ impl Role {
 }
 
 impl Permission {
-    pub const ALL: [Permission; 10] = [
+    pub const ALL: [Permission; 11] = [
         Permission::Public,
+        Permission::Anybody,
         Permission::SignedIn,
         Permission::Enqueue,
         Permission::Work,
@@ -113,6 +118,7 @@ impl Permission {
     pub fn as_str(self) -> &'static str {
         match self {
             Permission::Public => "public",
+            Permission::Anybody => "anybody",
             Permission::SignedIn => "signed-in",
             Permission::Enqueue => "enqueue",
             Permission::Work => "work",
@@ -153,7 +159,7 @@ mod tests {
     fn each_role_has_its_permissions_and_no_more() {
         let of = |role: Role, everywhere| {
             let has = Permission::ALL.into_iter().filter(|permission| role.may(*permission, everywhere));
-            has.skip(2).map(Permission::as_str).collect::<Vec<_>>().join(" ")
+            has.skip(3).map(Permission::as_str).collect::<Vec<_>>().join(" ")
         };
         for (role, expected) in [
             (Role::Producer, "enqueue read-job"),

@@ -30,7 +30,7 @@ use axum::http::{Method, Uri, request};
 use axum::routing::get;
 use utoipa_axum::routes;
 use windlass_core::access::Permission::{
-    Administer, AdministerServer, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
+    Administer, AdministerServer, Anybody, Deploy, Enqueue, Operate, Public, Read, ReadJob, SignedIn, Work,
 };
 use windlass_core::{AllowedQueues, Name, Namespace};
 use windlass_store::{Caller, Store};
@@ -133,7 +133,7 @@ impl Api {
     /// The store as an admin of another namespace sees it, in the name of the caller.
     pub fn store_of(&self, namespace: &Namespace) -> Store {
         let allowed = AllowedQueues::of(namespace.clone());
-        self.whole_store.of_caller(Arc::new(Caller { allowed, actor: self.caller.actor.clone() }))
+        self.whole_store.of_caller(Arc::new(Caller { allowed, ..Caller::clone(&self.caller) }))
     }
 
     /// What all requests share, for reading the rest of one.
@@ -196,7 +196,9 @@ fn server(routes: Routes) -> Routes {
 
 fn access(routes: Routes) -> Routes {
     routes
-        .with(SignedIn, routes!(auth::status))
+        .with(Anybody, routes!(auth::session::status))
+        .with(Public, routes!(auth::session::sign_in))
+        .with(Anybody, routes!(auth::session::sign_out))
         .with(Administer, routes!(auth::keys::list, auth::keys::create))
         .with(Administer, routes!(auth::keys::revoke))
         .with(Administer, routes!(auth::rules::show, auth::rules::replace))

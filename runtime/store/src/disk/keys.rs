@@ -380,6 +380,16 @@ pub(crate) fn api_keys() -> Vec<u8> {
     b"k".to_vec()
 }
 
+/// A session by its id.
+pub fn session(id: &str) -> Vec<u8> {
+    [b"s", id.as_bytes()].concat()
+}
+
+/// All sessions.
+pub(crate) fn sessions() -> Vec<u8> {
+    b"s".to_vec()
+}
+
 /// The enqueue rules of a namespace.
 pub fn enqueue_rules(namespace: &Namespace) -> Vec<u8> {
     [b"r", namespace.as_str().as_bytes()].concat()

@@ -1,6 +1,6 @@
 //! Reads of keys, enqueue rules, namespaces and the audit log.
 
-use windlass_core::access::{ApiKey, AuditEntry, AuditHead, EnqueueRule, NamespaceRow};
+use windlass_core::access::{ApiKey, AuditEntry, AuditHead, EnqueueRule, NamespaceRow, Session};
 use windlass_core::{Namespace, Time};
 
 use crate::disk::Space;
@@ -35,6 +35,15 @@ impl Store {
     pub async fn api_keys(&self) -> Result<Vec<ApiKey>, Error> {
         self.read(|view| {
             let rows = view.under(Space::Access, &keys::api_keys());
+            rows.map(|pair| codec::decode(Space::Access, &pair?.1)).collect()
+        })
+        .await
+    }
+
+    /// The sessions that nobody has ended; some may have expired.
+    pub async fn sessions(&self) -> Result<Vec<Session>, Error> {
+        self.read(|view| {
+            let rows = view.under(Space::Access, &keys::sessions());
             rows.map(|pair| codec::decode(Space::Access, &pair?.1)).collect()
         })
         .await

@@ -38,6 +38,8 @@ const REQUESTS: &[(&str, Way)] = &[
     ),
     ("post /enqueue/batch", Not("many jobs at once are sent by programs")),
     ("get /auth/status", Not("for programs that want to know what their key may do; `key list` shows all")),
+    ("post /auth/session", Not("for browsers; the command sends its key with each request")),
+    ("delete /auth/session", Not("for browsers; the command sends its key with each request")),
     ("get /auth/keys", By("key list", &[])),
     (
         "post /auth/keys",

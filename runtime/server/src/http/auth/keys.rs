@@ -97,7 +97,7 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedKey
             return Err(Refusal::not_found("namespace", namespace).into());
         }
     }
-    let made = key_text::make().ok_or_else(|| Error::internal("the system has no randomness for a key"))?;
+    let made = key_text::KEY.make().ok_or_else(|| Error::internal("the system has no randomness for a key"))?;
     let row = new.make(made.id, made.sha256, Some(api.caller.actor.id.clone()), now);
     api.store.change_access(AccessChange::AddKey(Box::new(row.clone()))).await?;
     api.authority.refresh().await?;

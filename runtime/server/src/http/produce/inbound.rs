@@ -71,7 +71,8 @@ impl Signed {
         let queue = self.0.queue();
         let only = queue.as_str().parse().expect("the name of a queue is a pattern");
         let allowed = AllowedQueues { namespace: queue.namespace(), patterns: Arc::from([only]) };
-        Caller { allowed, actor: Actor { id: Actor::SIGNED_WEBHOOK.to_owned(), role: None, address } }
+        let actor = Actor { id: Actor::SIGNED_WEBHOOK.to_owned(), role: None, address };
+        Caller { allowed, actor, everywhere: false, session: None }
     }
 }
 

@@ -13,6 +13,7 @@ use windlass_core::{JobId, Name};
 use windlass_store::Caller;
 
 use crate::http::Shared;
+use crate::http::access::NAMESPACE_PARAMETER;
 use crate::http::transport::body::{HeldBody, read};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::unknown;
@@ -211,7 +212,11 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
         let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         match unknown::read::<T, _>(serde_urlencoded::Deserializer::new(pairs)) {
             Ok((query, unknown)) => {
-                report(unknown.without("strict"), "query parameter", is_strict(&parts.uri))?;
+                let unknown = unknown.without("strict");
+                // With a session, access control has read the namespace.
+                let has_session = caller(parts).is_ok_and(|caller| caller.session.is_some());
+                let unknown = if has_session { unknown.without(NAMESPACE_PARAMETER) } else { unknown };
+                report(unknown, "query parameter", is_strict(&parts.uri))?;
                 Ok(Query(query))
             }
             // The error names the parameter.

@@ -189,11 +189,12 @@ fn finish(document: &mut Value) {
     });
     document["servers"] = json!([{ "url": "/" }]);
     document["tags"] = TAGS.iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
-    document["security"] = json!([{ "header": [] }, { "bearer": [] }, { "cookie": [] }]);
+    document["security"] = json!([{ "header": [] }, { "bearer": [] }, { "cookie": [] }, { "session": [] }]);
     document["components"]["securitySchemes"] = json!({
         "header": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
         "bearer": { "type": "http", "scheme": "bearer" },
         "cookie": { "type": "apiKey", "in": "cookie", "name": "windlass_key" },
+        "session": { "type": "apiKey", "in": "cookie", "name": "windlass_session" },
     });
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
     document["components"]["schemas"]["EventData"] = serde_json::to_value(EventData::schema()).unwrap_or_default();
@@ -217,8 +218,13 @@ fn finish(document: &mut Value) {
         for (method, operation) in item {
             let Some(operation) = operation.as_object_mut() else { continue };
             complete(path, operation);
-            if operation.get(PERMISSION).is_some_and(|needed| needed == Permission::Public.as_str()) {
+            let needs = |one: Permission| operation.get(PERMISSION).is_some_and(|needed| needed == one.as_str());
+            let (public, anybody) = (needs(Permission::Public), needs(Permission::Anybody));
+            if public {
                 operation.insert("security".to_owned(), json!([]));
+            } else if anybody {
+                // An empty alternative: nothing is needed.
+                operation.insert("security".to_owned(), json!([{}, { "header": [] }, { "session": [] }]));
             }
             warn(operation, &warning);
             let mut id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,6 +1,8 @@
-//! Keys, enqueue rules and namespaces: stored by the engine, so that a change and its audit entry are one commit.
+//! Keys, sessions, enqueue rules and namespaces: stored by the engine, so that a change and its audit entry are one commit.
 
-use windlass_core::access::{ApiKey, EnqueueRule, NamespaceRow};
+use std::collections::BTreeMap;
+
+use windlass_core::access::{ApiKey, EnqueueRule, NamespaceRow, Session, SessionOf};
 use windlass_core::{Namespace, Refusal, Time, bounds};
 
 use crate::disk::{Disk, DiskError, Space};
@@ -15,6 +17,13 @@ pub enum AccessChange {
     RevokeKey {
         id: String,
     },
+    /// Somebody has signed in.
+    AddSession(Box<Session>),
+    EndSession {
+        id: String,
+    },
+    /// Those that have expired are removed.
+    SweepSessions,
     /// When keys were last used.
     KeysUsed(Vec<(String, Time)>),
     SetRules {
@@ -40,7 +49,9 @@ impl<D: Disk> Operation<D> for AccessChange {
                 ("key.create", format!("{} ({}, {} of {})", key.id, key.name, key.role, key.namespaces.as_str()))
             }
             AccessChange::RevokeKey { id } => ("key.revoke", id.clone()),
-            AccessChange::KeysUsed(_) => return None,
+            AccessChange::AddSession(session) => ("session.begin", format!("{} ({})", session.id, session.name)),
+            AccessChange::EndSession { id } => ("session.end", id.clone()),
+            AccessChange::KeysUsed(_) | AccessChange::SweepSessions => return None,
             AccessChange::SetRules { namespace, .. } => ("enqueue-rules.set", namespace.to_string()),
             AccessChange::PutNamespace { row, replace: false } => ("namespace.create", row.name.to_string()),
             AccessChange::PutNamespace { row, .. } => ("namespace.quotas", row.name.to_string()),
@@ -70,6 +81,20 @@ impl<D: Disk> Engine<D> {
                     return Err(Refusal::not_found("key", id).into());
                 }
                 self.unsaved.batch.delete(Space::Access, key);
+                let of = SessionOf::Key(id);
+                self.end_sessions(|session| session.of == of)?;
+            }
+            AccessChange::AddSession(session) => self.add_session(&session)?,
+            AccessChange::EndSession { id } => {
+                let key = keys::session(&id);
+                if self.written(Space::Access, key.clone())?.is_none() {
+                    return Err(Refusal::not_found("session", id).into());
+                }
+                self.unsaved.batch.delete(Space::Access, key);
+            }
+            AccessChange::SweepSessions => {
+                let now = self.now;
+                self.end_sessions(|session| session.is_expired(now))?;
             }
             AccessChange::KeysUsed(used) => {
                 for (id, at) in used {
@@ -117,6 +142,54 @@ impl<D: Disk> Engine<D> {
 
     fn put_access(&mut self, key: Vec<u8>, row: &impl serde::Serialize) {
         self.unsaved.batch.put(Space::Access, key, codec::encode(row));
+    }
+
+    /// Stores a session, in place of the oldest one if the same key or person has too many.
+    fn add_session(&mut self, session: &Session) -> Result<(), Failure> {
+        if let SessionOf::Key(id) = &session.of
+            && self.written(Space::Access, keys::api_key(id))?.is_none()
+        {
+            return Err(Refusal::not_found("key", id).into());
+        }
+        let now = self.now;
+        self.end_sessions(|session| session.is_expired(now))?;
+        let known = self.written_sessions()?;
+        let own = known.iter().filter(|(_, other)| other.of == session.of);
+        if own.clone().count() >= bounds::SESSIONS_OF_ONE {
+            let oldest = own.min_by_key(|(_, other)| other.created_at).map(|(key, _)| key.clone());
+            oldest.into_iter().for_each(|key| self.unsaved.batch.delete(Space::Access, key));
+        } else if known.len() >= bounds::SESSIONS {
+            let why = format!("there are {} sessions, and there can be no more; try again later", bounds::SESSIONS);
+            return Err(Refusal::invalid("key", why).into());
+        }
+        self.put_access(keys::session(&session.id), session);
+        Ok(())
+    }
+
+    fn end_sessions(&mut self, ends: impl Fn(&Session) -> bool) -> Result<(), DiskError> {
+        let known = self.written_sessions()?;
+        for (key, _) in known.into_iter().filter(|(_, session)| ends(session)) {
+            self.unsaved.batch.delete(Space::Access, key);
+        }
+        Ok(())
+    }
+
+    /// All sessions, as this group or an earlier one has written them.
+    fn written_sessions(&self) -> Result<BTreeMap<Vec<u8>, Session>, DiskError> {
+        let prefix = keys::sessions();
+        let mut rows = BTreeMap::new();
+        self.disk.each(Space::Access, &prefix, &mut |key, value| drop(rows.insert(key.to_vec(), value.to_vec())))?;
+        for ((space, key), value) in &self.unsaved.batch.writes {
+            if *space != Space::Access || !key.starts_with(&prefix) {
+                continue;
+            }
+            match value {
+                Some(value) => drop(rows.insert(key.clone(), value.clone())),
+                None => drop(rows.remove(key)),
+            }
+        }
+        let read = |(key, value): (Vec<u8>, Vec<u8>)| Ok((key, codec::decode(Space::Access, &value)?));
+        rows.into_iter().map(read).collect()
     }
 
     fn count_keys(&self) -> Result<usize, DiskError> {

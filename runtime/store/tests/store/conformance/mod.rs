@@ -1,6 +1,7 @@
 //! What every backend of the store must do, asked through its commands alone: nothing here knows of keys or of fjall.
 //! Time is a clock that the test moves; where a promise must outlive the process, the store is closed and opened again.
 
+mod access;
 mod bulk;
 mod claims;
 mod events;

@@ -4,6 +4,7 @@ mod audit;
 mod keys;
 mod namespaces;
 mod rules;
+mod sessions;
 mod walk;
 
 use serde_json::{Value, json};

@@ -1,14 +1,18 @@
-//! Finds out who sends a request. Keys, rules and namespaces are held in memory, as the store has them.
+//! Finds out who sends a request. Keys, sessions, rules and namespaces are held in memory, as the store has them.
+
+mod sessions;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
-use axum::http::HeaderMap;
+use axum::http::{Method, Request};
 use subtle::ConstantTimeEq;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 use tracing::warn;
-use windlass_core::access::{Actor, ApiKey, AuditNote, EnqueueRule, KeyNamespaces, Permission, Role, Who};
+use windlass_core::access::{Actor, ApiKey, AuditNote, EnqueueRule, KeyNamespaces, Permission, Role, Session, Who};
 use windlass_core::limits::{Admission, Limiter, Rate};
 use windlass_core::queue_pattern::QueuePattern;
 use windlass_core::{AllowedQueues, Namespace, QueueName, Time};
@@ -16,11 +20,16 @@ use windlass_store::{AccessChange, Caller, Clock, Store};
 
 use crate::clock::SystemClock;
 use crate::http::access::key_text;
+use crate::http::transport::credentials::Credentials;
 use crate::http::transport::error::{Error, Result};
+use crate::http::transport::peer::ClientAddress;
+use crate::http::transport::throttle::Throttle;
 use crate::{Shutdown, limits};
 
 /// The header with which an admin of all namespaces chooses one.
 const NAMESPACE_HEADER: &str = "x-windlass-namespace";
+/// The same in the query, of a GET with a session.
+pub const NAMESPACE_PARAMETER: &str = "namespace";
 
 /// The key that the server was started with: that of an admin of all namespaces.
 #[derive(Clone)]
@@ -29,6 +38,10 @@ pub struct StartKey(Arc<str>);
 impl StartKey {
     pub fn new(key: &str) -> StartKey {
         StartKey(key.into())
+    }
+
+    fn text(&self) -> &str {
+        &self.0
     }
 
     /// Takes equally long for a wrong key and for the right one.
@@ -48,6 +61,9 @@ struct Inner {
     /// Whoever can connect may do everything.
     open: bool,
     known: RwLock<Known>,
+    /// Held while `known` is read from the store, so that an older reading never replaces a newer one.
+    refreshing: AsyncMutex<()>,
+    throttle: Throttle,
     limiters: Mutex<HashMap<String, Limiter>>,
     /// When each key was last used, until that is written.
     used: Mutex<HashMap<String, Time>>,
@@ -58,6 +74,7 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     keys: HashMap<String, Arc<ApiKey>>,
+    sessions: HashMap<String, Arc<Session>>,
     rules: BTreeMap<Namespace, Arc<[EnqueueRule]>>,
     /// Those that were made, with the rate of their requests.
     namespaces: HashMap<Namespace, Option<Rate>>,
@@ -86,6 +103,37 @@ struct Identity {
     queues: Arc<[QueuePattern]>,
     rate: Option<Rate>,
     name: String,
+    /// When it was last used is noted.
+    is_key: bool,
+    session: Option<Arc<str>>,
+}
+
+impl Identity {
+    fn of_key(key: &ApiKey) -> Identity {
+        Identity {
+            id: key.id.clone(),
+            role: key.role,
+            namespaces: key.namespaces.clone(),
+            queues: key.queues.clone().into(),
+            rate: key.rate,
+            name: key.name.clone(),
+            is_key: true,
+            session: None,
+        }
+    }
+
+    fn of_start_key() -> Identity {
+        Identity {
+            id: Actor::STARTED_WITH.to_owned(),
+            role: Role::Admin,
+            namespaces: KeyNamespaces::All,
+            queues: Arc::default(),
+            rate: None,
+            name: Actor::STARTED_WITH.to_owned(),
+            is_key: false,
+            session: None,
+        }
+    }
 }
 
 impl Authority {
@@ -101,6 +149,8 @@ impl Authority {
             start_key,
             open,
             known: RwLock::default(),
+            refreshing: AsyncMutex::default(),
+            throttle: Throttle::default(),
             limiters: Mutex::default(),
             used: Mutex::default(),
             denied: Mutex::default(),
@@ -109,18 +159,21 @@ impl Authority {
         Ok(authority)
     }
 
-    /// Reads keys, rules and namespaces again, after one of them has changed.
+    /// Reads keys, sessions, rules and namespaces again, after one of them has changed.
     pub async fn refresh(&self) -> std::result::Result<(), windlass_store::Error> {
+        let _alone = self.0.refreshing.lock().await;
         let store = self.0.store.frozen();
         let keys = store.api_keys().await?.into_iter().map(|key| (key.id.clone(), Arc::new(key))).collect();
+        let sessions = store.sessions().await?;
+        let sessions = sessions.into_iter().map(|session| (session.id.clone(), Arc::new(session))).collect();
         let rules = store.enqueue_rules().await?;
         let rules = rules.into_iter().map(|(namespace, rules)| (namespace, rules.into())).collect();
         let namespaces = store.namespaces().await?.into_iter().map(|row| (row.name, row.quotas.requests)).collect();
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Known { keys, rules, namespaces };
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Known { keys, sessions, rules, namespaces };
         Ok(())
     }
 
-    /// Writes now and then when keys were used, until the server stops.
+    /// Writes now and then when keys were used, and removes sessions that have expired, until the server stops.
     pub async fn note_use(self, shutdown: Shutdown) {
         loop {
             let stops = tokio::select! {
@@ -134,6 +187,9 @@ impl Authority {
             {
                 warn!("when keys were last used cannot be written: {error}");
             }
+            if let Err(error) = self.sweep_sessions().await {
+                warn!("sessions that have expired cannot be removed: {error}");
+            }
             if stops {
                 return;
             }
@@ -142,10 +198,7 @@ impl Authority {
 
     /// Whether the caller is an admin of all namespaces.
     pub fn is_everywhere(&self, caller: &Caller) -> bool {
-        let id = caller.actor.id.as_str();
-        let of_key = |known: &Known| known.keys.get(id).is_some_and(|key| key.namespaces == KeyNamespaces::All);
-        caller.actor.role == Some(Role::Admin)
-            && (id == Actor::INSECURE || id == Actor::STARTED_WITH || self.read(of_key))
+        caller.actor.role == Some(Role::Admin) && caller.everywhere
     }
 
     /// Whether no key is needed at all.
@@ -153,52 +206,98 @@ impl Authority {
         self.0.open
     }
 
-    /// Who sends a request with this key, or without one. Refused if they may not send it.
-    pub fn admit(
+    /// Refuses another key of a client that has sent too many wrong ones, unless it is right.
+    pub fn check_throttle(&self, client: Option<ClientAddress>, key: &str) -> Result<()> {
+        let wait = client.and_then(|client| self.0.throttle.check(client, Instant::now()).err());
+        match wait {
+            Some(wait) if self.identify_key(key, self.0.clock.now()).is_err() => Err(Error::rate_limited(
+                "too many wrong keys came from this address; wait, and send the right one",
+                wait,
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A client has sent a wrong key.
+    pub fn wrong_key(&self, client: Option<ClientAddress>) {
+        client.into_iter().for_each(|client| self.0.throttle.wrong(client, Instant::now()));
+    }
+
+    /// A client has sent a right one.
+    pub fn right_key(&self, client: Option<ClientAddress>) {
+        client.into_iter().for_each(|client| self.0.throttle.right(client));
+    }
+
+    /// Who sends a request with these credentials, or without any. Refused if they may not send it.
+    pub fn admit<B>(
         &self,
-        sent: Option<&str>,
-        headers: &HeaderMap,
+        sent: Option<Credentials<'_>>,
+        request: &Request<B>,
         needed: Permission,
         address: Option<IpAddr>,
     ) -> std::result::Result<Caller, Refused> {
-        let named = namespace_of(headers)?;
+        let named = namespace_of(sent, request)?;
         let now = self.0.clock.now();
         if self.0.open {
             let allowed = AllowedQueues::of(self.existing(named.unwrap_or_default())?);
             let actor = Actor { id: Actor::INSECURE.to_owned(), role: Some(Role::Admin), address };
-            return Ok(Caller { allowed, actor });
+            return Ok(Caller { allowed, actor, everywhere: true, session: None });
         }
         let Some(sent) = sent else { return Ok(self.without_key(named, needed, address)?) };
         if needed == Permission::Public {
             return Ok(anybody(AllowedQueues::default(), address));
         }
-        let identity = self.identify(sent, now)?;
+        let identity = match (self.identify(sent, now), sent) {
+            // A page asks whether it is signed in: a session that has ended is the same as none.
+            (Err(Refused::Other(_)), Credentials::Session(_)) if needed == Permission::Anybody => {
+                return Ok(anybody(AllowedQueues::default(), address));
+            }
+            (identity, _) => identity?,
+        };
+        self.admit_as(identity, named, needed, address, now)
+    }
+
+    /// Whether somebody who was recognised may send a request.
+    fn admit_as(
+        &self,
+        identity: Identity,
+        named: Option<Namespace>,
+        needed: Permission,
+        address: Option<IpAddr>,
+        now: Time,
+    ) -> std::result::Result<Caller, Refused> {
         let Some(namespace) = identity.namespaces.choose(named) else {
             let why = format!("this key is for the namespace `{}` alone", identity.namespaces.as_str());
             return Err(Error::forbidden(why).into());
         };
         let namespace = self.existing(namespace)?;
         let everywhere = identity.namespaces == KeyNamespaces::All;
+        let is_key = identity.is_key;
+        let caller = |namespace, patterns, actor| Caller {
+            allowed: AllowedQueues { namespace, patterns },
+            actor,
+            everywhere,
+            session: identity.session,
+        };
         let actor = Actor { id: identity.id, role: Some(identity.role), address };
         if !identity.role.may(needed, everywhere) && !self.a_rule_lets_in(&namespace, &actor, needed) {
             let error = not_permitted(&identity.name, identity.role, needed);
-            let allowed = AllowedQueues { namespace, patterns: identity.queues };
-            return Err(Refused::NotPermitted(Box::new(Caller { allowed, actor }), error));
+            return Err(Refused::NotPermitted(Box::new(caller(namespace, identity.queues, actor)), error));
         }
         let shares = [(identity.rate, actor.id.as_str()), (self.requests_of(&namespace), namespace.as_str())];
         for (rate, of) in shares {
             self.count(rate, of, now)?;
         }
-        if actor.id != Actor::STARTED_WITH {
+        if is_key {
             lock(&self.0.used).insert(actor.id.clone(), now);
         }
-        Ok(Caller { allowed: AllowedQueues { namespace, patterns: identity.queues }, actor })
+        Ok(caller(namespace, identity.queues, actor))
     }
 
     /// Somebody without a key: lets them see what is public, and enqueue where a rule lets anybody in.
     fn without_key(&self, named: Option<Namespace>, needed: Permission, address: Option<IpAddr>) -> Result<Caller> {
         match needed {
-            Permission::Public => Ok(anybody(AllowedQueues::default(), address)),
+            Permission::Public | Permission::Anybody => Ok(anybody(AllowedQueues::default(), address)),
             Permission::Enqueue => {
                 let namespace = named.unwrap_or_default();
                 let rules = self.rules_of(&namespace);
@@ -214,13 +313,15 @@ impl Authority {
         }
     }
 
-    /// Whether somebody has this key.
-    pub fn recognises(&self, sent: Option<&str>) -> bool {
-        sent.is_some_and(|sent| self.identify(sent, self.0.clock.now()).is_ok())
+    fn identify(&self, sent: Credentials<'_>, now: Time) -> std::result::Result<Identity, Refused> {
+        match sent {
+            Credentials::Key(key) => self.identify_key(key, now),
+            Credentials::Session(cookie) => Ok(self.identify_session(cookie, now)?),
+        }
     }
 
-    fn identify(&self, sent: &str, now: Time) -> std::result::Result<Identity, Refused> {
-        if let Some(key) = key_text::read(sent) {
+    fn identify_key(&self, sent: &str, now: Time) -> std::result::Result<Identity, Refused> {
+        if let Some(key) = key_text::KEY.read(sent) {
             let found = self.read(|known| known.keys.get(key.id).cloned());
             let right = found.filter(|found| bool::from(found.sha256.ct_eq(&key.sha256())));
             return match right {
@@ -229,26 +330,12 @@ impl Authority {
                         format!("the key `{}` has expired; ask an admin for another: windlass key create", key.name);
                     Err(Error::unauthorized(why).into())
                 }
-                Some(key) => Ok(Identity {
-                    id: key.id.clone(),
-                    role: key.role,
-                    namespaces: key.namespaces.clone(),
-                    queues: key.queues.clone().into(),
-                    rate: key.rate,
-                    name: key.name.clone(),
-                }),
+                Some(key) => Ok(Identity::of_key(&key)),
                 None => Err(Refused::WrongKey(wrong_key())),
             };
         }
         match &self.0.start_key {
-            Some(key) if key.matches(sent) => Ok(Identity {
-                id: Actor::STARTED_WITH.to_owned(),
-                role: Role::Admin,
-                namespaces: KeyNamespaces::All,
-                queues: Arc::default(),
-                rate: None,
-                name: Actor::STARTED_WITH.to_owned(),
-            }),
+            Some(key) if key.matches(sent) => Ok(Identity::of_start_key()),
             Some(_) | None => Err(Refused::WrongKey(wrong_key())),
         }
     }
@@ -261,7 +348,7 @@ impl Authority {
 
     /// Refuses an enqueue that the rules of the namespace do not allow, or allow no more of now.
     pub fn check_enqueue(&self, caller: &Caller, queues: &[&QueueName]) -> Result<()> {
-        let Caller { allowed, actor } = caller;
+        let Caller { allowed, actor, .. } = caller;
         let rules = self.rules_of(&allowed.namespace);
         let key = actor.role.map(|_| actor.id.as_str());
         let mut counted = Vec::new();
@@ -349,13 +436,24 @@ impl Authority {
 }
 
 fn anybody(allowed: AllowedQueues, address: Option<IpAddr>) -> Caller {
-    Caller { allowed, actor: Actor { id: Actor::ANYBODY.to_owned(), role: None, address } }
+    let actor = Actor { id: Actor::ANYBODY.to_owned(), role: None, address };
+    Caller { allowed, actor, everywhere: false, session: None }
 }
 
-fn namespace_of(headers: &HeaderMap) -> Result<Option<Namespace>> {
-    let Some(header) = headers.get(NAMESPACE_HEADER) else { return Ok(None) };
-    let text = header.to_str().unwrap_or_default();
-    Ok(Some(Namespace::parse("X-Windlass-Namespace", text)?))
+/// The namespace that a request chooses. A page cannot add headers to a stream of events, so with a session the query may name it.
+fn namespace_of<B>(sent: Option<Credentials<'_>>, request: &Request<B>) -> Result<Option<Namespace>> {
+    if let Some(header) = request.headers().get(NAMESPACE_HEADER) {
+        let text = header.to_str().unwrap_or_default();
+        return Ok(Some(Namespace::parse("X-Windlass-Namespace", text)?));
+    }
+    if request.method() != Method::GET || !matches!(sent, Some(Credentials::Session(_))) {
+        return Ok(None);
+    }
+    let mut pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
+    match pairs.find(|(name, _)| name == NAMESPACE_PARAMETER) {
+        Some((_, text)) => Ok(Some(Namespace::parse(NAMESPACE_PARAMETER, &text)?)),
+        None => Ok(None),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
