@@ -163,8 +163,8 @@ def keep_busy():
     at = 0
     while not stopping.is_set():
         at += 1
-        jobs = [{"queue": "emails.send", "payload": {"to": f"user-{random.randint(1, 900)}@example.com", "template": "welcome"}, "tags": {"tenant": random.choice(["acme", "globex", "initech"])}} for _ in range(random.randint(2, 9))]
-        jobs += [{"queue": "images.resize", "payload": {"image": at, "width": 800}} for _ in range(random.randint(1, 4))]
+        jobs = [{"queue": "emails.send", "payload": {"to": f"user-{random.randint(1, 900)}@example.com", "template": "welcome"}, "tags": {"tenant": random.choice(["acme", "globex", "initech"])}} for _ in range(random.randint(2, 6))]
+        jobs += [{"queue": "images.resize", "payload": {"image": at, "width": 800}} for _ in range(random.randint(0, 2))]
         jobs += [{"queue": "crawl.pages", "payload": {"url": f"https://example.com/{at}"}} for _ in range(2)]
         if at % 4 == 0:
             jobs.append({"queue": "payments.capture", "payload": {"order": at}, "priority": "high", "max_retries": 2, "retry_base_delay": "30s"})
@@ -174,13 +174,14 @@ def keep_busy():
             call("POST", "/enqueue/batch", {"jobs": jobs})
         except (urllib.error.URLError, OSError):
             pass
-        stopping.wait(0.5)
+        stopping.wait(0.7)
 
 
 def main():
     set_the_stage()
     threads = [threading.Thread(target=worker, args=(queue,), daemon=True) for queue in WORK]
-    threads += [threading.Thread(target=worker, args=("emails.send",), daemon=True) for _ in range(2)]
+    more = ["emails.send", "emails.send", "crawl.pages", "images.resize"]
+    threads += [threading.Thread(target=worker, args=(queue,), daemon=True) for queue in more]
     threads += [threading.Thread(target=reporter, daemon=True), threading.Thread(target=keep_busy, daemon=True)]
     for thread in threads:
         thread.start()

@@ -159,7 +159,7 @@ function Top() {
             </button>
             <NamespaceChoice />
             <LiveState />
-            {may('enqueue') && (
+            {may('enqueue') && routes.some((route) => route.path === '/enqueue') && (
                 <a class="button main" href={href('/enqueue')}>
                     Enqueue
                 </a>

@@ -145,7 +145,7 @@ const classOf = <T,>(column: Column<T>) => `${column.num ? 'num' : ''} ${column.
 
 function Head<T>({ column, sort }: { column: Column<T>; sort?: Sort }) {
     const by = column.sort;
-    const style = column.width ? { width: column.width } : undefined;
+    const style = column.width ? { '--w': column.width } : undefined;
     if (!sort || !by) {
         return (
             <th scope="col" class={classOf(column)} style={style}>

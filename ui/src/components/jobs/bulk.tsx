@@ -1,0 +1,205 @@
+// One action on many jobs: first what it would do, then the confirmation, then its progress.
+import { useEffect, useState } from 'preact/hooks';
+import type { Action } from '../../api/actions';
+import { call, post } from '../../api/client';
+import type { Bulk, DryRun } from '../../api/types';
+import * as live from '../../app/live';
+import { complain, explain, notify } from '../../app/notices';
+import { may } from '../../app/session';
+import { AsCommands } from '../actions';
+import { Meter } from '../basics';
+import { Dialog, show } from '../dialog';
+import { count, plural } from '../format';
+import { asFlags, type Filter } from './filter';
+
+/** Which jobs: those that were chosen, or all that match. */
+export type Which = { ids: string[] } | { filter: Filter };
+
+export interface BulkAction {
+    action: string;
+    label: string;
+    /** `retried`: what the jobs are afterwards. */
+    done: string;
+    final?: boolean;
+    asks?: 'queue' | 'priority' | 'reason';
+}
+
+export const BULK: BulkAction[] = [
+    { action: 'retry', label: 'Retry', done: 'retried' },
+    { action: 'requeue', label: 'One more attempt', done: 'given one more attempt' },
+    { action: 'approve', label: 'Approve', done: 'approved' },
+    { action: 'reject', label: 'Reject', done: 'rejected', asks: 'reason' },
+    { action: 'cancel', label: 'Cancel', done: 'cancelled', asks: 'reason' },
+    { action: 'hold', label: 'Hold', done: 'held', asks: 'reason' },
+    { action: 'move', label: 'Move', done: 'moved', asks: 'queue' },
+    { action: 'change_priority', label: 'Priority', done: 'given another priority', asks: 'priority' },
+    { action: 'delete', label: 'Delete', done: 'deleted', final: true },
+];
+
+/** Buttons for what can be done with these; absent for those who may not. */
+export function BulkButtons({ which, actions, after }: { which: Which; actions: string[]; after?(): void }) {
+    if (!may('operate')) return null;
+    const open = (action: BulkAction) => show((close) => <BulkDialog which={which} action={action} close={close} after={after} />);
+    return (
+        <>
+            {BULK.filter((one) => actions.includes(one.action)).map((one) => (
+                <button key={one.action} type="button" class={one.final ? 'danger' : ''} onClick={() => open(one)}>
+                    {one.label}…
+                </button>
+            ))}
+        </>
+    );
+}
+
+export const bulkDialog = (which: Which, action: string, after?: () => void) => {
+    const found = BULK.find((one) => one.action === action);
+    if (found) show((close) => <BulkDialog which={which} action={found} close={close} after={after} />);
+};
+
+interface Accepted {
+    bulk_operation_id: string;
+    affected?: number;
+    errors?: number;
+}
+
+function BulkDialog({ which, action, close, after }: { which: Which; action: BulkAction; close(): void; after?(): void }) {
+    const [extra, setExtra] = useState('');
+    const [dry, setDry] = useState<DryRun>();
+    const [wrong, setWrong] = useState('');
+    const [running, setRunning] = useState('');
+    const [busy, setBusy] = useState(false);
+    const needed = action.asks === 'queue' || action.asks === 'priority';
+    const body: Record<string, unknown> = { ...('ids' in which ? { job_ids: which.ids } : { filter: which.filter }), action: action.action };
+    if (extra && action.asks === 'queue') body.move_to_queue = extra;
+    if (action.asks === 'priority') body.priority = extra || 'high';
+    if (extra && action.asks === 'reason') body.reason = extra;
+    // Another target or reason does not change which jobs are affected.
+    useEffect(() => {
+        const mine = new AbortController();
+        const asked = action.asks === 'queue' ? { ...body, move_to_queue: body.move_to_queue ?? 'x' } : body;
+        post<DryRun>('/jobs/bulk', { ...asked, dry_run: true }, mine.signal).then(setDry, (error) => mine.signal.aborted || setWrong(explain(error)));
+        return () => mine.abort();
+    }, []);
+    const go = async () => {
+        setBusy(true);
+        setWrong('');
+        try {
+            const answer = await post<Accepted>('/jobs/bulk', body);
+            if (answer.affected === undefined) return setRunning(answer.bulk_operation_id);
+            notify(`${plural(answer.affected, 'job')} ${action.done}${answer.errors ? `, ${count(answer.errors)} could not be` : ''}`);
+            after?.();
+            close();
+        } catch (error) {
+            setWrong(explain(error));
+        }
+        setBusy(false);
+    };
+    if (running) return <Running id={running} action={action} close={close} after={after} />;
+    const n = dry?.affected ?? 0;
+    const word = action.label.toLowerCase();
+    const command = 'ids' in which ? ['bulk', action.action.replace('_', '-'), ...which.ids] : ['bulk', action.action.replace('_', '-'), ...asFlags(which.filter)];
+    if (body.move_to_queue) command.push('--to', String(body.move_to_queue));
+    return (
+        <Dialog
+            title={`${action.label} many jobs`}
+            onClose={close}
+            foot={
+                <>
+                    <button type="button" onClick={close}>
+                        Cancel
+                    </button>
+                    <button type="button" class={action.final ? 'danger' : 'main'} disabled={busy || !n || (needed && action.asks === 'queue' && !extra)} onClick={go}>
+                        {busy ? 'Working…' : `${action.label} ${plural(n, 'job')}`}
+                    </button>
+                </>
+            }
+        >
+            {dry ? (
+                <div role="status">
+                    <p>
+                        <b>{plural(n, 'job')}</b> will be {action.done}
+                        {dry.passed_over ? `; ${count(dry.passed_over)} of the ${count(dry.total)} will be passed over:` : '.'}
+                    </p>
+                    {dry.reasons.length > 0 && (
+                        <ul class="dim">
+                            {dry.reasons.map((one) => (
+                                <li key={one.reason}>{one.reason}</li>
+                            ))}
+                        </ul>
+                    )}
+                </div>
+            ) : (
+                !wrong && <p aria-busy="true">Counting what {word} would do…</p>
+            )}
+            {action.final && <p class="warn-line">This cannot be undone.</p>}
+            {action.asks === 'queue' && (
+                <label class="field">
+                    To the queue
+                    <input list="all-queues" value={extra} onInput={(event) => setExtra(event.currentTarget.value)} autofocus />
+                    <datalist id="all-queues">
+                        {Object.keys(live.queues.value).map((name) => (
+                            <option key={name} value={name} />
+                        ))}
+                    </datalist>
+                </label>
+            )}
+            {action.asks === 'priority' && (
+                <label class="field">
+                    Priority
+                    <select value={extra || 'high'} onChange={(event) => setExtra(event.currentTarget.value)}>
+                        {['critical', 'high', 'normal', 'low'].map((one) => (
+                            <option key={one}>{one}</option>
+                        ))}
+                    </select>
+                </label>
+            )}
+            {action.asks === 'reason' && (
+                <label class="field">
+                    Reason, for the jobs' timelines
+                    <input value={extra} onInput={(event) => setExtra(event.currentTarget.value)} />
+                </label>
+            )}
+            {wrong && (
+                <p class="wrong-line" role="alert">
+                    {wrong}
+                </p>
+            )}
+            <AsCommands action={{ method: 'POST', path: '/jobs/bulk', body, command } satisfies Pick<Action, 'method' | 'path' | 'body' | 'command'>} />
+        </Dialog>
+    );
+}
+
+/** An operation that takes longer; closing the dialog does not stop it. */
+function Running({ id, action, close, after }: { id: string; action: BulkAction; close(): void; after?(): void }) {
+    const now: Bulk | undefined = live.bulks.value.find((one) => one.id === id);
+    const over = now !== undefined && !['queued', 'running'].includes(now.status);
+    useEffect(() => {
+        if (over) after?.();
+    }, [over]);
+    return (
+        <Dialog
+            title={`${action.label} many jobs`}
+            onClose={close}
+            foot={
+                <>
+                    {!over && (
+                        <button type="button" class="danger" onClick={() => call('POST', `/bulk/${id}/cancel`).catch(complain)}>
+                            Stop
+                        </button>
+                    )}
+                    <button type="button" class="main" onClick={close}>
+                        {over ? 'Close' : 'Go on in the background'}
+                    </button>
+                </>
+            }
+        >
+            <p role="status">
+                {over ? `Ended: ${now.status}. ` : ''}
+                {now ? `${count(now.processed)} of ${plural(now.total, 'job')} handled, ${count(now.affected)} ${action.done}.` : 'Begun…'}
+                {now?.errors ? ` ${count(now.errors)} could not be.` : ''}
+            </p>
+            <Meter value={now?.processed ?? 0} of={now?.total ?? 1} label="handled" wide />
+            {now?.error && <p class="wrong-line">{now.error}</p>}
+        </Dialog>
+    );
+}

@@ -1,0 +1,122 @@
+// Dead letters: what failed for good, grouped by its error, so that one press brings a group back.
+import { useState } from 'preact/hooks';
+import { BulkButtons, count, Empty, Failed, get, href, JobList, jobColumns, JobLink, live, Loading, PageHead, Panel, path, query, QueueLink, setQuery, Tabs, Time, useResource, shortDigest, type Column, type DeadGroup, type Job } from '#kit';
+
+interface Groups {
+    total: number;
+    groups_total: number;
+    groups: DeadGroup[];
+}
+
+const ACTIONS = ['retry', 'requeue', 'move', 'delete'];
+const time: Column<Job> = { key: 'died', title: 'Died', num: true, width: '92px', sort: 'failed_at', cell: (job) => <Time at={job.failed_at ?? job.updated_at} /> };
+
+export default function Dead() {
+    const queue = query.value.get('queue') ?? '';
+    const group = query.value.get('group') ?? '';
+    const tab = group || query.value.get('tab') === 'jobs' ? 'jobs' : 'groups';
+    const groups = useResource(`dead groups ${queue}`, (signal) => get<Groups>(path(['dead', 'groups'], { queue, limit: 100 }), signal), { everyMs: 4000, keep: true });
+    const chosen = groups.data?.groups.find((one) => one.fingerprint === group);
+    const queues = Object.values(live.queues.value).filter((row) => row.dead > 0).map((row) => row.name);
+    return (
+        <>
+            <PageHead
+                title="Dead letters"
+                about={live.known.value ? `${count(live.totals.value.dead ?? 0)} jobs that will not run again by themselves` : undefined}
+                actions={
+                    <label>
+                        <span class="sr">Queue</span>
+                        <select value={queue} onChange={(event) => setQuery({ queue: event.currentTarget.value, group: null })}>
+                            <option value="">all queues</option>
+                            {[...new Set([...queues, ...(queue ? [queue] : [])])].sort().map((name) => (
+                                <option key={name}>{name}</option>
+                            ))}
+                        </select>
+                    </label>
+                }
+            />
+            <Tabs
+                label="How they are shown"
+                tabs={[
+                    { key: 'groups', title: 'By error' },
+                    { key: 'jobs', title: group ? 'Jobs of one error' : 'Each job' },
+                ]}
+                current={tab}
+                href={(key) => href('/dead', { queue, tab: key === 'jobs' ? 'jobs' : '' })}
+            />
+            {tab === 'groups' && <GroupList found={groups.data} error={groups.error} reload={groups.reload} queue={queue} />}
+            {tab === 'jobs' && (
+                <>
+                    {group && <GroupPart group={chosen} fingerprint={group} queue={queue} reload={groups.reload} alone />}
+                    <JobList
+                        label="Dead jobs"
+                        base={{ state: ['dead'], ...(queue ? { queue } : {}), ...(group ? { fingerprint: group } : {}) }}
+                        states={[]}
+                        order={{ by: 'failed_at', down: true }}
+                        actions={ACTIONS}
+                        columns={jobColumns({ state: false, time })}
+                        empty={<NoneDead />}
+                    />
+                </>
+            )}
+        </>
+    );
+}
+
+const NoneDead = () => <Empty title="No job is dead">A job that fails with every attempt it has comes here, with its errors, and can be run again.</Empty>;
+
+function GroupList({ found, error, reload, queue }: { found?: Groups; error?: Error; reload(): void; queue: string }) {
+    if (error && !found) return <Failed error={error} retry={reload} />;
+    if (!found) return <Loading rows={6} />;
+    if (found.groups.length === 0) return <NoneDead />;
+    return (
+        <>
+            {found.groups.map((group) => (
+                <GroupPart key={group.fingerprint} group={group} fingerprint={group.fingerprint} queue={queue} reload={reload} />
+            ))}
+            {found.groups_total > found.groups.length && <p class="dim">{count(found.groups_total - found.groups.length)} smaller groups are not shown; choose a queue to see them.</p>}
+        </>
+    );
+}
+
+function GroupPart({ group, fingerprint, queue, reload, alone }: { group?: DeadGroup; fingerprint: string; queue: string; reload(): void; alone?: boolean }) {
+    const [whole, setWhole] = useState(false);
+    if (!group) return null;
+    const filter = { state: ['dead'], fingerprint, ...(queue ? { queue } : {}) };
+    const address = href('/dead', { queue, group: fingerprint });
+    return (
+        <Panel label={`Jobs that died of: ${group.sample_error.slice(0, 80)}`} class="group">
+            <div class="group-grid">
+                <a class="group-count" href={address}>
+                    {count(group.count)}
+                    <span class="dim"> {group.count === 1 ? 'job' : 'jobs'}</span>
+                </a>
+                <div class="group-about">
+                    <p class={`mono ${whole ? 'error-text' : 'two-lines'}`}>{group.sample_error || 'no error was given'}</p>
+                    <p class="dim">
+                        {group.queues.slice(0, 4).map((one, at) => (
+                            <span key={one.queue}>
+                                {at > 0 && ', '}
+                                <QueueLink name={one.queue} /> {group.queues.length > 1 && count(one.count)}
+                            </span>
+                        ))}
+                        {group.queues.length > 4 && ` and ${group.queues.length - 4} more`}
+                        {group.versions.slice(0, 3).map((one) => (
+                            <span key={one.plugin_version ?? 'worker'}> · {one.worker ? 'workers' : <>{one.plugin} <span class="mono">{shortDigest(one.plugin_version ?? '')}</span></>}</span>
+                        ))}
+                        {' · first '}
+                        <Time at={group.first_at} />, last <Time at={group.last_at} /> · <JobLink id={group.sample_job_id} />
+                    </p>
+                </div>
+                <div class="acts">
+                    <BulkButtons which={{ filter }} actions={alone ? ACTIONS : ['retry', 'move', 'delete']} after={reload} />
+                    {group.sample_error.length > 160 && (
+                        <button type="button" class="quiet" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+                            {whole ? 'Less' : 'More'}
+                        </button>
+                    )}
+                </div>
+            </div>
+        </Panel>
+    );
+}
