@@ -14,6 +14,8 @@ export interface Action {
     /** Without `/api/v1`. */
     path: string;
     body?: unknown;
+    /** Stands for a body that nobody should read over a shoulder, or that is too large to be shown. */
+    shows?: string;
     /** The same with the command, without the leading `windlass`; absent if the command cannot do it. */
     command?: string[];
     /** It loses something that cannot be brought back. */
@@ -29,12 +31,12 @@ export function quoted(text: string): string {
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-export function asCurl(action: Pick<Action, 'method' | 'path' | 'body'>): string {
+export function asCurl(action: Pick<Action, 'method' | 'path' | 'body' | 'shows'>): string {
     const parts = ['curl', '-X', action.method, '-H', '"X-API-Key: $WINDLASS_API_KEY"'];
     if (namespace.value) parts.push('-H', quoted(`X-Windlass-Namespace: ${namespace.value}`));
     if (action.body !== undefined) {
-        const text = typeof action.body === 'string' ? action.body : JSON.stringify(action.body);
-        parts.push('-H', quoted('content-type: application/json'), '-d', quoted(text));
+        const text = action.shows ?? (typeof action.body === 'string' ? action.body : JSON.stringify(action.body));
+        parts.push('-H', quoted('content-type: application/json'), action.shows ? '--data-binary' : '-d', quoted(text));
     }
     parts.push(quoted(`${location.origin}/api/v1${action.path}`));
     return parts.join(' ');

@@ -30,7 +30,7 @@ const all: Route[] = [
     { path: '/flows/:id', page: 'flow', title: 'Flow', needs: 'read-job' },
     { path: '/rounds', page: 'rounds', title: 'Rounds', needs: 'read', nav: 'jobs', key: 'r' },
     { path: '/plugins', page: 'plugins', title: 'Plugins', needs: 'read', nav: 'machine', key: 'p' },
-    { path: '/plugins/:name', page: 'plugin', title: 'Plugin', needs: 'read' },
+    { path: '/plugins/:name', page: 'plugins', title: 'Plugin', needs: 'read' },
     { path: '/schedules', page: 'schedules', title: 'Schedules', needs: 'read', nav: 'machine', key: 's' },
     { path: '/workers', page: 'workers', title: 'Workers', needs: 'read', nav: 'machine', key: 'w' },
     { path: '/webhooks', page: 'webhooks', title: 'Webhooks', needs: 'read', nav: 'machine', key: 'b' },

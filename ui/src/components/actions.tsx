@@ -67,7 +67,7 @@ export function Confirm({ action, close, after, children }: { action: Action; cl
     );
 }
 
-export function AsCommands({ action }: { action: Pick<Action, 'method' | 'path' | 'body' | 'command'> }) {
+export function AsCommands({ action }: { action: Pick<Action, 'method' | 'path' | 'body' | 'shows' | 'command'> }) {
     const command = asCommand(action);
     return (
         <details class="as-commands">
