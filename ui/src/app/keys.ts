@@ -35,6 +35,12 @@ export function listenToKeys() {
         if (event.defaultPrevented || event.isComposing || event.altKey) return;
         const chord = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
         if (chord) return fire('Ctrl+K', event);
+        // From the filter of a list to the list, whose keys then work.
+        const filter = (event.target as HTMLElement | null)?.closest?.('[data-filter]') as HTMLElement | null;
+        if (filter && (event.key === 'Enter' || event.key === 'Escape')) {
+            event.preventDefault();
+            return filter.blur();
+        }
         if (event.ctrlKey || event.metaKey || typing(event.target) || document.querySelector('dialog[open]')) return;
         // Enter and Space on a button or a link are the browser's.
         if ((event.key === 'Enter' || event.key === ' ') && (event.target as HTMLElement).closest?.('a, button, summary')) return;

@@ -1,11 +1,11 @@
-// Chooses the page by the address, loads its file, and moves the focus to its heading.
+// Chooses the page by the address and loads its file.
 import { Component, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { effect } from '@preact/signals';
 import { routes, type Route } from './routes';
 import { href, match, pathname, visit } from './router';
 import { may } from './session';
-import { Empty, Failed, Loading } from '../components/basics';
+import { Empty, Failed, Loading, PageHead } from '../components/basics';
 
 export type PageProps = Record<string, string>;
 type Loaded = ComponentType<PageProps>;
@@ -55,17 +55,22 @@ export function Page() {
     useEffect(() => {
         if (found) setTitle(Object.values(found.params)[0] ?? found.route.title);
     }, [pathname.value]);
-    useFocus(shown.Loaded !== undefined && shown.page === page);
+    useEffect(() => {
+        if (visit.value > 0) scrollTo(0, 0);
+    }, [visit.value]);
 
     if (!found) {
         return (
-            <Empty title="There is no such page">
-                <a href={href('/')}>To the overview</a>
-            </Empty>
+            <>
+                <PageHead title="There is no such page" />
+                <p>
+                    <a href={href('/')}>To the overview</a>
+                </p>
+            </>
         );
     }
     if (!may(found.route.needs)) {
-        return <Empty title={`${found.route.title} needs the permission “${found.route.needs}”`}>Your role does not include it. Ask an admin for another key.</Empty>;
+        return <Refused route={found.route} />;
     }
     if (shown.error && shown.page === page) return <Failed error={shown.error} retry={() => setShown({ page: '' })} />;
     if (!shown.Loaded || shown.page !== page) return <Loading rows={6} />;
@@ -77,13 +82,25 @@ export function Page() {
     );
 }
 
-/** After a page was gone to, the focus is on its heading, so that a screen reader reads it and Tab continues there. */
-function useFocus(ready: boolean) {
-    useEffect(() => {
-        if (!ready || visit.value === 0) return;
-        scrollTo(0, 0);
-        (document.querySelector('main h1') as HTMLElement | null)?.focus({ preventScroll: true });
-    }, [ready, visit.value]);
+/** Says what is missing, and what there is instead: some roles may not see the overview, where everybody arrives. */
+function Refused({ route }: { route: Route }) {
+    const others = routes.filter((other) => !other.path.includes(':') && may(other.needs));
+    return (
+        <>
+            <PageHead title={route.title} />
+            <Empty title={`${route.title} needs the permission “${route.needs}”`}>
+                Your role does not include it; ask an admin for another key.
+                {others.length > 0 && ' It includes '}
+                {others.map((other, at) => (
+                    <span key={other.path}>
+                        {at > 0 && ', '}
+                        <a href={href(other.path)}>{other.title}</a>
+                    </span>
+                ))}
+                {others.length > 0 && '.'}
+            </Empty>
+        </>
+    );
 }
 
 /** An error in a page does not take the rest with it. */

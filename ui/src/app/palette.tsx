@@ -87,6 +87,7 @@ function Palette({ close }: { close(): void }) {
     const [at, setAt] = useState(0);
     const list = useRef<HTMLUListElement>(null);
     useEffect(() => {
+        if (!may('read')) return;
         get<{ plugins?: { name: string }[] } | { name: string }[]>('/plugins')
             .then((found) => (plugins.value = (Array.isArray(found) ? found : (found.plugins ?? [])).map((one) => one.name)))
             .catch(() => undefined);

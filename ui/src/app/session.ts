@@ -26,15 +26,24 @@ const permissions = computed(() => new Set(session.value?.permissions ?? []));
 /** Whether to offer something. Reads signals, so a component that asks is drawn again when the answer changes. */
 export const may = (needed: Permission) => permissions.value.has(needed);
 
+const ENDED = 'The session has ended. Sign in to continue here.';
+
 export async function askWho(): Promise<void> {
     try {
         const status = await get<Session>('/auth/status');
-        who.value = status.signed_in ? { is: 'somebody', session: status } : { is: 'nobody', methods: status.methods, why: '' };
+        if (status.signed_in) who.value = { is: 'somebody', session: status };
+        else gone(status.methods);
     } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status === 401) who.value = { is: 'nobody', methods: ['key'], why: '' };
+        if (error.status === 401) gone(session.peek()?.methods ?? ['key']);
         else who.value = { is: 'unreachable', why: error.message };
     }
+}
+
+/** Nobody is signed in. Whoever was is told why the page went away; what is said already stays. */
+function gone(methods: string[]) {
+    const before = who.peek();
+    who.value = { is: 'nobody', methods, why: before.is === 'somebody' ? ENDED : before.is === 'nobody' ? before.why : '' };
 }
 
 export async function signIn(key: string): Promise<void> {
@@ -52,5 +61,5 @@ export async function signOut(): Promise<void> {
 /** A session that ended while it was used: the address stays, and signing in again continues there. */
 effect(() => {
     if (signedOut.value === 0 || who.peek().is !== 'somebody') return;
-    who.value = { is: 'nobody', methods: session.peek()?.methods ?? ['key'], why: 'The session has ended. Sign in to continue here.' };
+    gone(session.peek()?.methods ?? ['key']);
 });

@@ -158,7 +158,7 @@ function Top() {
                 <kbd>Ctrl K</kbd>
             </button>
             <NamespaceChoice />
-            <LiveState />
+            {may('read') && <LiveState />}
             {may('enqueue') && routes.some((route) => route.path === '/enqueue') && (
                 <a class="button main" href={href('/enqueue')}>
                     Enqueue

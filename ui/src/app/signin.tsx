@@ -1,6 +1,7 @@
 // Signing in: a key, sent once for a session. It is in no storage, and leaves the field when it was sent.
 import { useRef, useState } from 'preact/hooks';
 import { explain } from './notices';
+import { namespace } from '../api/client';
 import { askWho, signIn, who } from './session';
 import { Command } from '../components/basics';
 import { Mark } from './shell';
@@ -37,10 +38,18 @@ export function SignIn() {
                 {known.is === 'asking' && <p class="dim">Asking the server…</p>}
                 {known.is === 'unreachable' && (
                     <div role="alert">
-                        <p>The server does not answer.</p>
-                        <button type="button" onClick={askWho}>
-                            Try again
-                        </button>
+                        <p>{known.why[0]?.toUpperCase() + known.why.slice(1)}.</p>
+                        <div class="acts">
+                            <button type="button" onClick={askWho}>
+                                Try again
+                            </button>
+                            {namespace.value && (
+                                // Loaded anew, because who is signed in depends on the namespace of the address.
+                                <a class="button" href="/ui/" target="_self">
+                                    To your own namespace
+                                </a>
+                            )}
+                        </div>
                     </div>
                 )}
                 {known.is === 'nobody' && (

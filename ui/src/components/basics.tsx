@@ -1,6 +1,7 @@
 // The small parts that every page is made of.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { useArrival } from '../app/focus';
 import { times } from '../app/prefs';
 import { href } from '../app/router';
 import { clockTime, dateTime, now, roughly, shortId } from './format';
@@ -46,6 +47,7 @@ export function Panel(props: { title?: ComponentChildren; aside?: ComponentChild
 
 /** The head of a page: where one is, what it is, and what one can do here. */
 export function PageHead(props: { title: ComponentChildren; crumbs?: { text: string; href: string }[]; about?: ComponentChildren; actions?: ComponentChildren }) {
+    const heading = useArrival();
     return (
         <div class="page-head">
             {props.crumbs && (
@@ -58,7 +60,7 @@ export function PageHead(props: { title: ComponentChildren; crumbs?: { text: str
                 </nav>
             )}
             <div class="row wrap">
-                <h1 tabIndex={-1}>{props.title}</h1>
+                <h1 tabIndex={-1} ref={heading}>{props.title}</h1>
                 {props.about && <div class="about">{props.about}</div>}
                 {props.actions && <div class="acts push">{props.actions}</div>}
             </div>
@@ -125,7 +127,7 @@ export function Failed({ error, retry }: { error: Error; retry?: () => void }) {
 }
 
 export const Loading = ({ rows = 3 }: { rows?: number }) => (
-    <div class="loading" aria-busy="true" aria-label="Loading">
+    <div class="loading" role="status" aria-busy="true" aria-label="Loading">
         {Array.from({ length: rows }, (_, at) => (
             <div key={at} class="ghost" />
         ))}

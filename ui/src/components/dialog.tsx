@@ -1,14 +1,20 @@
 // Dialogs: the browser's own, which keep the focus inside, close with Escape and give the focus back.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { signal } from '@preact/signals';
 
 export function Dialog(props: { title: string; onClose(): void; children: ComponentChildren; foot?: ComponentChildren; wide?: boolean; class?: string }) {
     const ref = useRef<HTMLDialogElement>(null);
-    useEffect(() => {
+    // Before anything else can happen: what somebody types right after opening it belongs into it.
+    useLayoutEffect(() => {
         const dialog = ref.current;
+        const before = document.activeElement;
         if (dialog && !dialog.open) dialog.showModal();
-        return () => dialog?.close();
+        return () => {
+            dialog?.close();
+            // The browser gives the focus back only to what is still there when it is asked; a dialog that is removed has no time for it.
+            if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+        };
     }, []);
     return (
         <dialog

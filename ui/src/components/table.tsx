@@ -1,6 +1,6 @@
 // Tables: rows that open, can be chosen and walked through with the keyboard, and of which only those in view are in the page.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
 import { addShortcuts } from '../app/keys';
 import { go } from '../app/router';
@@ -54,7 +54,8 @@ export function Table<T>(props: Props<T>) {
     const cursor = useSignal(-1);
     const [from, to] = useWindow(body, rows.length, props.more);
 
-    useEffect(() => {
+    // Before the rows can be seen, so that a key which follows at once finds them.
+    useLayoutEffect(() => {
         const open = () => {
             const row = rows[cursor.value];
             if (row !== undefined && props.href) go(props.href(row));

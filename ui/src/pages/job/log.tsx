@@ -162,9 +162,9 @@ function Lines({ lines, several }: { lines: Line[]; several: boolean }) {
     return (
         <div class="log" ref={place} onScroll={scroll} style={{ height: `${height}px` }} tabIndex={0} role="log" aria-live="off" aria-label="Log">
             <div style={{ height: `${lines.length * LINE_PX}px` }}>
-                <div style={{ transform: `translateY(${first * LINE_PX}px)` }}>
+                <div class="log-lines" style={{ transform: `translateY(${first * LINE_PX}px)` }}>
                     {lines.slice(first, last).map((line) => (
-                        <div key={line.n} class={`log-line level-${line.level}`} title={line.text.length > 200 ? line.text.slice(0, 2000) : undefined}>
+                        <div key={line.n} class={`log-line level-${line.level}`} data-text={line.text.slice(0, 200)} title={line.text.length > 200 ? line.text.slice(0, 2000) : undefined}>
                             <span class="dimmer">{clockTime(new Date(line.at), utc, true)}</span> {several && <span class="dimmer">{line.attempt} </span>}
                             {line.level !== 'info' && <b>{line.level} </b>}
                             {line.text.length > 4000 ? line.text.slice(0, 4000) + '…' : line.text}
