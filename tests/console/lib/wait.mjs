@@ -1,7 +1,7 @@
 // Waiting for something to become true: tests ask again and again until a deadline, and never sleep for a fixed time.
 
 /** Generous, because the machine may be busy with other things; what works takes a small part of it. */
-export const DEADLINE_MS = 30_000;
+export const DEADLINE_MS = 60_000;
 const STEP_MS = 40;
 
 /** What `probe` gives, once it gives anything but null, undefined or false. What it throws meanwhile is told if it never does. */

@@ -36,7 +36,7 @@ const columns: Column<FlowRow>[] = [
     {
         key: 'done',
         title: 'Done',
-        width: '140px',
+        width: '148px',
         cell: (flow) => (
             <span class="gauge">
                 <Meter value={flow.percent} of={100} label={`done of ${flow.label || flow.id}`} state={flow.state === 'finished' ? 'completed' : 'active'} />

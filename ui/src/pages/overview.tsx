@@ -21,11 +21,13 @@ export default function Overview() {
             <Tiles series={series.data} queues={queues} />
             <div class="split">
                 <Charts series={series.data} />
-                <Failing />
+                <div>
+                    <Failing />
+                    <Slots />
+                </div>
             </div>
             <Queues queues={queues} />
             <div class="halves">
-                <Slots />
                 <Canaries />
                 <Workers />
             </div>

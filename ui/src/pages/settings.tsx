@@ -68,7 +68,7 @@ function Server() {
                     <p class="wrong-line" role="alert">{system.trouble}</p>
                 </Panel>
             )}
-            <div class="halves">
+            <div class="columns">
                 <Panel title="What runs" aside={paused ? <StatePill of="retrying">paused</StatePill> : <StatePill of="completed">running</StatePill>}>
                     <Facts
                         of={[

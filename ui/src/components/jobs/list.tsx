@@ -32,14 +32,15 @@ export function Gist({ job }: { job: Job }) {
     if (job.last_error && ['dead', 'retrying'].includes(job.state)) return <span class="dead-ink">{job.last_error}</span>;
     const progress = job.progress;
     if (job.state === 'active' && progress) return <span>{progress.message ?? progress.phase ?? (progress.percent !== undefined ? `${Math.round(progress.percent)} %` : '')}</span>;
-    return <span class="mono dim">{job.payload_preview?.text ?? ''}</span>;
+    return <span class="mono dim">{job.payload_preview?.text || job.id}</span>;
 }
 
 export function jobColumns(options: { queue?: boolean; state?: boolean; time?: Column<Job>; extra?: Column<Job>[] } = {}): Column<Job>[] {
-    const columns: Column<Job>[] = [{ key: 'job', title: 'Job', width: '112px', cell: (job) => <JobLink id={job.id} /> }];
+    const columns: Column<Job>[] = [{ key: 'job', title: 'Job', width: '112px', from: 's', cell: (job) => <JobLink id={job.id} /> }];
     if (options.state !== false) columns.push({ key: 'state', title: 'State', width: '106px', cell: (job) => <StatePill of={job.state} /> });
     if (options.queue !== false) columns.push({ key: 'queue', title: 'Queue', width: '160px', from: 's', cell: (job) => <QueueLink name={job.queue} /> });
-    columns.push({ key: 'gist', title: 'About', from: 's', cell: (job) => <Gist job={job} /> });
+    // On a phone there is room for one of the two, and what a job is about says more than its id.
+    columns.push({ key: 'gist', title: 'About', cell: (job) => <a href={jobHref(job)} title={job.id}><Gist job={job} /></a> });
     columns.push({ key: 'attempt', title: 'Attempt', num: true, width: '76px', from: 'm', sort: 'attempt', cell: (job) => <span class={job.attempt > 1 ? '' : 'dimmer'}>{job.attempt}</span> });
     columns.push(...(options.extra ?? []));
     columns.push(options.time ?? { key: 'time', title: 'When', width: '92px', num: true, sort: 'created_at', cell: when });

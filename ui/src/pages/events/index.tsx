@@ -21,7 +21,7 @@ const COLOUR: Record<string, string> = {
 };
 
 const columns = (open: (row: Seen) => void): Column<Seen>[] => [
-    { key: 'at', title: 'Time', width: '98px', cell: (row) => <At at={row.at} /> },
+    { key: 'at', title: 'Time', width: '122px', cell: (row) => <At at={row.at} /> },
     { key: 'type', title: 'Event', width: 'clamp(116px, 13vw, 170px)', cell: (row) => <StatePill of={COLOUR[row.type] ?? 'scheduled'}>{row.type}</StatePill> },
     { key: 'job', title: 'About', width: 'clamp(108px, 10vw, 140px)', cell: (row) => (row.job ? <JobLink id={row.job} /> : <span class="dim">{row.about ?? ''}</span>) },
     { key: 'queue', title: 'Queue', width: '150px', from: 's', cell: (row) => (row.queue ? <QueueLink name={row.queue} /> : null) },

@@ -27,7 +27,7 @@ const columns: Column<Below>[] = [
     {
         key: 'part',
         title: 'Done',
-        width: '130px',
+        width: '152px',
         from: 's',
         cell: ({ node }) =>
             node.kind === 'more' ? null : (

@@ -20,7 +20,9 @@ export function Bodies({ job, state }: { job: WholeJob; state: string }) {
         { key: 'timeline', title: 'Timeline' },
         ...(children || job.parent_id || job.depends_on?.length || job.chain_id || job.batch_id ? [{ key: 'related', title: 'Related' }] : []),
     ];
-    const asked = query.value.get('tab') ?? (job.result_preview && ended ? 'result' : 'log');
+    // Only handlers in the sandbox have a log here; what a worker does shows in its payload and progress.
+    const first = job.result_preview && ended ? 'result' : job.plugin ? 'log' : 'payload';
+    const asked = query.value.get('tab') ?? first;
     const tab = tabs.some((one) => one.key === asked) ? asked : 'log';
     return (
         <Panel label="Parts of the job" flush>

@@ -134,13 +134,13 @@ export function Log({ job, ended }: { job: WholeJob; ended: boolean }) {
                 </span>
             </div>
             {wrong && <p class="wrong-line log-tools">{wrong}</p>}
-            <Lines lines={shown} several={new Set(lines.map((line) => line.attempt)).size > 1} />
+            <Lines lines={shown} several={new Set(lines.map((line) => line.attempt)).size > 1} none={lines.length ? 'No line fits.' : ended || job.plugin ? 'Nothing was logged.' : 'Nothing is logged so far. Handlers in the sandbox log here; workers outside keep logs of their own.'} />
         </div>
     );
 }
 
 /** A window on the lines; at the end it stays at the end. */
-function Lines({ lines, several }: { lines: Line[]; several: boolean }) {
+function Lines({ lines, several, none }: { lines: Line[]; several: boolean; none: string }) {
     const place = useRef<HTMLDivElement>(null);
     const atEnd = useRef(true);
     const [top, setTop] = useState(0);
@@ -158,7 +158,7 @@ function Lines({ lines, several }: { lines: Line[]; several: boolean }) {
         atEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < LINE_PX * 2;
         setTop(box.scrollTop);
     };
-    if (lines.length === 0) return <p class="log-none dim">No lines.</p>;
+    if (lines.length === 0) return <p class="log-none dim">{none}</p>;
     return (
         <div class="log" ref={place} onScroll={scroll} style={{ height: `${height}px` }} tabIndex={0} role="log" aria-live="off" aria-label="Log">
             <div style={{ height: `${lines.length * LINE_PX}px` }}>

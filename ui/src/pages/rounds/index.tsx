@@ -155,8 +155,8 @@ function Bars({ rounds, now, name }: { rounds: Round[]; now: Now; name: string }
                 const said = parts.map((part) => `${count(part.n)} ${part.state === 'active' ? 'open' : part.state === 'blocked' ? 'waiting for the round' : part.state}`).join(', ');
                 return (
                     <li key={round.round} class={here ? 'here' : ''}>
-                        <a class="num" href={href('/jobs', { queue: name, round: round.round })} title={`The jobs of round ${round.round}`}>
-                            {round.round}
+                        <a class="num" href={href('/jobs', { q: `queue:${name} round:${round.round}` })} title={`The jobs of round ${round.round}`}>
+                            round {round.round}
                         </a>
                         {/* As long as its share of the largest round, so that the shape of the tree shows. */}
                         <div class="bar thick" style={{ width: `${Math.max(2, (round.total / largest) * 100)}%` }} role="img" aria-label={`Round ${round.round}: ${said || 'no jobs'}`}>

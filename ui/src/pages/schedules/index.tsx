@@ -164,7 +164,7 @@ function LastJobs({ schedule }: { schedule: Schedule }) {
     const key = `jobs of ${schedule.name} ${schedule.last_job_id}`;
     const found = useResource(key, (signal) => get<{ jobs: Job[] }>(path(['schedules', schedule.name, 'jobs'], { limit: 20 }), signal), { everyMs: 3000, keep: true });
     return (
-        <Panel title="Last jobs" aside={<a href={href('/jobs', { schedule: schedule.name })}>all of them</a>} flush>
+        <Panel title="Last jobs" aside={<a href={href('/jobs', { q: `schedule:${schedule.name}` })}>all of them</a>} flush>
             {found.error && !found.data ? (
                 <Failed error={found.error} retry={found.reload} />
             ) : !found.data ? (
