@@ -14,6 +14,10 @@ use crate::{Error, limits};
 pub struct AuditFilter {
     /// Entries after this one.
     pub after: u64,
+    /// Entries before this one.
+    pub before: Option<u64>,
+    /// The newest first, instead of the oldest.
+    pub newest_first: bool,
     pub actor: Option<String>,
     /// The whole action, or how it begins up to a dot: `plugin` finds `plugin.upload`.
     pub action: Option<String>,
@@ -27,7 +31,7 @@ pub struct AuditFilter {
 #[derive(Clone, Debug, Default)]
 pub struct AuditPage {
     pub entries: Vec<AuditEntry>,
-    /// The number to continue after, if there may be more.
+    /// The number to continue after, if there may be more; to continue before, if the newest came first.
     pub next: Option<u64>,
 }
 
@@ -89,13 +93,16 @@ impl Store {
         Ok(entry.map(|entry| entry.hash).or((seq == 0 && head.from <= 1).then_some([0; 32])))
     }
 
-    /// A page of the audit log, oldest first.
+    /// A page of the audit log.
     pub async fn audit_log(&self, filter: AuditFilter) -> Result<AuditPage, Error> {
         self.read(move |view| {
             let limit = filter.limit.clamp(1, limits::AUDIT_PAGE);
             let mut page = AuditPage::default();
             let from = keys::audit(filter.after.saturating_add(1));
-            for (looked_at, pair) in view.range(Space::Audit, &from, &[u8::MAX; 9]).enumerate() {
+            let until = filter.before.map_or([u8::MAX; 9].to_vec(), |seq| keys::audit(seq).to_vec());
+            let mut rows = view.range(Space::Audit, &from, &until);
+            let next = || if filter.newest_first { rows.next_back() } else { rows.next() };
+            for (looked_at, pair) in std::iter::from_fn(next).enumerate() {
                 let entry: AuditEntry = codec::decode(Space::Audit, &pair?.1)?;
                 let seq = entry.seq;
                 if filter.admits(&entry) {

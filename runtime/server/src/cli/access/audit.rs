@@ -6,6 +6,7 @@ use clap::Args;
 use crate::cli::client::{Remote, part};
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
+use crate::http::OrderName;
 
 /// Show the audit log: who changed what, when, and from where
 #[derive(Debug, Args)]
@@ -13,6 +14,12 @@ pub struct Audit {
     /// Only entries after the one of this number
     #[arg(long, default_value_t = 0, value_name = "N")]
     after: u64,
+    /// Only entries before the one of this number
+    #[arg(long, value_name = "N")]
+    before: Option<u64>,
+    /// The oldest or the newest first [default: asc]
+    #[arg(long, value_enum)]
+    order: Option<OrderName>,
     /// Only what this key did
     #[arg(long, value_name = "KEY-ID")]
     actor: Option<String>,
@@ -52,7 +59,10 @@ impl Audit {
             return self.check();
         }
         let mut query = format!("/audit-logs?after={}", self.after);
+        let newest_first = self.order == Some(OrderName::Desc);
         let filters = [
+            ("before", self.before.map(|seq| seq.to_string())),
+            ("order", newest_first.then(|| "desc".to_owned())),
             ("actor", self.actor),
             ("action", self.action),
             ("target", self.target),
@@ -70,7 +80,8 @@ impl Audit {
             None => return show::json(&page),
         }
         if let Some(cursor) = page["cursor"].as_u64() {
-            show::note(&format!("there are more: windlass audit --after {cursor}"));
+            let from = if newest_first { "--order desc --before" } else { "--after" };
+            show::note(&format!("there are more: windlass audit {from} {cursor}"));
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use utoipa::{IntoParams, ToSchema};
 use windlass_core::access::{AuditEntry, verify_chain};
 use windlass_store::AuditFilter;
 
-use crate::http::Api;
 use crate::http::transport::error::Result;
 use crate::http::transport::extract::Query;
 use crate::http::wire::{Moment, Rfc3339};
+use crate::http::{Api, OrderName};
 use crate::limits;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -18,6 +18,10 @@ pub struct AuditQuery {
     /// Entries after the one of this number.
     #[serde(default)]
     after: u64,
+    /// Entries before the one of this number.
+    before: Option<u64>,
+    /// `asc`, the oldest first, is the default.
+    order: Option<OrderName>,
     actor: Option<String>,
     /// Such as `plugin.upload`, or `plugin` for all that begin so.
     action: Option<String>,
@@ -33,7 +37,7 @@ pub struct AuditQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditAnswer {
     entries: Vec<AuditView>,
-    /// Where the next page begins: as `after`. Absent on the last page.
+    /// Where the next page begins: as `after`, or as `before` if the newest come first. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<u64>,
     /// With `verify`: whether the entries follow each other unchanged.
@@ -71,6 +75,8 @@ pub async fn show(api: Api, Query(query): Query<AuditQuery>) -> Result<Json<Audi
     let everywhere = api.authority.is_everywhere(&api.caller);
     let filter = AuditFilter {
         after: query.after,
+        before: query.before,
+        newest_first: query.order == Some(OrderName::Desc),
         actor: query.actor,
         action: query.action,
         target: query.target,
@@ -91,7 +97,7 @@ pub async fn show(api: Api, Query(query): Query<AuditQuery>) -> Result<Json<Audi
     } else if query.verify {
         return Err(crate::http::transport::error::Error::field(
             "verify",
-            "needs the whole log: ask without filters, as an admin of all namespaces",
+            "needs the whole log: ask without filters, the oldest first, as an admin of all namespaces",
         ));
     }
     let entries = page.entries.into_iter().map(AuditView::from).collect();

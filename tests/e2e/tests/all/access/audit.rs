@@ -72,3 +72,34 @@ fn the_log_holds_together_over_a_crash_and_the_command_verifies_it() {
     let next = server.get(&format!("/api/v1/audit-logs?limit=1&after={}", first["cursor"])).body;
     assert_eq!(next["entries"][0]["seq"], 6, "{next}");
 }
+
+#[test]
+fn the_newest_entries_come_first_on_request_page_by_page() {
+    let server = Server::start();
+    for queue in ["a", "b", "c", "d"] {
+        assert_eq!(server.post(&format!("/api/v1/queues/{queue}/pause"), &json!({})).status, 200);
+    }
+    let oldest_first = entries(&server, "&action=queue");
+    let mut newest_first = Vec::new();
+    let mut before = String::new();
+    loop {
+        let page = server.get(&format!("/api/v1/audit-logs?order=desc&limit=3&action=queue{before}"));
+        assert_eq!(page.status, 200, "{page:?}");
+        newest_first.extend(page.body["entries"].as_array().expect("a list").clone());
+        match page.body["cursor"].as_u64() {
+            Some(cursor) => before = format!("&before={cursor}"),
+            None => break,
+        }
+    }
+    newest_first.reverse();
+    assert_eq!(newest_first.len(), 4, "{newest_first:?}");
+    assert_eq!(newest_first, oldest_first);
+    let mut command = windlass();
+    command
+        .env("WINDLASS_URL", server.url(""))
+        .args(["audit", "--order", "desc", "--limit", "1"])
+        .stdout(Stdio::piped());
+    let output = command.output().expect("it starts");
+    let [said, noted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(said.contains("queue.configure") && noted.contains("--order desc --before"), "{said}{noted}");
+}
