@@ -56,7 +56,7 @@ const define = { PAGES: JSON.stringify(Object.keys(pages())) };
 const builds = [
     { ...shared, entryPoints: { app: 'src/app.tsx' }, alias: { '#kit': './src/kit.ts' }, define, outdir: out },
     { ...shared, entryPoints: pages(), plugins: [fromApp], outdir: out },
-    { ...shared, entryPoints: { chart: 'src/components/chart/uplot.ts' }, outdir: out },
+    { ...shared, entryPoints: { chart: 'src/components/chart/draw.ts' }, outdir: out },
     { ...shared, entryPoints: { stream: 'src/stream/worker.ts' }, format: 'iife', outdir: out },
     { ...shared, entryPoints: { style: 'src/style/index.css' }, outdir: out },
 ];

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { dark, times } from '../../app/prefs';
 import { clockTime } from '../format';
-import type { Drawn, Line } from './uplot';
+import type { Drawn, Line } from './draw';
 
 interface Props {
     label: string;
@@ -30,9 +30,9 @@ export function Chart({ label, at, lines, text, height = 170, unit }: Props) {
     useEffect(() => {
         let gone = false;
         import(FILE)
-            .then((file: typeof import('./uplot')) => {
+            .then((file: typeof import('./draw')) => {
                 if (gone || !place.current) return;
-                drawn.current = file.draw(place.current, shown.current.lines, { height, text, utc, at: setPointed });
+                drawn.current = file.draw(place.current, { height, text, utc, at: setPointed });
                 fill();
             })
             .catch(() => setWrong('The chart could not be loaded; reload the page to try again.'));
