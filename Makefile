@@ -7,13 +7,16 @@ LISTEN ?= 127.0.0.1:7070
 DATA ?= ./windlass-data
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench soak recording ui plugins archive image lint fmt clean
+.PHONY: help run demo test bench soak recording ui plugins archive image lint fmt clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build and start the server with the demo plugin and jobs (LISTEN=127.0.0.1:7171, DATA=folder, ARGS=--flags-of-serve)
 	@LISTEN=$(LISTEN) DATA=$(DATA) scripts/run-demo.sh $(ARGS)
+
+demo: ## the same with a lively load, to look at the console: many queues, failures, flows, rounds, a canary (needs python3)
+	@LISTEN=$(LISTEN) DATA=$(DATA) LIVELY=1 scripts/run-demo.sh $(ARGS)
 
 recording: ## create docs/demo.svg again: a terminal recording of a job that survives kill -9
 	@scripts/record.sh

@@ -22,3 +22,5 @@ target/release/windlass-bench http --dir target/bench ${QUICK:+--quick} "$@"
 say "measuring the languages"
 plugins/build.sh test-rust test-go test-c test-python test-js test-ts >&2
 target/release/windlass-bench languages ${QUICK:+--quick} target/plugins/test-{rust,go,c,python,js,ts}.wasm
+say "measuring the console in a browser"
+scripts/console-bench.sh ${QUICK:+--quick}

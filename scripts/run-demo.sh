@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Starts the server with the demo plugin and a few demo jobs, and runs until Ctrl-C. This is what `make run` runs.
+# Starts the server with the demo plugin and a few demo jobs, and runs until Ctrl-C. This is what `make run` runs; `make demo` keeps it
+# busy as well, so that there is something to see in the console.
 #
 # usage: scripts/run-demo.sh [FLAG-OF-WINDLASS-SERVE...]
 #   LISTEN   the address to serve on   (default 127.0.0.1:7070)
 #   DATA     the data folder           (default ./windlass-data)
+#   LIVELY   1: with the load of scripts/demo-load.py, which needs python3
 # A second run on the same folder continues where the first stopped: the plugin is uploaded again, which changes nothing, and a few
 # more jobs are enqueued.
 set -euo pipefail
@@ -15,6 +17,8 @@ LISTEN=${LISTEN:-127.0.0.1:7070}
 DATA=${DATA:-./windlass-data}
 QUEUE=demo.digest
 START_TIMEOUT_S=60
+LIVELY=${LIVELY:-}
+if [ -n "$LIVELY" ]; then have python3 || fail "python3 is missing: it keeps the demo busy." "Install it, or run 'make run', which needs none."; fi
 
 "$ROOT/scripts/host-tools.sh"
 say "building the server (the first time this takes several minutes)"
@@ -43,6 +47,7 @@ stop() {
     trap '' INT TERM
     if kill -0 "$server" 2>/dev/null; then
         say "stopping the server"
+        if [ -n "${load:-}" ]; then kill -TERM "$load" 2>/dev/null || true; fi
         kill -TERM "$server" 2>/dev/null || true
         wait "$server" || warn "the server ended with status $?"
     fi
@@ -62,6 +67,24 @@ done
 
 # The server made it at its first start; one that needs none gets one that it does not look at.
 key=${WINDLASS_API_KEY:-$(cat "$DATA/admin.key" 2>/dev/null || true)}
+
+if [ -n "$LIVELY" ]; then
+    WINDLASS_URL=$url WINDLASS_API_KEY=$key python3 scripts/demo-load.py &
+    load=$!
+    trap 'kill -TERM "$server" "$load" 2>/dev/null || true' EXIT
+    cat <<TEXT
+
+The console is at $url/ui/. Sign in with the key in $DATA/admin.key:
+
+  cat $DATA/admin.key
+
+Ctrl-C stops the server and the load.
+
+TEXT
+    status=0
+    wait "$server" || status=$?
+    exit "$status"
+fi
 
 # call METHOD PATH CURL-ARGUMENTS...: prints the response; an error is shown and ends the demo.
 call() {

@@ -15,7 +15,7 @@ export async function fill(server) {
     await server.post('/schedules', { name: 'month-end', queue: 'reports', cron: '0 6 1 * *', timezone: 'Europe/Berlin', payload: { pages: 40 } });
     await server.post('/schedules/month-end/run');
     await server.post('/webhooks', { url: 'https://example.com/hook', events: ['dead'] });
-    await server.call('PUT', '/secrets/smtp-password', { body: { value: 'not shown anywhere' } });
+    await server.call('PUT', '/secrets/smtp-password', { raw: 'not-shown-anywhere', type: 'text/plain' });
     await server.post('/auth/keys', { name: 'billing', role: 'producer' });
     await server.post('/namespaces', { name: 'acme' });
     await server.upload(PLUGIN, 'sums');

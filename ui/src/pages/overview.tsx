@@ -263,7 +263,7 @@ function Workers() {
     if (workers.length === 0) return null;
     return (
         <Panel title="Workers" aside={<a href={href('/workers')}>all {count(workers.length)}</a>}>
-            <ul class="list">
+            <ul class="list columns">
                 {workers.slice(0, 6).map((worker) => (
                     <li key={worker.id}>
                         <span class="clip">{worker.id}</span>
