@@ -63,6 +63,10 @@ pub(crate) const SLOTS_TO_SPARE_ONE: u32 = 8;
 pub(crate) const TIMELINE: usize = 64;
 /// How many attempt errors are stored for a job.
 pub const ERRORS: u32 = 50;
+/// How many of its attempts a job has records of, and how many denials each of them keeps.
+pub const ATTEMPTS: u32 = 100;
+pub const DENIALS: usize = 16;
+pub(crate) const DENIAL_BYTES: usize = 512;
 /// For how many attempts a job lists the usage one by one.
 pub(crate) const SPENDING_ATTEMPTS: usize = 50;
 /// How many runs `max_attempts` may grant.

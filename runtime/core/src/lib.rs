@@ -51,6 +51,7 @@ mod bulk;
 mod command;
 mod decide;
 mod event;
+mod findings;
 pub mod flow;
 mod id;
 mod job;
@@ -81,6 +82,7 @@ pub use command::{
 };
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
+pub use findings::{Denial, Findings, LimitHits, LimitKind};
 pub use id::{JobId, Token};
 pub use job::{
     AfterStop, AttemptError, EndedAttempt, Job, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,

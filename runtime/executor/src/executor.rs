@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 use windlass_core::{Retry, Usage};
 
-use crate::attempt::meter::CpuMeter;
 use crate::attempt::outcome::{AttemptEnd, Outcome};
 use crate::attempt::run;
 use crate::attempt::run::Pool;
@@ -140,7 +139,7 @@ impl Executor {
     /// Runs one attempt to its end, on the guests' own threads, in a new instance unless the attempt allows reuse. Dropping the future
     /// stops the attempt by force, without an outcome.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> AttemptEnd {
-        let cpu = Arc::new(CpuMeter::default());
+        let cpu = Arc::clone(attempt.gauge.cpu());
         let running = run::run(self.inner.pool.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
         let Some(guests) = &self.inner.guests else {
             return run::never_started(ForcedStop::Cancelled(CancelReason::Shutdown));

@@ -74,6 +74,7 @@ mod pool;
 mod shortage;
 mod sources;
 
+pub use attempt::gauge::{Gauge, Reading};
 pub use attempt::outcome::{AttemptEnd, Outcome};
 pub use attempt::{Attempt, Cancel, CancelReason, Reuse, SavedState, Secret};
 pub use compile::componentize::{NotComponentized, componentize};

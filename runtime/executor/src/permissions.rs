@@ -86,17 +86,25 @@ pub(crate) struct Hosts {
     grant_command: Arc<str>,
 }
 
-/// A request that was not allowed, with the grant that would allow it.
+/// Something that was not allowed: a sentence that says what would allow it, and the same as data, where a grant would.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct Refused {
+    pub(crate) how: String,
+    pub(crate) denied: Option<Box<Denied>>,
+}
+
+impl Refused {
+    fn by_rule(how: String) -> Refused {
+        Refused { how, denied: None }
+    }
+}
 
 /// The answer to a guest that asks for a secret.
 pub(crate) enum SecretAnswer<'a> {
     Given(&'a Secret),
     /// Granted, but not set; the message says how to set it.
     Missing(String),
-    /// Not granted; the message says what to grant.
-    Denied(String),
+    Denied(Refused),
 }
 
 impl Permissions {
@@ -115,7 +123,7 @@ impl Permissions {
             }
             None => {
                 let asked = self.asked.secrets.iter().any(|asked| asked == name);
-                SecretAnswer::Denied(denial_message(&Denied::secret(name), asked, &self.grant_command))
+                SecretAnswer::Denied(refused(Denied::secret(name), asked, &self.grant_command))
             }
         }
     }
@@ -132,10 +140,10 @@ impl Permissions {
             return Ok(());
         }
         let Ok(name) = queue.parse::<QueuePattern>() else {
-            return Err(Refused(format!("{queue:?} is not the name of a queue")));
+            return Err(Refused::by_rule(format!("{queue:?} is not the name of a queue")));
         };
         let asked = self.asked.spawn.iter().find(|pattern| pattern.covers(queue));
-        Err(Refused(denial_message(&Denied::spawn(&name, asked), asked.is_some(), &self.grant_command)))
+        Err(refused(Denied::spawn(&name, asked), asked.is_some(), &self.grant_command))
     }
 
     /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
@@ -143,7 +151,7 @@ impl Permissions {
         if self.serves(queue) || tied.iter().any(|other| other == queue) {
             return Ok(());
         }
-        Err(Refused(format!(
+        Err(Refused::by_rule(format!(
             "this plugin may not read or mark records of the queue `{queue}`; to allow it, let the plugin serve that queue \
              (`queues` in its windlass.toml), or tie the two queues by a gate: windlass queue set QUEUE --gate {queue}:1"
         )))
@@ -214,7 +222,7 @@ impl Hosts {
         }
         let asked = self.asked.iter().find(|pattern| pattern.covers(host, port));
         let denied = Denied::http(&HostPattern::exactly(host, port), asked);
-        Err(Refused(denial_message(&denied, asked.is_some(), &self.grant_command)))
+        Err(refused(denied, asked.is_some(), &self.grant_command))
     }
 
     /// Whether the host may be reached at this address, which its name resolved to.
@@ -224,12 +232,15 @@ impl Hosts {
         match reach(address) {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
-            Reach::Private(kind) => Err(Refused(format!(
-                "HTTP to `{pattern}` is not granted at its address: {address} is {kind}; to allow it: {} --private-http {}",
-                self.grant_command,
-                shell_quoted(&pattern.to_string())
-            ))),
-            Reach::Never(kind) => Err(Refused(format!(
+            Reach::Private(kind) => Err(Refused {
+                how: format!(
+                    "HTTP to `{pattern}` is not granted at its address: {address} is {kind}; to allow it: {} --private-http {}",
+                    self.grant_command,
+                    shell_quoted(&pattern.to_string())
+                ),
+                denied: Some(Box::new(Denied::private_address(&pattern))),
+            }),
+            Reach::Never(kind) => Err(Refused::by_rule(format!(
                 "HTTP to `{pattern}` is never allowed at its address: {address} is {kind}; send the request to another host"
             ))),
         }
@@ -242,9 +253,10 @@ fn system_error(error: &wasmtime::Error) -> io::Error {
     code.map_or_else(|| io::Error::other(error.root_cause().to_string()), io::Error::from_raw_os_error)
 }
 
-/// The message of a denial: to the operator if the manifest asks for the capability, otherwise to the plugin's author first.
-fn denial_message(denied: &Denied, asked: bool, command: &str) -> String {
-    if asked { denied.sentence(command, None) } else { denied.unasked(command) }
+/// A denial, with its message: to the operator if the manifest asks for the capability, otherwise to the plugin's author first.
+fn refused(denied: Denied, asked: bool, command: &str) -> Refused {
+    let how = if asked { denied.sentence(command, None) } else { denied.unasked(command) };
+    Refused { how, denied: Some(Box::new(denied)) }
 }
 
 /// Whether a text contains this phrase, and not only as the beginning of a longer one.
@@ -268,7 +280,9 @@ mod tests {
         let permissions = Permissions { secrets: BTreeMap::from(secrets), ..Permissions::default() };
         assert!(matches!(permissions.secret("token"), SecretAnswer::Given(secret) if secret.reveal() == "s3cret"));
         assert!(matches!(permissions.secret("unset"), SecretAnswer::Missing(how) if how.contains("not set")));
-        assert!(matches!(permissions.secret("other"), SecretAnswer::Denied(how) if how.contains("--secret other")));
+        assert!(
+            matches!(permissions.secret("other"), SecretAnswer::Denied(refused) if refused.how.contains("--secret other"))
+        );
     }
 
     #[test]
@@ -276,7 +290,7 @@ mod tests {
         let permissions = Permissions { queues: vec!["src".to_owned()], ..Permissions::default() };
         assert_eq!(permissions.records("src", &[]), Ok(()));
         assert_eq!(permissions.records("dst", &["dst".to_owned()]), Ok(()));
-        let Refused(how) = permissions.records("other", &["dst".to_owned()]).expect_err("nothing allows it");
+        let Refused { how, .. } = permissions.records("other", &["dst".to_owned()]).expect_err("nothing allows it");
         assert!(how.contains("`other`") && how.contains("--gate other:1"), "{how}");
     }
 
@@ -290,13 +304,13 @@ mod tests {
         };
         assert_eq!(permissions.spawns("own"), Ok(()));
         assert_eq!(permissions.spawns("bills.send"), Ok(()));
-        let Refused(how) = permissions.spawns("other").expect_err("it is not granted");
+        let Refused { how, .. } = permissions.spawns("other").expect_err("it is not granted");
         assert!(how.ends_with("windlass plugin grant mailer --spawn other") && how.contains("windlass.toml"), "{how}");
         permissions.asked.spawn = vec!["*".parse().expect("a pattern")];
-        let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
+        let Refused { how, .. } = permissions.spawns("other").expect_err("only the operator is missing");
         assert!(how.ends_with("windlass plugin grant mailer --spawn other") && !how.contains("windlass.toml"), "{how}");
         permissions.asked.spawn = vec!["ot*".parse().expect("a pattern")];
-        let Refused(how) = permissions.spawns("other").expect_err("only the operator is missing");
+        let Refused { how, .. } = permissions.spawns("other").expect_err("only the operator is missing");
         assert!(how.ends_with("windlass plugin grant mailer --spawn 'ot*'"), "{how}");
     }
 
@@ -365,12 +379,12 @@ mod tests {
         ] {
             let pattern = HostPattern::exactly(host, port).to_string();
             for (asked, by_author) in [(vec![], true), (vec![pattern.as_str()], false)] {
-                let Refused(how) = permissions(&asked).hosts().host(host, port).expect_err("it is not granted");
+                let Refused { how, .. } = permissions(&asked).hosts().host(host, port).expect_err("it is not granted");
                 assert!(how.ends_with(&format!("windlass plugin grant mailer {flag}")), "{how}");
                 assert_eq!((how.contains(private_if), how.contains("windlass.toml")), (note, by_author), "{how}");
             }
         }
-        let Refused(how) = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("an unspecified address");
+        let Refused { how, .. } = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("an unspecified address");
         assert!(how.contains("never allowed") && !how.contains("grant mailer"), "{how}");
     }
 
@@ -391,18 +405,19 @@ mod tests {
         let hosts = hosts(&[("api.example.com", false), ("db.internal:8080", true)]);
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert_eq!(hosts.host("api.example.com", 443), Ok(()));
-        let Refused(how) = hosts.host("evil.org", 8080).expect_err("no rule");
+        let Refused { how, .. } = hosts.host("evil.org", 8080).expect_err("no rule");
         assert!(
             how.contains("windlass plugin grant mailer --http evil.org:8080") && how.contains("windlass.toml"),
             "{how}"
         );
         assert_eq!(hosts.address("api.example.com", 443, address("93.184.216.34")), Ok(()));
         for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1"] {
-            let Refused(how) = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
+            let Refused { how, .. } = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
             assert!(how.contains("windlass plugin grant mailer --private-http api.example.com"), "{how}");
             assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
         }
-        let Refused(how) = hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("an unspecified address");
+        let Refused { how, .. } =
+            hosts.address("db.internal", 8080, address("0.0.0.0")).expect_err("an unspecified address");
         assert!(how.contains("never allowed"), "{how}");
     }
 }

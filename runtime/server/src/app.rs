@@ -11,15 +11,16 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 use windlass_core::SlotShare;
 use windlass_executor::{self as executor, BadRoot, CacheConfig, Executor, FolderScope, GrantRoots};
-use windlass_store::{FairUse, OpenError, Opening, Options, Store};
+use windlass_store::{Clock, FairUse, OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, RunningAttempts};
 use crate::http;
 use crate::http::{
-    AllowedHost, Authority, BodyBudget, Bounds, Console, Door, Hosts, Hub, Parts, StartKey, Tls, Workers, serve,
+    AllowedHost, Authority, BodyBudget, Bounds, ConnectionSlots, Console, Door, Hosts, Hub, Parts, Pulse,
+    ServerSettings, ServerState, StartKey, Tls, Workers, serve,
 };
-use crate::metrics::Rates;
+use crate::metrics;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
@@ -45,6 +46,7 @@ pub struct App {
     allowed_hosts: Vec<AllowedHost>,
     console: Console,
     behind_proxy: bool,
+    settings: ServerSettings,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +94,7 @@ impl App {
         // Before any other file is opened.
         let files = files::raise();
         let clock = Arc::new(SystemClock::start());
+        let clock_started = clock.now();
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
         let opening =
@@ -144,6 +147,7 @@ impl App {
             allowed_hosts: config.allowed_host.clone(),
             console: Console::new(config.ui_dir.clone()),
             behind_proxy: config.behind_proxy,
+            settings: ServerSettings::of(config, clock_started, files, bounds(config, files)),
         })
     }
 
@@ -159,16 +163,19 @@ impl App {
         // First, so that no event is published before the hub can deliver it.
         let hub = Hub::start(self.store.clone(), shutdown.clone());
         let orders = self.store.orders().ok_or(StartError::SecondDispatcher)?;
+        let running = RunningAttempts::default();
+        let slots = ConnectionSlots::new(self.bounds.connections, self.bounds.of_address);
         let dispatcher = Dispatcher::new(
             self.store.clone(),
             self.executor.clone(),
             self.registry.clone(),
             Arc::clone(&self.clock),
-            self.slots,
+            (self.slots, running.clone()),
         );
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
         let noting = tokio::spawn(self.authority.clone().note_use(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
+        let (rates, series) = metrics::sample_queues(self.store.clone(), Arc::clone(&self.clock), shutdown.clone());
         let parts = Parts {
             whole_store: self.store.clone(),
             registry: self.registry.clone(),
@@ -179,7 +186,12 @@ impl App {
             client_timeout: self.bounds.client_timeout,
             hub,
             workers: Workers::new(self.max_fetches),
-            rates: Rates::start(self.store.clone(), shutdown.clone()),
+            rates,
+            series,
+            pulse: Pulse::default(),
+            running,
+            slots: self.slots,
+            server_state: ServerState::new(self.settings, slots.clone()),
             webhooks: Webhooks::start(
                 self.store.clone(),
                 self.secrets.clone(),
@@ -192,7 +204,7 @@ impl App {
             console: self.console.clone(),
             shutdown: shutdown.clone(),
         };
-        let door = Door { listener, tls, behind_proxy: self.behind_proxy };
+        let door = Door { listener, tls, behind_proxy: self.behind_proxy, slots };
         serve(door, http::service(parts, hosts), self.bounds, shutdown).await;
         if let Err(error) = dispatching.await {
             warn!("the dispatcher ended with an error: {error}");

@@ -189,6 +189,27 @@ pub const RATE_SHORT: Duration = Duration::from_secs(5);
 pub const RATE_SPAN: Duration = Duration::from_secs(60);
 /// After a slow sample, the pause is this many times as long, so that sampling uses at most a fiftieth of a processor.
 pub const RATE_REST: u32 = 50;
+/// The steps in which queues are counted for their figures over time, and for how long these are kept: fine ones and coarse ones.
+pub const SERIES_STEP: Duration = Duration::from_secs(5);
+pub const SERIES_FINE: Duration = Duration::from_secs(3600);
+pub const SERIES_COARSE_STEP: Duration = Duration::from_secs(60);
+pub const SERIES_COARSE: Duration = Duration::from_secs(24 * 3600);
+/// Queues, and namespaces as a whole, that have figures over time. Each takes up to about 170 KiB, when something happens in all of
+/// its steps.
+pub const SERIES_QUEUES: usize = 128;
+pub const SERIES_NAMESPACES: usize = 64;
+
+/// How often watchers of the pulse are told of changes, and how much longer than a slow snapshot the pause after it is: taking them
+/// uses at most a tenth of a processor.
+pub const PULSE_EVERY: Duration = Duration::from_millis(500);
+pub const PULSE_REST: u32 = 9;
+/// Jobs that one watcher of the pulse may watch, and how long an operation on many jobs is shown there after its end.
+pub const PULSE_JOBS: usize = 50;
+pub const PULSE_BULK: Duration = Duration::from_secs(60);
+/// Running attempts that are read for a list of them.
+pub const ATTEMPTS: usize = 10_000;
+/// How often the sizes of the folders are measured, while somebody asks for them.
+pub const SIZES_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a receiver may take to answer a delivery.
 pub const DELIVERY: Duration = Duration::from_secs(10);

@@ -233,7 +233,6 @@ export interface Series {
     tracked: boolean;
     at: string[];
     enqueued: number[];
-    started: number[];
     completed: number[];
     failed: number[];
     dead: number[];

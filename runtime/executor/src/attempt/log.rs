@@ -4,6 +4,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use windlass_core::LimitKind;
+
+use crate::attempt::gauge::Gauge;
 use crate::attempt::meter::Liveness;
 use crate::host::{Host, Level, LogLine, Stream};
 use crate::limits::{LAST_OUTPUT_BYTES, LOG_LINE_BYTES};
@@ -15,6 +18,7 @@ pub(crate) struct AttemptLog {
 struct LogState {
     host: Arc<dyn Host>,
     liveness: Arc<Liveness>,
+    gauge: Arc<Gauge>,
     limit: usize,
     written: usize,
     full: bool,
@@ -32,13 +36,13 @@ struct Line {
 }
 
 impl AttemptLog {
-    pub(crate) fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) -> Self {
-        AttemptLog { state: Mutex::new(LogState::new(host, liveness, limit)) }
+    pub(crate) fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, gauge: Arc<Gauge>, limit: usize) -> Self {
+        AttemptLog { state: Mutex::new(LogState::new(host, liveness, gauge, limit)) }
     }
 
     /// Starts the log of the next attempt on the same instance, whose streams still write here.
-    pub(crate) fn renew(&self, host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) {
-        *self.state() = LogState::new(host, liveness, limit);
+    pub(crate) fn renew(&self, host: Arc<dyn Host>, liveness: Arc<Liveness>, gauge: Arc<Gauge>, limit: usize) {
+        *self.state() = LogState::new(host, liveness, gauge, limit);
     }
 
     /// Writes one message of the `log` import. It may have several lines and stays one entry.
@@ -92,9 +96,9 @@ impl AttemptLog {
 }
 
 impl LogState {
-    fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, limit: usize) -> Self {
+    fn new(host: Arc<dyn Host>, liveness: Arc<Liveness>, gauge: Arc<Gauge>, limit: usize) -> Self {
         let (stdout, stderr) = (Line::default(), Line::default());
-        LogState { host, liveness, limit, written: 0, full: false, stdout, stderr, last_output: String::new() }
+        LogState { host, liveness, gauge, limit, written: 0, full: false, stdout, stderr, last_output: String::new() }
     }
 
     fn end_line(&mut self, stream: Stream) {
@@ -115,11 +119,13 @@ impl LogState {
         let size = line.message.len() + 1;
         if size > self.limit - self.written {
             self.full = true;
+            self.gauge.hit(LimitKind::Log);
             let message = format!("the log is cut here: an attempt may write {} bytes", self.limit);
             self.host.log(LogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
             return;
         }
         self.written += size;
+        self.gauge.set_log(self.written);
         self.host.log(line);
     }
 
@@ -181,8 +187,12 @@ mod tests {
 
     fn written(limit: usize, write: impl FnOnce(&AttemptLog)) -> Vec<LogLine> {
         let lines = Arc::new(Lines::default());
-        let log =
-            AttemptLog::new(Arc::clone(&lines) as Arc<dyn Host>, Arc::new(Liveness::begin(Instant::now())), limit);
+        let log = AttemptLog::new(
+            Arc::clone(&lines) as Arc<dyn Host>,
+            Arc::new(Liveness::begin(Instant::now())),
+            Arc::default(),
+            limit,
+        );
         write(&log);
         log.finish();
         lines.0.lock().expect("no panic").clone()
@@ -223,7 +233,8 @@ mod tests {
 
     #[test]
     fn the_last_output_survives_a_full_log() {
-        let log = AttemptLog::new(Arc::new(Lines::default()), Arc::new(Liveness::begin(Instant::now())), 0);
+        let log =
+            AttemptLog::new(Arc::new(Lines::default()), Arc::new(Liveness::begin(Instant::now())), Arc::default(), 0);
         log.write(Stream::Log, Level::Error, "é".repeat(LAST_OUTPUT_BYTES));
         log.write(Stream::Log, Level::Info, "nothing of note".to_owned());
         log.stream(Stream::Stderr, b"panicked at lib.rs\n");

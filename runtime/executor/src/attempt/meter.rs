@@ -2,11 +2,14 @@
 //!
 //! Wasmtime limits each memory separately and does not measure processor time, so both are counted here.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use wasmtime::ResourceLimiter;
+use windlass_core::LimitKind;
 
+use crate::attempt::gauge::Gauge;
 use crate::pool::threads::cpu_clock;
 
 /// Processor time, read from the thread's own clock around each poll. Counting ticks would charge a guest for time in which its
@@ -97,6 +100,7 @@ impl Liveness {
 #[derive(Debug)]
 pub(crate) struct MemoryMeter {
     limit: usize,
+    gauge: Arc<Gauge>,
     used: usize,
     peak: usize,
     /// What was allowed last, subtracted again if the growth fails after all.
@@ -105,14 +109,16 @@ pub(crate) struct MemoryMeter {
 }
 
 impl MemoryMeter {
-    pub(crate) fn new(limit: usize) -> Self {
-        MemoryMeter { limit, used: 0, peak: 0, allowed: 0, refused: false }
+    pub(crate) fn new(limit: usize, gauge: Arc<Gauge>) -> Self {
+        MemoryMeter { limit, gauge, used: 0, peak: 0, allowed: 0, refused: false }
     }
 
     /// Resets the peak and the refusal for the next attempt on the same memory.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self, gauge: Arc<Gauge>) {
         self.peak = self.used;
         self.refused = false;
+        self.gauge = gauge;
+        self.gauge.set_memory(self.used, self.peak);
     }
 
     pub(crate) fn peak(&self) -> usize {
@@ -136,10 +142,12 @@ impl MemoryMeter {
                 self.used = total;
                 self.peak = self.peak.max(total);
                 self.allowed = more;
+                self.gauge.set_memory(self.used, self.peak);
                 true
             }
             _ => {
                 self.refused = true;
+                self.gauge.hit(LimitKind::Memory);
                 false
             }
         }
@@ -148,6 +156,7 @@ impl MemoryMeter {
     fn undo_growth(&mut self) {
         self.used -= self.allowed;
         self.allowed = 0;
+        self.gauge.set_memory(self.used, self.peak);
     }
 }
 
@@ -189,7 +198,7 @@ mod tests {
 
     #[test]
     fn several_memories_share_one_limit() {
-        let mut meter = MemoryMeter::new(100);
+        let mut meter = MemoryMeter::new(100, Arc::default());
         assert!(meter.memory_growing(0, 60, None).expect("no error"));
         assert!(!meter.memory_growing(0, 60, None).expect("no error"));
         assert!(meter.refused());
@@ -199,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_growth_that_fails_later_is_subtracted_once() {
-        let mut meter = MemoryMeter::new(100);
+        let mut meter = MemoryMeter::new(100, Arc::default());
         assert!(meter.memory_growing(0, 80, None).expect("no error"));
         meter.memory_grow_failed(wasmtime::Error::msg("no memory")).expect("no error");
         meter.memory_grow_failed(wasmtime::Error::msg("no memory")).expect("no error");
@@ -208,14 +217,14 @@ mod tests {
 
     #[test]
     fn tables_count_by_their_bytes() {
-        let mut meter = MemoryMeter::new(10 * ELEMENT_BYTES);
+        let mut meter = MemoryMeter::new(10 * ELEMENT_BYTES, Arc::default());
         assert!(meter.table_growing(0, 10, None).expect("no error"));
         assert!(!meter.table_growing(10, 11, None).expect("no error"));
     }
 
     #[test]
     fn a_memory_beyond_its_own_maximum_is_not_refused_by_the_limit() {
-        let mut meter = MemoryMeter::new(100);
+        let mut meter = MemoryMeter::new(100, Arc::default());
         assert!(!meter.memory_growing(0, 50, Some(40)).expect("no error"));
         assert!(!meter.refused());
     }

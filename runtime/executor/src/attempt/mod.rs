@@ -1,6 +1,7 @@
 //! What goes into one attempt: plain data that the server fills in. Nothing here knows wasmtime.
 
 pub(crate) mod disk_rate;
+pub(crate) mod gauge;
 pub(crate) mod log;
 pub(crate) mod meter;
 pub(crate) mod outcome;
@@ -11,12 +12,14 @@ pub(crate) mod stop;
 mod trap;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use windlass_core::flow::Tally;
 
+use crate::attempt::gauge::Gauge;
 use crate::limits::Limits;
 use crate::permissions::Permissions;
 
@@ -46,6 +49,8 @@ pub struct Attempt {
     pub permissions: Permissions,
     /// Whether the instance may serve further attempts. `None`: a fresh one, thrown away afterwards.
     pub reuse: Option<Reuse>,
+    /// Shows what the attempt uses while it runs.
+    pub gauge: Arc<Gauge>,
     /// Set to stop the attempt. The newest value counts; dropping the sender means that nobody will ask.
     pub cancel: watch::Receiver<Option<Cancel>>,
 }
@@ -75,6 +80,7 @@ impl Attempt {
             limits: Limits::default(),
             permissions: Permissions::default(),
             reuse: None,
+            gauge: Arc::default(),
             cancel,
         }
     }

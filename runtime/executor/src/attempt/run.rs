@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::sleep;
 use wasmtime::{Engine, Store, UpdateDeadline};
-use windlass_core::{Notes, Retry, Usage};
+use windlass_core::{LimitKind, Notes, Retry, Usage};
 
 use crate::attempt::meter::{CpuMeter, Liveness};
 use crate::attempt::outcome::{AttemptEnd, Outcome};
@@ -112,6 +112,8 @@ impl Running {
         let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
         let stop = Stop::new(attempt.cancel.clone(), time_up).extended_by(Arc::clone(&host));
         let liveness = Arc::new(Liveness::begin(began));
+        let gauge = Arc::clone(&attempt.gauge);
+        gauge.begin(Arc::clone(&liveness));
         let job = job(&attempt);
         let stall_timeout = attempt.limits.stall_timeout;
         let parts = Parts {
@@ -119,7 +121,7 @@ impl Running {
             limits: attempt.limits,
             stop: stop.clone(),
             liveness: Arc::clone(&liveness),
-            cpu: Arc::clone(&cpu),
+            gauge: Arc::clone(&gauge),
             permissions: attempt.permissions,
             children_committed: attempt.children_committed,
             joined: attempt.joined,
@@ -151,10 +153,16 @@ impl Running {
         let state = self.instance.store.data_mut();
         state.log.finish();
         let orderly = matches!(returned, Ok(Ok(_)));
+        let forced = returned.as_ref().err().copied();
         let outcome = match returned {
             Ok(returned) => returned_outcome(returned, &self.stop, state),
             Err(forced) => forced_outcome(forced, &state.limits),
         };
+        match (&outcome, forced) {
+            (_, Some(ForcedStop::Stalled(_))) => state.gauge.hit(LimitKind::StallTimeout),
+            (Outcome::Stopped { reason: CancelReason::Timeout, .. }, _) => state.gauge.hit(LimitKind::AttemptTimeout),
+            _ => {}
+        }
         let body = match &outcome {
             Outcome::Completed { result } => Some(result.len()),
             Outcome::Waiting(wait) => Some(wait.state.as_ref().map_or(0, |state| state.bytes.len())),
@@ -204,8 +212,9 @@ fn instance(engine: &Engine, entered: Entered, parts: Parts) -> Result<Instance,
             let mut store = Store::new(engine, State::new(parts)?);
             store.limiter(|state| &mut state.memory);
             store.epoch_deadline_callback(|context| {
-                let State { limits, cpu, .. } = context.data();
+                let State { limits, cpu, gauge, .. } = context.data();
                 if limits.cpu_time.is_some_and(|limit| cpu.used_within_poll() > limit) {
+                    gauge.hit(LimitKind::CpuTime);
                     return Err(CpuTimeUsedUp.into());
                 }
                 Ok(UpdateDeadline::Yield(1))
@@ -258,11 +267,14 @@ fn job(attempt: &Attempt) -> types::Job {
 fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outcome {
     match returned {
         Ok(Ok(_)) if let Some(wait) = state.wait.take() => Outcome::Waiting(wait),
-        Ok(Ok(result)) if result.len() > state.limits.result_bytes => Outcome::Failed {
-            error: format!("the result has {} bytes, and the limit is {}", result.len(), state.limits.result_bytes),
-            backtrace: None,
-            retry: Retry::Backoff,
-        },
+        Ok(Ok(result)) if result.len() > state.limits.result_bytes => {
+            state.gauge.hit(LimitKind::Result);
+            Outcome::Failed {
+                error: format!("the result has {} bytes, and the limit is {}", result.len(), state.limits.result_bytes),
+                backtrace: None,
+                retry: Retry::Backoff,
+            }
+        }
         Ok(Ok(result)) => Outcome::Completed { result: Bytes::from(result) },
         Ok(Err(failure)) => match stop.obeyed(Instant::now()) {
             Some(reason) => Outcome::Stopped { reason, error: cut(failure.message, ERROR_BYTES), cooperative: true },

@@ -10,6 +10,7 @@ use windlass_core::flow::Tally;
 use windlass_core::{Notes, Usage};
 
 use crate::attempt::disk_rate::DiskRate;
+use crate::attempt::gauge::Gauge;
 use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
 use crate::attempt::stop::Stop;
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
+    pub(crate) gauge: Arc<Gauge>,
     pub(crate) liveness: Arc<Liveness>,
     disk_rate: DiskRate,
     /// Sources attached to the component.
@@ -51,7 +53,7 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) stop: Stop,
     pub(crate) liveness: Arc<Liveness>,
-    pub(crate) cpu: Arc<CpuMeter>,
+    pub(crate) gauge: Arc<Gauge>,
     pub(crate) permissions: Permissions,
     pub(crate) children_committed: u32,
     pub(crate) joined: Option<Tally>,
@@ -67,7 +69,7 @@ impl State {
             limits,
             stop,
             liveness,
-            cpu,
+            gauge,
             permissions,
             children_committed,
             joined,
@@ -75,12 +77,13 @@ impl State {
             network,
             plugin,
         } = parts;
-        let log = Arc::new(AttemptLog::new(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes));
+        let log =
+            Arc::new(AttemptLog::new(Arc::clone(&host), Arc::clone(&liveness), Arc::clone(&gauge), limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
         Ok(State {
             wasi: permissions.wasi(&log)?,
-            memory: MemoryMeter::new(limits.memory_bytes),
+            memory: MemoryMeter::new(limits.memory_bytes, Arc::clone(&gauge)),
             children: Children::starting_at(children_committed),
             joined,
             notes: Notes::default(),
@@ -91,7 +94,8 @@ impl State {
             permissions,
             stop,
             log,
-            cpu,
+            cpu: Arc::clone(gauge.cpu()),
+            gauge,
             liveness,
             disk_rate: DiskRate::begin(plugin, Instant::now()),
             sources,
@@ -108,7 +112,7 @@ impl State {
             limits,
             stop,
             liveness,
-            cpu,
+            gauge,
             permissions,
             children_committed,
             joined,
@@ -116,8 +120,8 @@ impl State {
             network,
             plugin,
         } = parts;
-        self.log.renew(Arc::clone(&host), Arc::clone(&liveness), limits.log_bytes);
-        self.memory.renew();
+        self.log.renew(Arc::clone(&host), Arc::clone(&liveness), Arc::clone(&gauge), limits.log_bytes);
+        self.memory.renew(Arc::clone(&gauge));
         self.children = Children::starting_at(children_committed);
         self.joined = joined;
         self.notes = Notes::default();
@@ -129,7 +133,8 @@ impl State {
         self.stop = stop;
         self.liveness = liveness;
         self.disk_rate = DiskRate::begin(plugin, Instant::now());
-        self.cpu = cpu;
+        self.cpu = Arc::clone(gauge.cpu());
+        self.gauge = gauge;
         self.sources = sources;
         self.network = network;
         self.outbound = None;
@@ -163,6 +168,7 @@ impl State {
 
     pub(crate) fn host_called(&mut self) {
         self.host_calls += 1;
+        self.gauge.set_host_calls(self.host_calls);
     }
 
     /// Resets the stall timeout: the guest made progress.
@@ -187,9 +193,9 @@ impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         self.host_called();
         let outbound = self.outbound.get_or_insert_with(|| {
-            let (log, cpu) = (Arc::clone(&self.log), Arc::clone(&self.cpu));
+            let (log, gauge) = (Arc::clone(&self.log), Arc::clone(&self.gauge));
             let hosts = self.permissions.hosts();
-            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), log, cpu))
+            Box::new(Outbound::new(self.network.clone(), hosts, self.limits.http.clone(), log, gauge))
         });
         outbound.view(&mut self.resources)
     }

@@ -1,7 +1,7 @@
 //! `checkpoint`: durable state, and the children that commit with it.
 
 use bytes::Bytes;
-use windlass_core::Notes;
+use windlass_core::{LimitKind, Notes};
 
 use crate::attempt::SavedState;
 use crate::attempt::state::{Interrupted, State, Superseded};
@@ -40,6 +40,7 @@ impl wit::Host for State {
         self.alive();
         let limit = self.limits.checkpoint_bytes;
         if state.len() > limit {
+            self.gauge.hit(LimitKind::Checkpoint);
             return Ok(Err(wit::Refusal::TooLarge(limit as u64)));
         }
         let saved = SavedState { schema, bytes: Bytes::from(state) };

@@ -82,7 +82,7 @@ impl From<HostError> for Denial {
 impl Denial {
     fn told<T>(self) -> wasmtime::Result<Result<T, wit::Refusal>> {
         match self {
-            Denial::Refused(Refused(how)) => Ok(Err(wit::Refusal::Denied(how))),
+            Denial::Refused(Refused { how, .. }) => Ok(Err(wit::Refusal::Denied(how))),
             Denial::Host(HostError::Invalid(why)) => Ok(Err(wit::Refusal::Invalid(why))),
             Denial::Host(HostError::Unavailable(why)) => Ok(Err(wit::Refusal::Unavailable(why))),
             Denial::Host(HostError::Interrupted(why)) => Err(Interrupted(why).into()),

@@ -2,7 +2,7 @@
 
 use crate::attempt::state::State;
 use crate::bindings::windlass::job::secrets as wit;
-use crate::permissions::SecretAnswer;
+use crate::permissions::{Refused, SecretAnswer};
 
 impl wit::Host for State {
     fn get(&mut self, name: String) -> wasmtime::Result<Result<String, wit::Refusal>> {
@@ -10,7 +10,12 @@ impl wit::Host for State {
         Ok(match self.permissions.secret(&name) {
             SecretAnswer::Given(secret) => Ok(secret.reveal().to_owned()),
             SecretAnswer::Missing(how) => Err(wit::Refusal::Missing(how)),
-            SecretAnswer::Denied(how) => Err(wit::Refusal::Denied(how)),
+            SecretAnswer::Denied(Refused { how, denied }) => {
+                if let Some(denied) = denied {
+                    self.gauge.deny(&denied);
+                }
+                Err(wit::Refusal::Denied(how))
+            }
         })
     }
 }

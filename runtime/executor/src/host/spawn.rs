@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::{Priority, QueueName};
+use windlass_core::{LimitKind, Priority, QueueName};
 
 use crate::attempt::state::State;
 use crate::bindings::windlass::job::spawn as wit;
@@ -116,11 +116,18 @@ impl wit::Host for State {
     fn start(&mut self, child: wit::Child) -> wasmtime::Result<Result<u32, wit::Refusal>> {
         self.host_called();
         if !child.queue.is_empty()
-            && let Err(Refused(how)) = self.permissions.spawns(&child.queue)
+            && let Err(Refused { how, denied }) = self.permissions.spawns(&child.queue)
         {
+            if let Some(denied) = denied {
+                self.gauge.deny(&denied);
+            }
             return Ok(Err(refusal(&child.queue, how)));
         }
-        Ok(self.children.add(child, &self.limits))
+        let added = self.children.add(child, &self.limits);
+        if matches!(added, Err(wit::Refusal::TooMany(_) | wit::Refusal::TooLarge(_))) {
+            self.gauge.hit(LimitKind::Children);
+        }
+        Ok(added)
     }
 }
 

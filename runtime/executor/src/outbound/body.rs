@@ -12,6 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
+use crate::outbound::Journal;
 use crate::outbound::client::OpenRequest;
 
 /// What the guest sends.
@@ -65,12 +66,19 @@ pub(super) struct ResponseBody {
     over: Instant,
     silence: Pin<Box<Sleep>>,
     _request: OpenRequest,
+    journal: Arc<Journal>,
 }
 
 impl ResponseBody {
-    pub(super) fn new(inner: Incoming, most: u64, quiet: Duration, over: Instant, request: OpenRequest) -> Self {
+    pub(super) fn new(
+        inner: Incoming,
+        most: u64,
+        quiet: Duration,
+        over: Instant,
+        (request, journal): (OpenRequest, Arc<Journal>),
+    ) -> Self {
         let silence = Box::pin(sleep_until(over.min(Instant::now() + quiet)));
-        ResponseBody { inner, left: most, most, quiet, over, silence, _request: request }
+        ResponseBody { inner, left: most, most, quiet, over, silence, _request: request, journal }
     }
 }
 
@@ -85,6 +93,7 @@ impl Body for ResponseBody {
             Poll::Ready(Some(Ok(_))) if now >= this.over => Poll::Ready(Some(Err(Error::HttpResponseTimeout))),
             Poll::Ready(Some(Ok(frame))) => {
                 let Some(left) = this.left.checked_sub(length(&frame)) else {
+                    this.journal.too_large();
                     return Poll::Ready(Some(Err(Error::HttpResponseBodySize(Some(this.most)))));
                 };
                 this.left = left;

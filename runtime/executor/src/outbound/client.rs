@@ -101,10 +101,13 @@ impl Client {
         let most = self.limits.response_bytes;
         let announced = hyper::body::Body::size_hint(response.body()).lower();
         if announced > most {
+            self.journal.too_large();
             return Err(Error::HttpResponseBodySize(Some(announced)));
         }
         let quiet = within(asked.between_bytes_timeout, self.limits.between_bytes);
-        let response = response.map(|body| ResponseBody::new(body, most, quiet, over, open_request).boxed_unsync());
+        let response = response.map(|body| {
+            ResponseBody::new(body, most, quiet, over, (open_request, Arc::clone(&self.journal))).boxed_unsync()
+        });
         Ok((response, connection))
     }
 
@@ -143,7 +146,10 @@ impl Client {
             .await
         };
         let response = response.map_err(|error| match too_large.load(Ordering::Relaxed) {
-            true => Error::HttpRequestBodySize(Some(most)),
+            true => {
+                self.journal.too_large();
+                Error::HttpRequestBodySize(Some(most))
+            }
             false => Error::Hyper(error),
         })?;
         let cpu = Arc::clone(&self.cpu);

@@ -18,10 +18,11 @@ use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView};
+use windlass_core::LimitKind;
 
 use self::client::Client;
+use crate::attempt::gauge::Gauge;
 use crate::attempt::log::AttemptLog;
-use crate::attempt::meter::CpuMeter;
 use crate::host::{Level, Stream};
 use crate::limits::{HTTP_FIELDS_BYTES, HTTP_LOOKUPS, HTTP_REFUSALS, HttpLimits};
 use crate::permissions::{Hosts, Refused};
@@ -56,12 +57,17 @@ impl Outbound {
         hosts: Hosts,
         limits: HttpLimits,
         log: Arc<AttemptLog>,
-        cpu: Arc<CpuMeter>,
+        gauge: Arc<Gauge>,
     ) -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(HTTP_FIELDS_BYTES);
-        let journal = Arc::new(Journal { log, refused: Mutex::default(), host_failure: OnceLock::new() });
-        let client = Client::new(network, hosts, limits, Arc::clone(&journal), cpu);
+        let journal = Arc::new(Journal {
+            log,
+            gauge: Arc::clone(&gauge),
+            refused: Mutex::default(),
+            host_failure: OnceLock::new(),
+        });
+        let client = Client::new(network, hosts, limits, Arc::clone(&journal), Arc::clone(gauge.cpu()));
         Outbound { context, client, journal }
     }
 
@@ -81,6 +87,7 @@ impl Outbound {
 /// Explains failed requests in the attempt's log and error. `wasi:http` has only bare codes for them.
 pub(crate) struct Journal {
     log: Arc<AttemptLog>,
+    gauge: Arc<Gauge>,
     refused: Mutex<Vec<String>>,
     /// The first request that failed because of this machine.
     host_failure: OnceLock<String>,
@@ -88,7 +95,10 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Reports a request that was not allowed: in the log now, and in the error if the attempt fails.
-    fn refuse(&self, Refused(how): Refused) {
+    fn refuse(&self, Refused { how, denied }: Refused) {
+        if let Some(denied) = denied {
+            self.gauge.deny(&denied);
+        }
         {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             if refused.contains(&how) {
@@ -106,6 +116,11 @@ impl Journal {
         if self.host_failure.set(why.to_owned()).is_ok() {
             self.log(why.to_owned());
         }
+    }
+
+    /// A body that was larger than it may be.
+    fn too_large(&self) {
+        self.gauge.hit(LimitKind::Http);
     }
 
     /// Logs why a request failed, for the plugin's author.

@@ -39,13 +39,15 @@ pub(super) struct AttemptReport {
 pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> AttemptReport {
     let Assignment { job, token, served } = assignment;
     // Entered before the first await, because a cancellation may already be on its way.
-    let (entry, cancel) = context.running.enter(job.id, token);
+    let (entry, cancel) = context.running.enter(&job, token);
     let (clock, secrets) = (Arc::clone(&context.clock), context.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(context.store.clone(), clock, secrets, &job, token));
     let holder = Holder::Token(token);
     let (command, children) = match prepare(context, &reporter, &job, &served).await {
         Ok(prepared) => {
-            let attempt = Attempt { cancel, ..prepared.attempt };
+            let gauge = Arc::clone(&entry.attempt().gauge);
+            let attempt = Attempt { cancel, gauge, ..prepared.attempt };
+            entry.set_limits(attempt.limits.clone());
             reporter.redact_with(Redactor::of(&attempt.permissions));
             let host = Arc::clone(&reporter) as Arc<dyn executor::Host>;
             let running = async {
@@ -143,6 +145,7 @@ async fn prepare(
         },
         permissions,
         reuse: (reuse > 0).then(|| Reuse { times: reuse, limit_key: job.limit_key.clone().unwrap_or_default() }),
+        gauge: Arc::default(),
         cancel: tokio::sync::watch::channel(None).1,
     };
     Ok(Prepared { code, attempt })

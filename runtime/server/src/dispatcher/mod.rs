@@ -10,6 +10,7 @@ mod running;
 mod store_wait;
 
 pub(crate) use redact::Redactor;
+pub use running::{RunningAttempt, RunningAttempts};
 
 use std::sync::Arc;
 
@@ -25,7 +26,6 @@ use crate::clock::SystemClock;
 use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
 use attempt::AttemptReport;
-use running::RunningAttempts;
 use store_wait::{pause_after, retry_until_answered};
 
 pub struct Dispatcher {
@@ -48,9 +48,9 @@ impl Dispatcher {
         executor: Executor,
         registry: Registry,
         clock: Arc<SystemClock>,
-        slots: usize,
+        (slots, running): (usize, RunningAttempts),
     ) -> Dispatcher {
-        let context = SlotContext { store, executor, registry, clock, running: RunningAttempts::default() };
+        let context = SlotContext { store, executor, registry, clock, running };
         Dispatcher { context: Arc::new(context), slots }
     }
 

@@ -11,6 +11,7 @@ mod console;
 mod events;
 mod flows;
 mod jobs;
+mod live;
 mod ops;
 mod plugins;
 mod produce;
@@ -37,7 +38,8 @@ use windlass_store::{Caller, Store};
 
 use crate::Shutdown;
 use crate::clock::SystemClock;
-use crate::metrics::Rates;
+use crate::dispatcher::RunningAttempts;
+use crate::metrics::{Rates, Series};
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
@@ -47,9 +49,12 @@ pub use access::{Authority, StartKey};
 pub use console::Console;
 pub use events::{Hub, event_json, test_event_json};
 pub use jobs::search::{OrderName, SortName};
+pub use live::Pulse;
 pub use ops::pause::PAUSED;
+pub use ops::server_state::{ServerSettings, ServerState};
 pub use transport::auth::AccessControl;
 pub use transport::body_budget::BodyBudget;
+pub use transport::connections::ConnectionSlots;
 use transport::error::{Error, Result};
 use transport::extract;
 pub use transport::host::{AllowedHost, Hosts};
@@ -86,6 +91,12 @@ pub struct Parts {
     pub hub: Hub,
     pub workers: Workers,
     pub rates: Rates,
+    pub series: Series,
+    pub pulse: Pulse,
+    /// The attempts that run in this process, and how many may at once.
+    pub running: RunningAttempts,
+    pub slots: usize,
+    pub server_state: ServerState,
     pub webhooks: Webhooks,
     pub authority: Authority,
     pub inbound: InboundHooks,
@@ -192,6 +203,9 @@ fn server(routes: Routes) -> Routes {
         .with(AdministerServer, routes!(ops::pause::pause))
         .with(AdministerServer, routes!(ops::pause::resume))
         .with(Read, routes!(ops::metrics::show_v1))
+        .with(Read, routes!(live::series::show))
+        .with(Read, routes!(live::pulse::watch))
+        .with(Read, routes!(ops::server_state::show))
 }
 
 fn access(routes: Routes) -> Routes {
@@ -249,6 +263,7 @@ fn flow(routes: Routes) -> Routes {
 fn job(routes: Routes) -> Routes {
     routes
         .with(Read, routes!(jobs::list))
+        .with(Read, routes!(live::attempts::list))
         .with(Read, routes!(jobs::stats::all))
         .with(ReadJob, routes!(jobs::bulk_get))
         .with(Read, routes!(jobs::search::search))

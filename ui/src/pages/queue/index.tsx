@@ -99,7 +99,7 @@ function Tiles({ queue, series }: { queue: QueueRow; series?: Series }) {
                     {count(queue.dead)}
                     {queue.retrying > 0 && <span class="u"> · {count(queue.retrying)} retrying</span>}
                 </div>
-                <Spark values={series ? thinned(series.failed, 40) : []} state="dead" />
+                <Spark values={series ? thinned(series.dead, 40) : []} state="dead" />
             </a>
         </section>
     );
@@ -121,7 +121,7 @@ function Figures({ series }: { series?: Series }) {
                     lines={[
                         { title: 'enqueued', colour: '--active', values: perSecond(series.enqueued), fill: true },
                         { title: 'completed', colour: '--completed', values: perSecond(series.completed) },
-                        { title: 'failed', colour: '--dead', values: perSecond(series.failed) },
+                        { title: 'failed', colour: '--dead', values: perSecond(series.failed.map((value, at) => value + (series.dead[at] ?? 0))) },
                     ]}
                 />
             </Panel>

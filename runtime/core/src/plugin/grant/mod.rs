@@ -107,17 +107,21 @@ pub struct Folder {
 pub struct Denied {
     /// What the plugin asked for.
     pub what: String,
+    /// The same without words around it: a host, the name of a secret, a queue.
+    pub wanted: String,
     /// Where a manifest asks for it: a field of its `[capabilities]`, or `limits`.
     pub field: &'static str,
     /// The options of the command line that would allow it, as `--http api.example.com`.
     pub flag: String,
+    /// The list of a grant that would allow it, and what to add there. None where more than that has to be decided, or no grant helps.
+    pub grant: Option<(&'static str, String)>,
     /// Where the host of an HTTP request lies, as far as its name says.
     pub whereabouts: Option<HostKind>,
 }
 
 impl Denied {
     fn new(what: String, field: &'static str, flag: String) -> Denied {
-        Denied { what, field, flag, whereabouts: None }
+        Denied { wanted: what.clone(), what, field, flag, grant: None, whereabouts: None }
     }
 
     /// A request to a host. `asked` is what covers it in the manifest, and best granted as it was asked for.
@@ -126,20 +130,31 @@ impl Denied {
         let is_private = whereabouts == HostKind::Private;
         // Nobody should grant the whole private network for the sake of one host.
         let pattern = asked.filter(|asked| !(is_private && asked.is_any())).unwrap_or(host);
-        let flag = if is_private { "--private-http" } else { "--http" };
+        let (list, flag) = if is_private { ("private_http", "--private-http") } else { ("http", "--http") };
+        let grant = (!matches!(whereabouts, HostKind::Never(_))).then(|| (list, pattern.to_string()));
         let flag = format!("{flag} {}", shell_quoted(&pattern.to_string()));
-        Denied { whereabouts: Some(whereabouts), ..Denied::new(format!("HTTP to `{host}`"), "http", flag) }
+        let denied = Denied::new(format!("HTTP to `{host}`"), "http", flag);
+        Denied { wanted: host.to_string(), grant, whereabouts: Some(whereabouts), ..denied }
+    }
+
+    /// A host that may be reached, but not at an address that is not public.
+    pub fn private_address(host: &HostPattern) -> Denied {
+        let flag = format!("--private-http {}", shell_quoted(&host.to_string()));
+        let denied = Denied::new(format!("HTTP to `{host}`"), "http", flag);
+        Denied { wanted: host.to_string(), grant: Some(("private_http", host.to_string())), ..denied }
     }
 
     /// A job in a queue, or in all that a pattern covers.
     pub fn spawn(queue: &QueuePattern, asked: Option<&QueuePattern>) -> Denied {
         let pattern = asked.filter(|asked| !asked.is_any()).unwrap_or(queue);
         let flag = format!("--spawn {}", shell_quoted(&pattern.to_string()));
-        Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag)
+        let denied = Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag);
+        Denied { wanted: queue.to_string(), grant: Some(("spawn", pattern.to_string())), ..denied }
     }
 
     pub fn secret(name: &str) -> Denied {
-        Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", shell_quoted(name)))
+        let denied = Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", shell_quoted(name)));
+        Denied { wanted: name.to_owned(), grant: Some(("secrets", name.to_owned())), ..denied }
     }
 
     /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it. `folders`

@@ -1,5 +1,6 @@
 //! Commands about jobs: enqueueing, showing, searching, watching, and acting on one or many.
 
+pub mod attempt;
 pub mod bulk;
 pub mod count;
 pub mod enqueue;

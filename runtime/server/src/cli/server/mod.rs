@@ -3,5 +3,6 @@
 pub mod doctor;
 pub mod pause;
 pub mod serve;
+pub mod stats;
 pub mod status;
 pub mod top;

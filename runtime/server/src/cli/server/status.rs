@@ -13,6 +13,9 @@ use crate::http::PAUSED;
 /// Show an overview of the server
 #[derive(Debug, Args)]
 pub struct Status {
+    /// Show the server itself: disk, memory, connections, commits, limits and what confines its children
+    #[arg(long)]
+    system: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -20,6 +23,9 @@ pub struct Status {
 impl Status {
     pub fn run(self) -> anyhow::Result<()> {
         let remote = &self.remote;
+        if self.system {
+            return system(remote);
+        }
         let info = remote.get("/info")?;
         let stats = remote.get("/jobs/stats")?;
         let count = |list: Value| list.as_array().map_or(0, Vec::len);
@@ -75,6 +81,74 @@ impl Status {
         plugin::not_ready(&plugins)
     }
 }
+
+fn system(remote: &Remote) -> anyhow::Result<()> {
+    let mut system = remote.get("/system")?;
+    if remote.json() {
+        return show::json(&system);
+    }
+    let number = |system: &Value, path: &str| system.pointer(path).and_then(Value::as_u64);
+    let used = |system: &Value, used: &str, most: &str| {
+        number(system, used)
+            .map(|count| (count, Some(most).filter(|path| !path.is_empty()).and_then(|path| number(system, path))))
+    };
+    let of_most = |pair: Option<(u64, Option<u64>)>, show: fn(u64) -> String| match pair {
+        Some((count, Some(most))) => json!(format!("{} of {}", show(count), show(most))),
+        Some((count, None)) => json!(show(count)),
+        None => Value::Null,
+    };
+    let (plain, bytes): (fn(u64) -> String, fn(u64) -> String) = (|count| count.to_string(), mebibytes);
+    for (name, pair, show) in [
+        ("slots_busy", used(&system, "/slots/busy", "/slots/total"), plain),
+        ("disk_free", used(&system, "/data/free_bytes", "/data/size_bytes"), bytes),
+        ("bodies", used(&system, "/memory/buffered_bodies_bytes", "/memory/buffered_bodies_limit_bytes"), bytes),
+        ("connected", used(&system, "/connections/open", "/connections/limit"), plain),
+        ("files", used(&system, "/open_files/open", "/open_files/limit"), plain),
+        ("resident", used(&system, "/memory/resident_bytes", ""), bytes),
+        ("tables", used(&system, "/data/store_bytes", ""), bytes),
+        ("journals", used(&system, "/data/journal_bytes", ""), bytes),
+        ("blobs", used(&system, "/data/blobs_bytes", ""), bytes),
+        ("compiled", used(&system, "/data/compiled_bytes", ""), bytes),
+    ] {
+        system[name] = of_most(pair, show);
+    }
+    show::fields(&system, &SYSTEM)?;
+    let limits = system["limits"].as_object().into_iter().flatten();
+    for (name, value) in limits {
+        show::print(&format!("limit {name:<28} {value}"))?;
+    }
+    Ok(())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+const SYSTEM: [Column; 23] = [
+    ("version", "version"),
+    ("started", "started_at"),
+    ("paused since", "paused_since"),
+    ("trouble", "trouble"),
+    ("durability", "durability"),
+    ("processors", "processors"),
+    ("slots", "slots_busy"),
+    ("live streams", "watchers"),
+    ("connections", "connected"),
+    ("open files", "files"),
+    ("memory", "resident"),
+    ("bodies held", "bodies"),
+    ("data folder", "data.dir"),
+    ("disk free", "disk_free"),
+    ("tables", "tables"),
+    ("journals", "journals"),
+    ("large bodies", "blobs"),
+    ("compiled code", "compiled"),
+    ("commits", "commits.count"),
+    ("commit p50 ms", "commits.p50_ms"),
+    ("commit p99 ms", "commits.p99_ms"),
+    ("landlock", "confinement.landlock.detail"),
+    ("seccomp", "confinement.seccomp.detail"),
+];
 
 /// List, drain and resume external workers
 #[derive(Debug, Args)]

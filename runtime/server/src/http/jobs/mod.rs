@@ -1,6 +1,6 @@
 //! `/jobs`: reading jobs, and acting on one of them.
 
-mod attempt;
+pub(crate) mod attempt;
 pub(crate) mod bulk;
 pub(crate) mod count;
 pub(crate) mod dry_run;

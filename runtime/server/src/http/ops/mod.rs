@@ -3,4 +3,5 @@
 pub(crate) mod index;
 pub(crate) mod metrics;
 pub(crate) mod pause;
+pub(crate) mod server_state;
 pub(crate) mod system;

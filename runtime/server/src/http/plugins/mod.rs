@@ -27,6 +27,7 @@ use crate::limits;
 use crate::registry::{Upload, find_version};
 pub use grant::*;
 pub use swap::*;
+pub use view::CanaryAnswer;
 use view::{PluginAnswer, show_plugin, show_plugins};
 
 /// The header for the manifest of an uploaded component: the text of a `windlass.toml`, or the same as JSON, in Base64.

@@ -179,6 +179,12 @@ impl From<Canary> for CanaryAnswer {
     }
 }
 
+impl CanaryAnswer {
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
 impl From<PluginHistoryEntry> for PluginHistoryAnswer {
     fn from(happened: PluginHistoryEntry) -> PluginHistoryAnswer {
         PluginHistoryAnswer {

@@ -18,7 +18,7 @@ use crate::http::jobs::{Status, status};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::{NameText, Rfc3339, Span, StateCounts, Totals};
-use crate::metrics::Rates;
+use crate::metrics::{Rates, Recent};
 use rounds::RoundsNow;
 use settings::{RateView, SettingsView};
 
@@ -58,6 +58,10 @@ pub struct QueueAnswer {
 impl QueueAnswer {
     fn new(view: QueueView, rates: &Rates) -> QueueAnswer {
         let recent = rates.of(&view.queue.name, Instant::now(), &view.queue.counts);
+        QueueAnswer::with_rates(view, recent)
+    }
+
+    pub fn with_rates(view: QueueView, recent: Recent) -> QueueAnswer {
         let QueueView { queue, served_by, oldest_pending_at, rounds } = view;
         let rate = queue.settings.rate;
         QueueAnswer {

@@ -67,6 +67,11 @@ impl BodyBudget {
         BodyBudget(Arc::new(Shared { most, held: AtomicUsize::new(0), arriving: Mutex::default() }))
     }
 
+    /// How much of it is in use.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
     /// All of it.
     pub fn most(&self) -> usize {
         self.0.most

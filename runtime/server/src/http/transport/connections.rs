@@ -79,6 +79,11 @@ impl ConnectionSlots {
         ConnectionSlots(Arc::new(Shared { most, most_of_address, table: Mutex::default(), freed: Notify::new() }))
     }
 
+    /// How many connections are open, and how many may be.
+    pub fn in_use(&self) -> (usize, usize) {
+        (self.lock().open, self.0.most)
+    }
+
     /// A slot for a connection from this address, as soon as there is one. Called by one task only.
     pub async fn take(&self, address: IpAddr) -> Result<Arc<ConnectionSlot>, AddressFull> {
         let address = ClientAddress::new(address).network();

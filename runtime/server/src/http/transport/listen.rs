@@ -29,6 +29,7 @@ pub struct Door {
     pub tls: Option<Tls>,
     /// Connections come from a proxy, whose headers about its clients are true.
     pub behind_proxy: bool,
+    pub slots: ConnectionSlots,
 }
 
 /// Limits on connections.
@@ -44,9 +45,8 @@ pub struct Bounds {
 
 /// Serves requests until shutdown, then lets the open ones finish within a limit.
 pub async fn serve(door: Door, service: AccessControl, bounds: Bounds, shutdown: Shutdown) {
-    let Door { listener, tls, behind_proxy } = door;
+    let Door { listener, tls, behind_proxy, slots } = door;
     let graceful = GracefulShutdown::new();
-    let slots = ConnectionSlots::new(bounds.connections, bounds.of_address);
     let refusals = Refusals::new();
     let mut acceptor = Acceptor { listener, warned_at: None };
     loop {

@@ -3,7 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod body_budget;
-mod connections;
+pub(super) mod connections;
 pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod extract;

@@ -141,6 +141,13 @@ impl Workers {
         }
     }
 
+    /// The workers of a namespace, each with the queues that it fetches from.
+    pub fn of_namespace(&self, namespace: &Namespace) -> Vec<(Vec<QueueName>, WorkerNow)> {
+        let workers = self.lock();
+        let own = workers.iter().filter(|((of, _), _)| of == namespace);
+        own.map(|((_, id), seen)| (seen.queues.clone(), WorkerNow::of(id, seen))).collect()
+    }
+
     pub fn count(&self) -> usize {
         self.lock().len()
     }
@@ -199,6 +206,30 @@ pub struct WorkerAnswer {
     draining: bool,
     /// The jobs it holds.
     jobs: Vec<String>,
+}
+
+/// A worker without the jobs it holds: what the pulse tells of it.
+#[derive(Debug, Serialize)]
+pub struct WorkerNow {
+    id: String,
+    hostname: String,
+    queues: Vec<QueueName>,
+    draining: bool,
+    started_at: Rfc3339,
+    last_heartbeat: Rfc3339,
+}
+
+impl WorkerNow {
+    fn of(id: &str, seen: &Seen) -> WorkerNow {
+        WorkerNow {
+            id: id.to_owned(),
+            hostname: seen.hostname.clone(),
+            queues: seen.queues.clone(),
+            draining: seen.draining,
+            started_at: Rfc3339(seen.first),
+            last_heartbeat: Rfc3339(seen.last),
+        }
+    }
 }
 
 /// List the workers that have fetched since the server started, with the jobs they hold

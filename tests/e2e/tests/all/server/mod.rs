@@ -2,6 +2,8 @@
 
 mod confinement;
 mod counts;
+mod figures;
 mod operating;
 mod paused;
+mod pulse;
 mod start_and_stop;

@@ -160,6 +160,18 @@ impl Authority {
         Some(known.unwrap_or_else(of_caller))
     }
 
+    /// Whether a caller who was admitted would be admitted again: for streams that stay open.
+    pub fn still_admits(&self, caller: &Caller) -> bool {
+        let now = self.0.clock.now();
+        let id = caller.actor.id.as_str();
+        // These end with the server.
+        let is_of_start = [Actor::STARTED_WITH, Actor::INSECURE].contains(&id);
+        self.read(|known| match &caller.session {
+            Some(session) => known.sessions.get(session.as_ref()).is_some_and(|session| !session.is_expired(now)),
+            None => is_of_start || known.keys.get(id).is_some_and(|key| !key.is_expired(now)),
+        })
+    }
+
     pub(super) async fn sweep_sessions(&self) -> std::result::Result<(), windlass_store::Error> {
         let now = self.0.clock.now();
         if self.read(|known| known.sessions.values().any(|session| session.is_expired(now))) {

@@ -1,57 +1,12 @@
-//! Metrics of this process alone: how long plugins took to compile, and the recent rates of queues.
-//!
-//! They start at zero with the process. Durable counters belong to the store.
+//! The recent rates of queues: over the last seconds, and over the last minute.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use tokio::time::sleep;
-use windlass_core::{Counts, Histogram, QueueName};
-use windlass_executor::{Executor, Plugin, Rejected};
-use windlass_store::Store;
+use windlass_core::{Counts, QueueName};
 
-use crate::{Shutdown, limits};
-
-/// How long components took to compile, including those from the cache.
-pub static COMPILES: Spans = Spans::new();
-
-/// A histogram of durations that many threads add to.
-pub struct Spans {
-    counts: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
-    micros: AtomicU64,
-}
-
-impl Spans {
-    const fn new() -> Spans {
-        Spans { counts: [const { AtomicU64::new(0) }; Histogram::BOUNDS_MS.len() + 1], micros: AtomicU64::new(0) }
-    }
-
-    pub fn add(&self, span: Duration) {
-        let millis = span.as_secs_f64() * 1_000.0;
-        let at = Histogram::BOUNDS_MS.partition_point(|bound| (*bound as f64) < millis);
-        self.counts[at].fetch_add(1, Ordering::Relaxed);
-        self.micros.fetch_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    pub fn counts(&self) -> Vec<u64> {
-        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
-    }
-
-    pub fn seconds(&self) -> f64 {
-        self.micros.load(Ordering::Relaxed) as f64 / 1e6
-    }
-}
-
-/// Compiles a component, and records how long it took.
-pub async fn compile(executor: &Executor, bytes: Bytes) -> Result<Plugin, Rejected> {
-    let began = Instant::now();
-    let compiled = executor.compile(bytes).await;
-    COMPILES.add(began.elapsed());
-    compiled
-}
+use crate::limits;
 
 /// The recent rates of each queue. Cheap to clone.
 #[derive(Clone, Default)]
@@ -95,27 +50,7 @@ pub struct Rate {
 }
 
 impl Rates {
-    /// Samples the queues until the server stops.
-    pub fn start(store: Store, shutdown: Shutdown) -> Rates {
-        let rates = Rates::default();
-        let own = rates.clone();
-        tokio::spawn(async move {
-            loop {
-                let began = Instant::now();
-                if let Ok(views) = store.queues().await {
-                    own.sample(Instant::now(), views.iter().map(|view| (&view.queue.name, &view.queue.counts)));
-                }
-                let pause = limits::RATE_SAMPLE.max(began.elapsed() * limits::RATE_REST);
-                tokio::select! {
-                    () = sleep(pause) => {}
-                    () = shutdown.requested() => return,
-                }
-            }
-        });
-        rates
-    }
-
-    fn sample<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
+    pub(super) fn sample<'a>(&self, at: Instant, queues: impl Iterator<Item = (&'a QueueName, &'a Counts)>) {
         let queues = queues.map(|(name, counts)| (name.clone(), Totals::from(counts))).collect();
         let sample = Sample { at, queues: Arc::new(queues) };
         let mut samples = self.lock();
@@ -200,16 +135,5 @@ mod tests {
             samples.short.len(),
             samples.long.len()
         );
-    }
-
-    #[test]
-    fn a_duration_is_counted_in_its_bucket() {
-        let spans = Spans::new();
-        for millis in [1, 3, 7_200_000] {
-            spans.add(Duration::from_millis(millis));
-        }
-        let counts = spans.counts();
-        assert_eq!((counts[0], counts[2], counts.last()), (1, 1, Some(&1)));
-        assert_eq!(counts.iter().sum::<u64>(), 3);
     }
 }
