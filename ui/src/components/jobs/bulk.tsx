@@ -1,8 +1,9 @@
 // One action on many jobs: first what it would do, then the confirmation, then its progress.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Action } from '../../api/actions';
 import { call, post } from '../../api/client';
 import type { Bulk, DryRun } from '../../api/types';
+import { addShortcuts } from '../../app/keys';
 import * as live from '../../app/live';
 import { complain, explain, notify } from '../../app/notices';
 import { may } from '../../app/session';
@@ -22,14 +23,16 @@ export interface BulkAction {
     done: string;
     final?: boolean;
     asks?: 'queue' | 'priority' | 'reason';
+    /** In a list, for those that are chosen, or else for all that match. */
+    key?: string;
 }
 
 export const BULK: BulkAction[] = [
-    { action: 'retry', label: 'Retry', done: 'retried' },
+    { action: 'retry', label: 'Retry', done: 'retried', key: 'r' },
     { action: 'requeue', label: 'One more attempt', done: 'given one more attempt' },
-    { action: 'approve', label: 'Approve', done: 'approved' },
-    { action: 'reject', label: 'Reject', done: 'rejected', asks: 'reason' },
-    { action: 'cancel', label: 'Cancel', done: 'cancelled', asks: 'reason' },
+    { action: 'approve', label: 'Approve', done: 'approved', key: 'a' },
+    { action: 'reject', label: 'Reject', done: 'rejected', asks: 'reason', key: 'd' },
+    { action: 'cancel', label: 'Cancel', done: 'cancelled', asks: 'reason', key: 'c' },
     { action: 'hold', label: 'Hold', done: 'held', asks: 'reason' },
     { action: 'move', label: 'Move', done: 'moved', asks: 'queue' },
     { action: 'change_priority', label: 'Priority', done: 'given another priority', asks: 'priority' },
@@ -37,9 +40,17 @@ export const BULK: BulkAction[] = [
 ];
 
 /** Buttons for what can be done with these; absent for those who may not. */
-export function BulkButtons({ which, actions, after }: { which: Which; actions: string[]; after?(): void }) {
-    if (!may('operate')) return null;
+export function BulkButtons({ which, actions, after, keys }: { which: Which; actions: string[]; after?(): void; keys?: boolean }) {
+    const operates = may('operate');
     const open = (action: BulkAction) => show((close) => <BulkDialog which={which} action={action} close={close} after={after} />);
+    const latest = useRef(open);
+    latest.current = open;
+    useEffect(() => {
+        if (!keys || !operates) return;
+        const offered = BULK.filter((one) => one.key && actions.includes(one.action));
+        return addShortcuts(offered.map((one) => ({ keys: one.key as string, does: `${one.label.toLowerCase()} those that are chosen, or all that match`, group: 'Lists', run: () => latest.current(one) })));
+    }, [keys, operates, actions.join()]);
+    if (!operates) return null;
     return (
         <>
             {BULK.filter((one) => actions.includes(one.action)).map((one) => (

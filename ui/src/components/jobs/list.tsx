@@ -113,7 +113,7 @@ export function JobList(props: Props) {
                             {chosen.value.size > 0 ? (
                                 <>
                                     <b>{count(chosen.value.size)} chosen</b>
-                                    <BulkButtons which={{ ids: [...chosen.value] }} actions={props.actions} after={reload} />
+                                    <BulkButtons which={{ ids: [...chosen.value] }} actions={props.actions} after={reload} keys />
                                     <button type="button" class="quiet" onClick={() => (chosen.value = new Set())}>
                                         Choose none
                                     </button>
@@ -121,7 +121,7 @@ export function JobList(props: Props) {
                             ) : (
                                 <>
                                     <span>{plural(total, 'job')}</span>
-                                    {total > 0 && narrowed && <BulkButtons which={{ filter }} actions={props.actions} after={reload} />}
+                                    {total > 0 && narrowed && <BulkButtons which={{ filter }} actions={props.actions} after={reload} keys />}
                                 </>
                             )}
                             <span class="push dim">{data.duration_ms > 300 ? `searched ${(data.duration_ms / 1000).toFixed(1)} s` : ''}</span>

@@ -1,8 +1,7 @@
 // What can be done with a job in its state. Each is described once, and shown, sent and copied from that.
-import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
-    act, ActionButton, addShortcuts, AsCommands, complain, Dialog, ENDED, explain, go, href, isJson, live, may, notify, path, pretty, run, send, show, usePaletteEntries, type Action, type WholeJob,
+    act, ActionButton, addShortcuts, complain, ENDED, Field, firstError, FormDialog, go, href, isJson, JsonEditor, Loading, may, path, pretty, QueueField, Select, send, show, usePaletteEntries, type Action, type WholeJob,
 } from '#kit';
 
 const WAITING = ['scheduled', 'pending', 'retrying', 'held', 'blocked'];
@@ -55,12 +54,14 @@ export function JobActions({ job, state, after }: { job: WholeJob; state: string
     };
     const gone = () => go(href(`/queues/${encodeURIComponent(job.queue)}`));
     const operates = may('operate');
+    const like = href('/enqueue', { queue: job.queue, from: job.id });
     usePaletteEntries(
         operates
             ? [
                   ...list.map(({ action }) => ({ text: `${action.label} this job`, kind: 'action', run: () => act(action, { after }) })),
                   ...(state === 'active' ? [] : [{ text: ended ? 'Run again with another payload' : 'Edit this job', kind: 'action', run: edit }]),
                   ...(cancels ? [{ text: 'Cancel this job', kind: 'action', run: stop }] : []),
+                  ...(may('enqueue') ? [{ text: 'Enqueue one like it', kind: 'action', run: () => go(like) }] : []),
                   { text: 'Move this job', kind: 'action', run: move },
                   { text: 'Delete this job', kind: 'action', run: () => act(remove, { after: gone }) },
               ]
@@ -84,6 +85,11 @@ export function JobActions({ job, state, after }: { job: WholeJob; state: string
                     {ended ? 'Run again with…' : 'Edit…'}
                 </button>
             )}
+            {ended && may('enqueue') && (
+                <a class="button" href={like}>
+                    One like it
+                </a>
+            )}
             {!['active', 'cancelled'].includes(state) && (
                 <button type="button" onClick={move}>
                     Move…
@@ -103,55 +109,6 @@ interface FormProps {
     job: WholeJob;
     close(): void;
     after(): void;
-}
-
-/** The frame that the forms share: what is wrong stands below, and the same is a command. */
-function Form(props: { title: string; action: Action | null; why?: string; close(): void; after(): void; children: ComponentChildren }) {
-    const [wrong, setWrong] = useState('');
-    const [busy, setBusy] = useState(false);
-    const submit = async (event: Event) => {
-        event.preventDefault();
-        if (!props.action) return;
-        setBusy(true);
-        setWrong('');
-        try {
-            await run(props.action);
-            notify(props.action.done);
-            props.close();
-            props.after();
-        } catch (error) {
-            setWrong(explain(error));
-            setBusy(false);
-        }
-    };
-    return (
-        <Dialog
-            title={props.title}
-            onClose={props.close}
-            wide={props.title.includes('payload')}
-            foot={
-                <>
-                    <button type="button" onClick={props.close}>
-                        Back
-                    </button>
-                    <button type="submit" form="job-form" class={props.action?.final ? 'danger' : 'main'} disabled={busy || !props.action}>
-                        {busy ? 'Working…' : (props.action?.label ?? props.title)}
-                    </button>
-                </>
-            }
-        >
-            <form id="job-form" class="stack" onSubmit={submit}>
-                {props.action && <p>{props.action.does}</p>}
-                {props.children}
-                {(props.why || wrong) && (
-                    <p class="wrong-line" role="alert">
-                        {wrong || props.why}
-                    </p>
-                )}
-            </form>
-            {props.action && <AsCommands action={props.action} />}
-        </Dialog>
-    );
 }
 
 /** Stopping: a running attempt in the sandbox is asked, and after the grace it is stopped by force. */
@@ -174,24 +131,10 @@ function Stop({ job, running, close, after }: FormProps & { running: boolean }) 
         command: ['job', 'cancel', job.id, ...(reason ? ['--reason', reason] : []), ...(inside && grace !== '5s' ? ['--grace', grace] : [])],
     };
     return (
-        <Form title={running ? 'Stop the running attempt' : 'Cancel'} action={action} close={close} after={after}>
-            <label class="field">
-                Reason, for the timeline
-                <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} autofocus />
-            </label>
-            {inside && (
-                <label class="field">
-                    Grace before it is stopped by force
-                    <select value={grace} onChange={(event) => setGrace(event.currentTarget.value)}>
-                        {['0s', '5s', '30s', '2m', '10m'].map((one) => (
-                            <option key={one} value={one}>
-                                {one === '0s' ? 'none' : one}
-                            </option>
-                        ))}
-                    </select>
-                </label>
-            )}
-        </Form>
+        <FormDialog title={running ? 'Stop the running attempt' : 'Cancel'} action={action} close={close} after={after}>
+            <Field label="Reason, for the timeline" value={reason} set={setReason} autofocus />
+            {inside && <Select label="Grace before it is stopped by force" value={grace} set={setGrace} of={{ '0s': 'none', '5s': '5 s', '30s': '30 s', '2m': '2 m', '10m': '10 m' }} />}
+        </FormDialog>
     );
 }
 
@@ -201,17 +144,9 @@ function Move({ job, close, after }: FormProps) {
         ? { label: 'Move', does: `Moves it from ${job.queue} to ${queue}.`, done: `Moved to ${queue}`, needs: 'operate', method: 'POST', path: path(['jobs', job.id, 'move']), body: { queue }, command: ['job', 'move', job.id, queue] }
         : null;
     return (
-        <Form title="Move" action={action} close={close} after={after}>
-            <label class="field">
-                To the queue
-                <input list="queues-to-move-to" value={queue} onInput={(event) => setQueue(event.currentTarget.value.trim())} autofocus />
-                <datalist id="queues-to-move-to">
-                    {Object.keys(live.queues.value).map((name) => (
-                        <option key={name} value={name} />
-                    ))}
-                </datalist>
-            </label>
-        </Form>
+        <FormDialog title="Move" action={action} close={close} after={after}>
+            <QueueField label="To the queue" value={queue} set={(text) => setQueue(text.trim())} autofocus />
+        </FormDialog>
     );
 }
 
@@ -224,20 +159,23 @@ function Edit({ job, state, close, after }: FormProps & { state: string }) {
     const preview = job.payload_preview;
     const [text, setText] = useState<string | null>(preview && !preview.truncated && preview.encoding === 'text' ? shown(preview.text) : null);
     const [priority, setPriority] = useState(job.priority);
-    const before = text;
-    const [start] = useState(before);
+    const [start, setStart] = useState(text);
     useEffect(() => {
         if (text !== null || (preview && (preview.encoding !== 'text' || preview.size_bytes > EDIT_BYTES))) return;
-        send('GET', path(['jobs', job.id, 'payload'])).then(async (response) => setText(shown(await response.text())), complain);
+        send('GET', path(['jobs', job.id, 'payload'])).then(async (response) => {
+            const whole = shown(await response.text());
+            setStart(whole);
+            setText(whole);
+        }, complain);
     }, []);
     if (preview && (preview.encoding !== 'text' || preview.size_bytes > EDIT_BYTES)) {
         return (
-            <Form title="Another payload" action={null} close={close} after={after}>
-                <p>The payload is too large to edit here, or not text. Download it, change it, and enqueue it with the command: windlass enqueue {job.queue} --payload-file FILE</p>
-            </Form>
+            <FormDialog title="Another payload" action={null} close={close} after={after}>
+                <p>The payload is too large to edit here, or not text. Download it, change it, and enqueue it with the command: windlass enqueue {job.queue} @FILE</p>
+            </FormDialog>
         );
     }
-    const valid = text !== null && isJson(text);
+    const valid = text !== null && firstError(text) === null;
     const changed = text !== start;
     const parts = [...(ended || changed ? [`"payload":${text}`] : []), ...(!ended && priority !== job.priority ? [`"priority":${JSON.stringify(priority)}`] : [])];
     const action: Action | null =
@@ -253,22 +191,10 @@ function Edit({ job, state, close, after }: FormProps & { state: string }) {
               }
             : null;
     return (
-        <Form title={ended ? 'Run again with another payload' : 'Edit payload and priority'} action={action} why={text !== null && !valid ? 'This is not JSON yet.' : undefined} close={close} after={after}>
-            {!ended && (
-                <label class="field">
-                    Priority
-                    <select value={priority} onChange={(event) => setPriority(event.currentTarget.value)}>
-                        {['critical', 'high', 'normal', 'low'].map((one) => (
-                            <option key={one}>{one}</option>
-                        ))}
-                    </select>
-                </label>
-            )}
-            <label class="field">
-                Payload
-                <textarea rows={16} spellcheck={false} value={text ?? ''} aria-invalid={!valid} onInput={(event) => setText(event.currentTarget.value)} autofocus />
-            </label>
-        </Form>
+        <FormDialog title={ended ? 'Run again with another payload' : 'Edit payload and priority'} action={action} wide why={text !== null && !valid ? 'This is not JSON yet.' : 'Nothing is changed.'} close={close} after={after}>
+            {!ended && <Select label="Priority" value={priority} set={setPriority} of={{ critical: 'critical', high: 'high', normal: 'normal', low: 'low' }} />}
+            {text === null ? <Loading rows={6} /> : <JsonEditor label="Payload" value={text} set={setText} rows={16} autofocus />}
+        </FormDialog>
     );
 }
 

@@ -1,7 +1,8 @@
 // The column beside: the sandbox now, the errors, and everything else that is known about the job.
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { bytes, count, Facts as List, href, JobLink, Meter, now, Panel, QueueLink, shortDigest, span, Time, type Live, type WholeJob } from '#kit';
+import { bytes, count, Facts as List, href, JobLink, Meter, may, now, Panel, QueueLink, shortDigest, show, span, Time, type Live, type WholeJob } from '#kit';
+import { deniedTo, GrantAndRetry } from './grant';
 
 export function Sandbox({ live, job }: { live: Live | null; job: WholeJob }) {
     if (!live) return <Usage job={job} />;
@@ -55,9 +56,8 @@ function Usage({ job }: { job: WholeJob }) {
     );
 }
 
-const DENIED = /is not granted/;
-
-export function Errors({ job }: { job: WholeJob }) {
+export function Errors({ job, after }: { job: WholeJob; after(): void }) {
+    const denied = deniedTo(job);
     const [all, setAll] = useState(false);
     const errors = [...job.errors].reverse();
     if (errors.length === 0) return null;
@@ -78,9 +78,16 @@ export function Errors({ job }: { job: WholeJob }) {
                     {all ? 'Only the latest' : `All ${errors.length}`}
                 </button>
             )}
-            {job.plugin && DENIED.test(errors[0]?.error ?? '') && (
+            {denied.length > 0 && may('administer') && may('operate') && ['dead', 'cancelled', 'completed'].includes(job.state) && (
                 <p>
-                    <a href={href(`/plugins/${encodeURIComponent(job.plugin)}`, { tab: 'grants' })}>What {job.plugin} was denied, and grants</a>
+                    <button type="button" class="main" onClick={() => show((close) => <GrantAndRetry job={job} close={close} after={after} />)}>
+                        Grant and run again…
+                    </button>
+                </p>
+            )}
+            {job.plugin && denied.length > 0 && (
+                <p>
+                    <a href={href(`/plugins/${encodeURIComponent(job.plugin)}`, { tab: 'grants' })}>All grants of {job.plugin}</a>
                 </p>
             )}
             {job.fingerprint && job.state === 'dead' && (

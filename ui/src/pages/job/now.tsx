@@ -1,20 +1,41 @@
 // The line at the top: what happens now, in words, with what comes next.
-import { useRef } from 'preact/hooks';
-import { count, JobLink, live, may, now, Panel, post, complain, notify, roughly, span, Time, type Progress, type WholeJob } from '#kit';
+import { useEffect, useRef } from 'preact/hooks';
+import { act, ActionButton, addShortcuts, count, JobLink, live, may, now, Panel, path, roughly, span, Time, type Action, type Progress, type WholeJob } from '#kit';
 
 type Seen = ReturnType<typeof live.watched>;
 
 export function Now({ job, seen, after }: { job: WholeJob; seen: Seen; after(): void }) {
     const state = seen?.state ?? job.state;
+    // What the server told while it was being stopped: afterwards it is the proof.
+    const stop = useRef<Asked | null>(null);
+    if (seen?.live?.stopping_since) stop.current = { since: seen.live.stopping_since, by: seen.live.stopped_by };
     if (state === 'active') return <Running job={job} progress={seen?.progress ?? job.progress} seen={seen} />;
     const text = sentence(job, state);
-    if (!text) return null;
+    const proof = ['cancelled', 'dead', 'held'].includes(state) ? proofOf(job, stop.current) : '';
+    if (!text && !proof) return null;
     return (
         <Panel class={`now is-${state}`} label="What happens now">
-            <p role="status">{text}</p>
+            <p role="status">
+                {text} {proof && <span class="dim">{proof}</span>}
+            </p>
             {state === 'held' && <Decision job={job} after={after} />}
         </Panel>
     );
+}
+
+interface Asked {
+    since: string;
+    by: string | null;
+}
+
+/** That it surely stopped: when, whether by itself, and what it had used until then. */
+function proofOf(job: WholeJob, asked: Asked | null): string {
+    const last = job.timeline.at(-1) as { at: string; plugin?: string; wall_ms?: number; cpu_ms?: number } | undefined;
+    if (!last?.plugin || last.wall_ms === undefined) return '';
+    const used = `after it had run for ${span(last.wall_ms)} and computed for ${span(last.cpu_ms ?? 0)}`;
+    if (!asked) return `Its attempt has ended, ${used}; nothing of it runs.`;
+    const forced = asked.by !== null && Date.parse(last.at) >= Date.parse(asked.by);
+    return `Its attempt ended ${span(Date.parse(last.at) - Date.parse(asked.since))} after it was asked, ${forced ? 'by force' : 'by itself'}, ${used}; nothing of it runs.`;
 }
 
 function sentence(job: WholeJob, state: string) {
@@ -43,7 +64,8 @@ function sentence(job: WholeJob, state: string) {
         case 'held':
             return `Held until somebody decides${job.hold_reason ? `: ${job.hold_reason}` : '.'}`;
         case 'dead':
-            return `Dead: ${job.last_error || 'it will not run again by itself.'}`;
+            // The whole of it stands beside, with its backtrace.
+            return `Dead: ${job.last_error?.split('\n')[0] || 'it will not run again by itself.'}`;
         case 'cancelled':
             return `Cancelled${job.cancel_reason ? `: ${job.cancel_reason}` : '.'}`;
         default:
@@ -51,21 +73,31 @@ function sentence(job: WholeJob, state: string) {
     }
 }
 
+const decide = (job: WholeJob, word: 'approve' | 'reject'): Action => ({
+    label: word === 'approve' ? 'Approve' : 'Reject',
+    does: word === 'approve' ? 'It becomes pending, and runs when its queue lets it.' : 'It becomes dead, and does not run.',
+    done: word === 'approve' ? 'Approved' : 'Rejected',
+    needs: 'operate',
+    method: 'POST',
+    path: path(['jobs', job.id, word]),
+    body: {},
+    command: ['job', word, job.id],
+});
+
 function Decision({ job, after }: { job: WholeJob; after(): void }) {
-    if (!may('operate')) return null;
-    const decide = (word: 'approve' | 'reject') =>
-        post(`/jobs/${job.id}/${word}`).then(() => {
-            notify(word === 'approve' ? 'Approved' : 'Rejected');
-            after();
-        }, complain);
+    const operates = may('operate');
+    useEffect(() => {
+        if (!operates) return;
+        return addShortcuts([
+            { keys: 'a', does: 'approve', group: 'This job', run: () => act(decide(job, 'approve'), { after }) },
+            { keys: 'd', does: 'reject', group: 'This job', run: () => act(decide(job, 'reject'), { after }) },
+        ]);
+    }, [job.id, operates]);
+    if (!operates) return null;
     return (
         <div class="acts">
-            <button type="button" class="main" onClick={() => decide('approve')}>
-                Approve
-            </button>
-            <button type="button" class="danger" onClick={() => decide('reject')}>
-                Reject
-            </button>
+            <ActionButton action={decide(job, 'approve')} kind="main" after={after} />
+            <ActionButton action={decide(job, 'reject')} kind="danger" after={after} />
         </div>
     );
 }

@@ -53,6 +53,11 @@ export function QueueActions({ queue }: { queue: QueueRow }) {
         <>
             <ActionButton action={stop} kind={queue.paused ? 'main' : ''} />
             {!queue.paused && <ActionButton action={drain} />}
+            {may('enqueue') && (
+                <a class="button" href={href('/enqueue', { queue: queue.name })}>
+                    Enqueue
+                </a>
+            )}
             <button type="button" onClick={limits}>
                 Limits…
             </button>
