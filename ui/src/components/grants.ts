@@ -20,6 +20,22 @@ export interface Flag {
     value: string;
 }
 
+/** Something that an attempt tried and was not granted, as the API tells it. */
+export interface Denial {
+    /** The field of a grant that would allow it. */
+    capability: 'http' | 'private_http' | 'secrets' | 'spawn';
+    wanted: string;
+    at: string;
+    job_id: string;
+    grant: Record<string, string[]>;
+    times?: number;
+}
+
+const OF: Record<string, string> = { http: 'http', private_http: 'private-http', secrets: 'secret', spawn: 'spawn' };
+
+/** What would allow it. */
+export const flagFor = (denial: Denial): Flag => ({ flag: OF[denial.capability] ?? denial.capability, value: denial.grant[denial.capability]?.[0] ?? denial.wanted });
+
 const with_ = (list: string[], value: string) => (list.includes(value) ? list : [...list, value]);
 const HTTP_LIMIT = /^http-(connect|first-byte|between-bytes|total|request|response|at-once)$/;
 

@@ -1,7 +1,7 @@
 // The column beside: the sandbox now, the errors, and everything else that is known about the job.
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { bytes, count, Facts as List, href, JobLink, Meter, may, now, Panel, QueueLink, shortDigest, show, span, Time, type Live, type WholeJob } from '#kit';
+import { bytes, count, Facts as List, href, JobLink, Meter, may, now, Panel, QueueLink, shortDigest, show, span, Time, type Attempt, type Live, type WholeJob } from '#kit';
 import { deniedTo, GrantAndRetry } from './grant';
 
 export function Sandbox({ live, job }: { live: Live | null; job: WholeJob }) {
@@ -56,8 +56,8 @@ function Usage({ job }: { job: WholeJob }) {
     );
 }
 
-export function Errors({ job, after }: { job: WholeJob; after(): void }) {
-    const denied = deniedTo(job);
+export function Errors({ job, attempts, after }: { job: WholeJob; attempts: Attempt[]; after(): void }) {
+    const denied = deniedTo(job, attempts);
     const [all, setAll] = useState(false);
     const errors = [...job.errors].reverse();
     if (errors.length === 0) return null;
@@ -80,7 +80,7 @@ export function Errors({ job, after }: { job: WholeJob; after(): void }) {
             )}
             {denied.length > 0 && may('administer') && may('operate') && ['dead', 'cancelled', 'completed'].includes(job.state) && (
                 <p>
-                    <button type="button" class="main" onClick={() => show((close) => <GrantAndRetry job={job} close={close} after={after} />)}>
+                    <button type="button" class="main" onClick={() => show((close) => <GrantAndRetry job={job} denied={denied} close={close} after={after} />)}>
                         Grant and run again…
                     </button>
                 </p>

@@ -63,7 +63,7 @@ export default function JobPage({ id = '' }: { id?: string }) {
                 </div>
                 <aside>
                     <Sandbox live={seen?.live ?? null} job={record} />
-                    <Errors job={record} after={reload} />
+                    <Errors job={record} attempts={attempts.data?.attempts ?? []} after={reload} />
                     <Facts job={record} />
                 </aside>
             </div>

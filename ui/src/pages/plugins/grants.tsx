@@ -1,9 +1,9 @@
 // Grants, by ticking what was asked for. Two sides must agree: what the manifest asks for, and what is granted here.
 import { useEffect, useState } from 'preact/hooks';
-import { AsCommands, Check, Field, FormDialog, get, granting, href, may, Panel, path, plural, Select, show, useResource, type Action, type Flag, type Grant } from '#kit';
+import { AsCommands, Check, Field, flagFor, FormDialog, get, granting, href, JobLink, may, Panel, path, plural, Select, show, useResource, type Action, type Flag, type Grant } from '#kit';
 import { find, short, type Plugin, type Version } from './model';
 import type { Part } from './one';
-import { amount, asks, keyOf, KINDS, LIMITS, rawLimit, said, standing, WORDS, type Ask, type Kind } from './reach';
+import { amount, asks, covers, keyOf, KINDS, LIMITS, rawLimit, said, standing, WORDS, type Ask, type Kind } from './reach';
 
 const FLAGS: Record<Kind, string> = { http: 'http', read: 'read', write: 'write', environment: 'env', secrets: 'secret', spawn: 'spawn' };
 const flagOf = (key: string) => key.replaceAll('.', '-').replaceAll('_', '-');
@@ -203,6 +203,7 @@ export function Grants({ plugin, reload }: Part) {
                     {asked.length === 0 && <p class="dim">No version asks for anything beyond computing.</p>}
                     <Asked plugin={plugin} draft={draft} set={setDraft} disabled={!administers} />
                 </Panel>
+                <Tried plugin={plugin} draft={draft} add={administers ? (flag) => setDraft(granting(draft, flag)) : undefined} />
                 {(more.length > 0 || administers) && (
                     <Panel title="Granted beyond that" aside="wider grants, and those that nobody asks for yet">
                         <ul class="grants">
@@ -241,6 +242,41 @@ export function Grants({ plugin, reload }: Part) {
                 </Panel>
             </aside>
         </div>
+    );
+}
+
+/** What attempts tried and were refused: it may be more than any manifest asks for. */
+function Tried({ plugin, draft, add }: { plugin: Plugin; draft: Grant; add?(flag: Flag): void }) {
+    const denials = plugin.denials ?? [];
+    if (denials.length === 0) return null;
+    const asked = plugin.versions.find((one) => one.version === plugin.active);
+    const asks_ = asked ? asks(asked.manifest) : [];
+    const given = flagsOf(draft);
+    return (
+        <Panel title="Tried and denied" aside="since the server started">
+            <ul class="grants">
+                {[...denials].reverse().map((denial) => {
+                    const flag = flagFor(denial);
+                    const has = given.some((one) => one.flag === flag.flag && one.value === flag.value);
+                    return (
+                        <li key={flag.flag + flag.value}>
+                            <div class="row wrap">
+                                <span>{inWords(flag)}</span>
+                                <span class="push dim">
+                                    {plural(denial.times ?? 1, 'attempt')}, such as <JobLink id={denial.job_id} />
+                                </span>
+                                {add && (
+                                    <button type="button" disabled={has} onClick={() => add(flag)}>
+                                        {has ? 'Added' : 'Grant'}
+                                    </button>
+                                )}
+                            </div>
+                            {!covers(asks_, flag) && <p class="warn-line">The manifest of the active version does not ask for it, so a grant alone changes nothing.</p>}
+                        </li>
+                    );
+                })}
+            </ul>
+        </Panel>
     );
 }
 

@@ -1,5 +1,5 @@
 // A plugin as the API shows it, and what can be done with it.
-import { path, type Action, type Grant, type Limits, type LimitName, type HttpLimitName } from '#kit';
+import { path, type Action, type Denial, type Grant, type Limits, type LimitName, type HttpLimitName } from '#kit';
 
 export type { Grant, Limits, LimitName, HttpLimitName };
 
@@ -32,6 +32,8 @@ export interface Version {
     problem?: string;
     manifest_revision: number;
     manifest: Manifest;
+    /** Of the attempts that have ended since the server's start. */
+    figures?: Omit<Figures, 'version'>;
 }
 
 export interface Trial {
@@ -65,7 +67,10 @@ export interface Plugin {
     /** Oldest first. */
     versions: Version[];
     grant: Grant;
+    /** What the active version asks for and is not granted. */
     denied: string[];
+    /** What attempts tried and were not granted. */
+    denials?: Denial[];
     history: Happened[];
     created_at: string;
     updated_at: string;

@@ -1,6 +1,6 @@
 // A swap, watched: each running attempt is a dot that moves from the old version to the new.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { count, href, now, Panel, plural, post, useResource, type Job, type Search } from '#kit';
+import { count, get, href, now, Panel, path, plural, post, useResource, type Job, type Live, type Search } from '#kit';
 import { left, short, swapWord, type Plugin } from './model';
 import { begun } from './swap';
 
@@ -14,6 +14,11 @@ function howOf(plugin: Plugin): string {
     if (known?.version === plugin.active) return known.how;
     const detail = plugin.history.findLast((one) => one.type === 'plugin.activated')?.detail ?? '';
     return detail.includes('checkpoint') ? 'checkpoint' : detail.includes('stopped') ? 'now' : 'drain';
+}
+
+interface RunningNow {
+    job_id: string;
+    live: Live | null;
 }
 
 interface Seen {
@@ -35,6 +40,9 @@ export function Moving({ plugin }: { plugin: Plugin }) {
     const body = { plugin: plugin.name, state: ['active'], payload: 'none', sort: 'started_at', order: 'asc', limit: MOST };
     // Before a swap, too: what moves is told from what began on the new version by where it was.
     const found = useResource(watched || plugin.running > 0 ? `moving ${plugin.name}` : null, (signal) => post<Search>('/jobs/search', body, signal), { everyMs: watched ? 600 : 2000, keep: true });
+    // Those that are being stopped are told apart, while it lasts.
+    const now_ = useResource(watched ? `attempts of ${plugin.name}` : null, (signal) => get<{ attempts: RunningNow[] }>(path(['attempts'], { plugin: plugin.name, limit: MOST }), signal), { everyMs: 600, keep: true });
+    const stopping = new Set(now_.data?.attempts.filter((one) => one.live?.stopping_since).map((one) => one.job_id));
     const jobs = found.data?.jobs ?? [];
     const isNew = (job: Job) => job.plugin_version === plugin.active;
     const isTrial = (job: Job) => job.plugin_version === plugin.canary?.version;
@@ -56,8 +64,11 @@ export function Moving({ plugin }: { plugin: Plugin }) {
     const came = newer.filter(cameOver);
     const until = mine?.version === plugin.active && mine.until ? mine.until : null;
     const over = remaining.length === 0;
+    const stopped = older.filter((job) => stopping.has(job.id)).length;
+    const others = older.length - pinned.length - stopped;
     const says = [
-        older.length - pinned.length > 0 && `${count(older.length - pinned.length)} ${how === 'checkpoint' ? 'run to the next checkpoint' : how === 'now' ? 'are being stopped' : 'finish there'}`,
+        others > 0 && `${count(others)} ${how === 'checkpoint' ? 'run to the next checkpoint' : how === 'now' ? 'stop' : 'finish there'}`,
+        stopped > 0 && `${count(stopped)} were asked to stop`,
         pinned.length > 0 && `${count(pinned.length)} stay: the new version does not read their state`,
     ].filter(Boolean);
     const told = [
@@ -75,7 +86,7 @@ export function Moving({ plugin }: { plugin: Plugin }) {
                     <p>
                         <span class="mono">{remaining.map((one) => short(one.version)).join(', ') || 'older versions'}</span> <span class="dim">old · {over ? 'none left' : `${count(older.length)} to go`}</span>
                     </p>
-                    <Dots jobs={older} of={(job) => (job.pinned_version ? 'held open' : how === 'now' ? 'retrying' : 'pending')} label={`${older.length} attempts on older versions`} />
+                    <Dots jobs={older} of={(job) => (job.pinned_version ? 'held open' : stopping.has(job.id) ? 'retrying' : 'pending')} label={`${older.length} attempts on older versions`} />
                     <p class="dimmer" role="status">
                         {says.join(' · ') || '\u00a0'}
                     </p>

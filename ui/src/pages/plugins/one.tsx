@@ -21,7 +21,6 @@ export interface Part {
 
 export function One({ name }: { name: string }) {
     const found = useResource(`plugin ${name}`, (signal) => get<Plugin>(path(['plugins', name]), signal), { everyMs: 1000 });
-    const figures = useResource(`figures of ${name}`, (signal) => get<{ versions: Figures[] }>(path(['plugins', name, 'figures']), signal), { everyMs: 3000 });
     const over = useDrop({ name });
     useEffect(() => setTitle(name), [name]);
     const plugin = found.data;
@@ -41,11 +40,8 @@ export function One({ name }: { name: string }) {
         }
         return found.error ? <Failed error={found.error} retry={found.reload} /> : <Loading rows={8} />;
     }
-    const reload = () => {
-        found.reload();
-        figures.reload();
-    };
-    const part: Part = { plugin, figures: figures.data?.versions ?? [], reload };
+    const { reload } = found;
+    const part: Part = { plugin, figures: plugin.versions.flatMap((one) => (one.figures ? [{ ...one.figures, version: one.version }] : [])), reload };
     const shown = find(plugin, query.value.get('version'));
     const tab = query.value.get('tab') ?? '';
     return (

@@ -1,6 +1,6 @@
 // What a version asks for, what it is granted of that, and what another version could reach beyond it.
 // The server decides; this says beforehand what it will decide, by the same rules.
-import { bytes, count, span } from '#kit';
+import { bytes, count, span, type Flag } from '#kit';
 import type { Capabilities, Grant, HttpLimitName, LimitName, Limits, Manifest, Version } from './model';
 
 export type Kind = keyof Capabilities;
@@ -81,6 +81,16 @@ export function hostIncludes(pattern: string, other: string): boolean {
 export function queueIncludes(pattern: string, other: string): boolean {
     if (!pattern.endsWith('*')) return pattern === other;
     return other.replace(/\*$/, '').startsWith(pattern.slice(0, -1));
+}
+
+/** Whether what is asked for covers what a flag would grant. */
+export function covers(asked: Ask[], { flag, value }: Flag): boolean {
+    const name = flag === 'read' || flag === 'write' || flag === 'env' ? (value.split('=')[0] as string) : value;
+    return asked.some((ask) => {
+        if (ask.kind === 'http') return (flag === 'http' || flag === 'private-http') && hostIncludes(ask.name, name);
+        if (ask.kind === 'spawn') return flag === 'spawn' && queueIncludes(ask.name, name);
+        return ask.name === name && ask.kind === ({ env: 'environment', secret: 'secrets' }[flag] ?? flag);
+    });
 }
 
 interface Limit {
