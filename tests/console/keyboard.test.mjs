@@ -87,7 +87,7 @@ test('a group of dead letters is retried', async () => {
     await tab.press('g', 'd');
     await at('/dead');
     await tab.ready();
-    const offered = tab.main.getByRole('combobox', { name: 'Queue' }).locator('option', { hasText: 'night' });
+    const offered = tab.choice('Queue', tab.main).locator('option', { hasText: 'night' });
     await eventually('the queue can be chosen', async () => (await offered.count()) === 1);
     await tabTo('Queue');
     await type('night');

@@ -87,7 +87,7 @@ test('a schedule is made with its next times before it is saved, run, paused, ch
     await tab.button('New schedule').click();
     await tab.field('Name', tab.dialog).fill('nightly');
     await tab.field('Queue', tab.dialog).fill('reports');
-    await tab.field('How often', tab.dialog).selectOption({ label: 'Every day' });
+    await tab.choice('How often', tab.dialog).selectOption({ label: 'Every day' });
     await tab.field('Time of day', tab.dialog).fill('04:30');
     await tab.field('Time zone', tab.dialog).fill('Europe/Berlin');
     await eventually('five times are shown', async () => (await tab.dialog.locator('.times li').count()) === 5 && (await tab.dialog.locator('.times li').first().innerText()).includes('04:30'));
@@ -105,7 +105,7 @@ test('a schedule is made with its next times before it is saved, run, paused, ch
     await tab.button('Pause', tab.main).click();
     await tab.sees(/^paused$/, tab.main);
     await tab.button('Edit').click();
-    await tab.field('How often', tab.dialog).selectOption({ label: 'Every hour' });
+    await tab.choice('How often', tab.dialog).selectOption({ label: 'Every hour' });
     await tab.button('Save', tab.dialog).click();
     await eventually('it is changed', async () => (await server.get('/schedules/nightly')).cron === '0 * * * *');
     await tab.button('Delete…').click();

@@ -104,6 +104,8 @@ export class Tab {
     button = (name, within = this.page) => within.getByRole('button', { name, exact: typeof name === 'string' });
     link = (name, within = this.page) => within.getByRole('link', { name, exact: typeof name === 'string' });
     field = (name, within = this.page) => within.getByLabel(name, { exact: typeof name === 'string' });
+    /** A list to choose from: its label has its options as text, too, so it is found by its role. */
+    choice = (name, within = this.page) => within.getByRole('combobox', { name });
     get dialog() {
         return this.page.getByRole('dialog');
     }

@@ -14,13 +14,13 @@ export async function fill(server) {
     await server.post('/queues/archive/pause');
     await server.post('/schedules', { name: 'month-end', queue: 'reports', cron: '0 6 1 * *', timezone: 'Europe/Berlin', payload: { pages: 40 } });
     await server.post('/schedules/month-end/run');
-    await server.post('/webhooks', { url: 'https://example.com/hook', events: ['dead'] });
+    const { id: webhook } = await server.post('/webhooks', { url: 'https://example.com/hook', events: ['dead'], enabled: false });
     await server.call('PUT', '/secrets/smtp-password', { raw: 'not-shown-anywhere', type: 'text/plain' });
     await server.post('/auth/keys', { name: 'billing', role: 'producer' });
     await server.post('/namespaces', { name: 'acme' });
-    await server.upload(PLUGIN, 'sums');
+    const { version } = await server.upload(PLUGIN, 'sums');
     await server.enqueue('sums', { text: 'hello' });
-    return { queue, job, flow, rounds: 'crawl.pages', schedule: 'month-end', worker: 'tester', plugin: PLUGIN };
+    return { queue, job, flow, rounds: 'crawl.pages', schedule: 'month-end', worker: 'tester', plugin: PLUGIN, version, webhook };
 }
 
 /** Jobs in every state; returns a dead one with a checkpoint and a retried one. */

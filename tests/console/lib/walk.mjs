@@ -31,10 +31,15 @@ const PARTS = {
     '/schedules': ['?name={schedule}'],
     '/workers': ['?name={worker}'],
     '/settings': ['?tab=you'],
+    '/plugins/:name': ['?tab=grants', '?tab=manifest', '?tab=history', '?version={version}'],
+    '/webhooks': ['?tab=incoming', '?tab=rules', '?hook={webhook}'],
+    '/enqueue': ['?queue={queue}'],
+    '/audit': ['?action=namespace'],
 };
 
 /** Addresses with their names, for a server on which filling made what `made` names. Without it, only those that need nothing. */
 export function addresses(made) {
+    const known = (text) => [...text.matchAll(/\{(\w+)\}/g)].every(([, name]) => made[name]);
     const fill = (text) => text.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(made[name]));
     const found = [];
     for (const route of routes()) {
@@ -45,7 +50,7 @@ export function addresses(made) {
         // Of several samples, the first one stands for all parts.
         for (const [at, of] of (sampled ? [made[kind]].flat() : ['']).entries()) {
             const path = route.path.replace(/:\w+/, encodeURIComponent(of));
-            found.push(path, ...(made && at === 0 ? (PARTS[route.path] ?? []) : []).map((part) => path + fill(part)));
+            found.push(path, ...(made && at === 0 ? (PARTS[route.path] ?? []).filter(known) : []).map((part) => path + fill(part)));
         }
     }
     return found;
