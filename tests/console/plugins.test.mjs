@@ -19,7 +19,7 @@ test('a plugin is uploaded, reviewed and activated', async () => {
     await tab.go('/plugins');
     await tab.sees('There are no plugins yet');
     await tab.button(/^Upload/, tab.main).click();
-    await tab.dialog.locator('input[type=file]').setInputFiles([wasm('fetcher', component('fetch')), asking('one.example.com')]);
+    await tab.dialog.locator('input[type=file]').setInputFiles([wasm('fetcher', component('checksum')), asking('one.example.com')]);
     assert.equal(await tab.field('Name of the plugin', tab.dialog).inputValue(), 'fetcher');
     await tab.button('Upload and review', tab.dialog).click();
     await tab.sees('is stored, and runs nothing yet');
@@ -35,7 +35,7 @@ test('a new version says what it could reach that the old one could not, before 
     const before = (await stored('fetcher')).active;
     await tab.go('/plugins/fetcher');
     await tab.button('Upload a version…').click();
-    await tab.dialog.locator('input[type=file]').setInputFiles([wasm('fetcher', component('fetch', 'two')), asking('two.example.com')]);
+    await tab.dialog.locator('input[type=file]').setInputFiles([wasm('fetcher', component('checksum', 'two')), asking('two.example.com')]);
     await tab.button('Upload and review', tab.dialog).click();
     await tab.sees('is stored, and runs nothing yet');
     const reach = tab.page.locator('.reach');
@@ -68,7 +68,7 @@ test('a file that is dropped on the page is a new version; one that is no compon
     await drop('notes.wasm', Buffer.from('not a component at all'));
     await tab.sees('notes.wasm is not WebAssembly.', tab.dialog);
     await tab.button('Back', tab.dialog).click();
-    await drop('fetcher.wasm', component('fetch', 'dropped'));
+    await drop('fetcher.wasm', component('checksum', 'dropped'));
     await tab.sees('fetcher.wasm', tab.dialog);
     await tab.button('Back', tab.dialog).click();
     clean();

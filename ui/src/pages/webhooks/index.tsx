@@ -6,7 +6,8 @@ import { Outgoing } from './outgoing';
 import { Rules } from './rules';
 
 export default function Webhooks() {
-    const tab = query.value.get('tab') ?? '';
+    const administers = may('administer');
+    const tab = administers ? (query.value.get('tab') ?? '') : '';
     const hook = query.value.get('hook');
     if (hook) return <Hook id={hook} />;
     return (
@@ -14,7 +15,7 @@ export default function Webhooks() {
             <PageHead title="Webhooks" />
             <Tabs
                 label="Webhooks"
-                tabs={[{ key: '', title: 'Outgoing' }, ...(may('administer') ? [{ key: 'incoming', title: 'Incoming' }, { key: 'rules', title: 'Enqueue rules' }] : [])]}
+                tabs={[{ key: '', title: 'Outgoing' }, ...(administers ? [{ key: 'incoming', title: 'Incoming' }, { key: 'rules', title: 'Enqueue rules' }] : [])]}
                 current={tab}
                 href={(tab) => href('/webhooks', { tab })}
             />

@@ -1,4 +1,4 @@
-//! The files of the console, as the server sends them. What they do in a browser is tested in `ui/test`.
+//! The files of the console, as the server sends them. What they do in a browser is tested in `tests/console`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
