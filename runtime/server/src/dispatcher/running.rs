@@ -105,10 +105,6 @@ impl RunningAttempts {
         self.lock().running.values().map(|entry| Arc::clone(&entry.attempt)).collect()
     }
 
-    pub fn count(&self) -> usize {
-        self.lock().running.len()
-    }
-
     /// Asks one attempt to stop; false if it does not run here.
     pub(super) fn stop(&self, job: JobId, token: Token, cancel: Cancel) -> bool {
         let attempts = self.lock();
@@ -186,7 +182,7 @@ mod tests {
     fn only_the_attempt_with_the_token_is_stopped_and_only_while_it_runs() {
         let (running, job) = (RunningAttempts::default(), job());
         let (entry, cancel) = running.enter(&job, TOKEN);
-        assert_eq!((running.count(), running.list()[0].job), (1, job.id));
+        assert_eq!(running.list().iter().map(|one| one.job).collect::<Vec<_>>(), [job.id]);
         assert!(running.list()[0].stopping().is_none());
         let request = Cancel::within(CancelReason::User, Duration::from_secs(5));
         assert!(!running.stop(job.id, Token { fence: 2, ..TOKEN }, request), "another attempt of the job");
@@ -195,7 +191,7 @@ mod tests {
         assert_eq!(running.list()[0].stopping().map(|(_, asked)| asked), Some(request));
         drop(entry);
         assert!(!running.stop(job.id, TOKEN, request));
-        assert_eq!(running.count(), 0);
+        assert!(running.list().is_empty());
     }
 
     #[test]
