@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSignalEffect } from '@preact/signals';
 import { ApiError } from '../api/client';
-import { beat, paused, reconnected } from './live';
+import { beat, link, paused, reconnected } from './live';
 
 export interface Resource<T> {
     data: T | undefined;
@@ -18,6 +18,9 @@ interface Options {
     /** Keeps what an earlier key showed until the new answer is there, as a list does when its filter changes. */
     keep?: boolean;
 }
+
+/** What may be read again is not older than this, even if nothing says that it changed. */
+const IDLE_MS = 10_000;
 
 /**
  * `key` says what is read: another one reads anew. The answer to an older key is dropped.
@@ -74,6 +77,14 @@ export function useResource<T>(key: string | null, load: (signal: AbortSignal) =
             if (!document.hidden && !loading.current) again();
         }, wait);
     });
+    // The pulse does not tell of everything: a key that somebody else makes, or a version, is seen a little later.
+    useEffect(() => {
+        if (every === undefined) return;
+        const idle = setInterval(() => {
+            if (performance.now() - last.current > IDLE_MS && !document.hidden && !loading.current && !paused.peek() && link.peek() === 'live') again();
+        }, IDLE_MS / 4);
+        return () => clearInterval(idle);
+    }, [every]);
     useSignalEffect(() => {
         if (reconnected.value > 0) again();
     });

@@ -24,6 +24,11 @@ export function One({ name }: { name: string }) {
     const over = useDrop({ name });
     useEffect(() => setTitle(name), [name]);
     const plugin = found.data;
+    const wanted = query.value.get('version');
+    // A version that was just uploaded: what is shown is from before.
+    useEffect(() => {
+        if (plugin && wanted && !find(plugin, wanted)) found.reload();
+    }, [wanted]);
     const crumbs = [{ text: 'Plugins', href: href('/plugins') }];
     if (!plugin) {
         if (found.error instanceof ApiError && found.error.status === 404) {
@@ -42,7 +47,7 @@ export function One({ name }: { name: string }) {
     }
     const { reload } = found;
     const part: Part = { plugin, figures: plugin.versions.flatMap((one) => (one.figures ? [{ ...one.figures, version: one.version }] : [])), reload };
-    const shown = find(plugin, query.value.get('version'));
+    const shown = find(plugin, wanted);
     const tab = query.value.get('tab') ?? '';
     return (
         <>
