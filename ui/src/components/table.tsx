@@ -142,7 +142,8 @@ export function Table<T>(props: Props<T>) {
     );
 }
 
-const classOf = <T,>(column: Column<T>) => `${column.num ? 'num' : ''} ${column.from ? `from-${column.from}` : ''}`;
+/** The buttons of a row are under the key `do`: on a phone they need more room than a figure. */
+const classOf = <T,>(column: Column<T>) => `${column.num ? 'num' : ''} ${column.key === 'do' ? 'do' : ''} ${column.from ? `from-${column.from}` : ''}`;
 
 function Head<T>({ column, sort }: { column: Column<T>; sort?: Sort }) {
     const by = column.sort;
