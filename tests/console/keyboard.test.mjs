@@ -172,6 +172,7 @@ test('the first Tab offers to skip the navigation', async () => {
 test('a dialog keeps the focus and gives it back', async () => {
     await server.enqueue('asked', {});
     await tab.go('/queues/asked');
+    await eventually('the queue has a job', () => tab.button('Clear…').isEnabled());
     await tabTo('Clear…');
     await tab.press('Enter');
     await tab.sees(/Deletes the 1 pending/, tab.dialog);

@@ -61,8 +61,6 @@ export interface QueueRow {
     enqueued_per_second_5s: number;
     completed_per_second_5s: number;
     failed_per_second_5s: number;
-    wait_p95_ms?: number | null;
-    run_p95_ms?: number | null;
     rounds?: unknown;
 }
 

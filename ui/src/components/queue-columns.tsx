@@ -3,7 +3,7 @@ import type { QueueRow } from '../api/types';
 import * as live from '../app/live';
 import { href } from '../app/router';
 import { Meter, QueueLink } from './basics';
-import { count, now, rate, roughly, span } from './format';
+import { count, now, rate, roughly } from './format';
 import type { Column } from './table';
 
 export const queueColumns: Column<QueueRow>[] = [
@@ -12,15 +12,13 @@ export const queueColumns: Column<QueueRow>[] = [
     { key: 'pending', title: 'Waiting', num: true, width: '84px', sort: 'pending', cell: (queue) => count(queue.pending) },
     { key: 'active', title: 'Running', width: '150px', from: 's', sort: 'active', cell: (queue) => <Running queue={queue} /> },
     { key: 'rate', title: 'Done /s', num: true, width: '76px', sort: 'completed_per_second', cell: (queue) => rate(queue.completed_per_second) },
-    { key: 'wait', title: 'p95 wait', num: true, width: '84px', from: 'l', sort: 'wait_p95_ms', cell: (queue) => spanOrNone(queue.wait_p95_ms) },
-    { key: 'run', title: 'p95 run', num: true, width: '84px', from: 'm', sort: 'run_p95_ms', cell: (queue) => spanOrNone(queue.run_p95_ms) },
+    { key: 'came', title: 'New /s', num: true, width: '76px', from: 'l', sort: 'enqueued_per_second', cell: (queue) => rate(queue.enqueued_per_second) },
     { key: 'oldest', title: 'Oldest', num: true, width: '72px', from: 'm', sort: 'oldest', cell: (queue) => <Oldest at={queue.oldest_pending_at} /> },
     { key: 'retrying', title: 'Retrying', num: true, width: '80px', from: 'l', sort: 'retrying', cell: (queue) => quiet(queue.retrying) },
     { key: 'dead', title: 'Dead', num: true, width: '68px', from: 's', sort: 'dead', cell: (queue) => <span class={queue.dead ? 'dead-ink' : 'dimmer'}>{count(queue.dead)}</span> },
 ];
 
 const quiet = (value: number) => <span class={value ? '' : 'dimmer'}>{count(value)}</span>;
-const spanOrNone = (ms: number | null | undefined) => (ms === null || ms === undefined ? <span class="dimmer">–</span> : span(ms));
 
 export function ServedBy({ queue }: { queue: QueueRow }) {
     const workers = live.workers.value.filter((worker) => worker.queues.includes(queue.name)).length;
