@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use crate::flow::{Chain, FailedChild, OnFailure, RoundFacts};
 use crate::{
-    AfterStop, AttemptError, Body, BodyKind, CheckedJob, Closing, Event, Job, JobId, Lock, LockKey, ModelUsage,
-    NewMark, NewRecord, Notes, Plugin, Priority, Progress, Queue, QueueName, Refusal, Runner, State, Time, Token,
-    Usage,
+    AfterStop, AttemptError, Body, BodyKind, CheckedJob, Closing, Event, Findings, Job, JobId, Lock, LockKey,
+    ModelUsage, NewMark, NewRecord, Notes, PastAttempt, Plugin, Priority, Progress, Queue, QueueName, Refusal, Runner,
+    State, Time, Token, Usage,
 };
 
 /// One thing asked of one job.
@@ -287,6 +287,8 @@ pub struct Facts<'a> {
     pub plugin: Option<&'a Plugin>,
     /// How many children are committed together with this command.
     pub children: u32,
+    /// What became apparent while the attempt ran that this command ends.
+    pub findings: Option<Box<Findings>>,
     /// For an enqueue: the last id that was made from time and randomness.
     pub newest: JobId,
     /// For an enqueue: how many generations the job descends from.
@@ -312,6 +314,7 @@ impl<'a> Facts<'a> {
             target_lock: None,
             plugin: None,
             children: 0,
+            findings: None,
             newest: JobId::NONE,
             depth: 0,
             dependencies: Vec::new(),
@@ -358,6 +361,12 @@ pub enum Change {
     Error {
         job: JobId,
         error: AttemptError,
+    },
+    /// An attempt that has ended. Without `replace`, one that is stored already stays as it is.
+    Attempt {
+        job: JobId,
+        attempt: Box<PastAttempt>,
+        replace: bool,
     },
     /// The chain that a job begins.
     Chain {

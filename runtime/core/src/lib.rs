@@ -59,6 +59,7 @@ pub mod limits;
 mod name;
 mod namespace;
 mod new_job;
+mod past_attempt;
 pub mod plugin;
 mod policy;
 pub mod quantity;
@@ -90,6 +91,7 @@ pub use job::{
 pub use name::{Name, QueueName};
 pub use namespace::{AllowedQueues, DEFAULT_NAMESPACE, Namespace};
 pub use new_job::{CheckedJob, NewJob};
+pub use past_attempt::{AttemptOutcome, PastAttempt, queued_at};
 pub use plugin::{
     Canary, Choice, Digest, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,
     PluginHistoryEntry, PluginHistoryKind, Stopped, Swap, Version, Why, change as change_plugin, parse_digest,

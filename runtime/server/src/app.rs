@@ -21,6 +21,7 @@ use crate::http::{
     ServerSettings, ServerState, StartKey, Tls, Workers, serve,
 };
 use crate::metrics;
+use crate::metrics::PluginFigures;
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
@@ -163,14 +164,14 @@ impl App {
         // First, so that no event is published before the hub can deliver it.
         let hub = Hub::start(self.store.clone(), shutdown.clone());
         let orders = self.store.orders().ok_or(StartError::SecondDispatcher)?;
-        let running = RunningAttempts::default();
+        let (running, figures) = (RunningAttempts::default(), PluginFigures::default());
         let slots = ConnectionSlots::new(self.bounds.connections, self.bounds.of_address);
         let dispatcher = Dispatcher::new(
             self.store.clone(),
             self.executor.clone(),
             self.registry.clone(),
             Arc::clone(&self.clock),
-            (self.slots, running.clone()),
+            (self.slots, running.clone(), figures.clone()),
         );
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
         let noting = tokio::spawn(self.authority.clone().note_use(shutdown.clone()));
@@ -191,6 +192,7 @@ impl App {
             pulse: Pulse::default(),
             running,
             slots: self.slots,
+            figures,
             server_state: ServerState::new(self.settings, slots.clone()),
             webhooks: Webhooks::start(
                 self.store.clone(),

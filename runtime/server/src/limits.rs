@@ -208,6 +208,13 @@ pub const PULSE_JOBS: usize = 50;
 pub const PULSE_BULK: Duration = Duration::from_secs(60);
 /// Running attempts that are read for a list of them.
 pub const ATTEMPTS: usize = 10_000;
+/// Plugins whose attempts are counted, and denials that are remembered of each.
+pub const FIGURES_OF_PLUGINS: usize = 1_000;
+pub const DENIALS_OF_PLUGIN: usize = 32;
+/// Answers of these sizes are compressed, and up to which size without a change of the thread.
+pub const COMPRESS_LEAST: u64 = 1024;
+pub const COMPRESS_MOST: u64 = 64 * 1024 * 1024;
+pub const COMPRESS_HERE: usize = 64 * 1024;
 /// How often the sizes of the folders are measured, while somebody asks for them.
 pub const SIZES_EVERY: Duration = Duration::from_secs(30);
 

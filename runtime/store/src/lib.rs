@@ -67,8 +67,8 @@ pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, FairUse, Opening, Options};
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
-    Assignment, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList, Linked,
-    LogLine, LogRecord, QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow, SweepFor,
-    Unreadable, WebhookChange,
+    Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList,
+    Linked, LogLine, LogRecord, QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow,
+    SweepFor, Unreadable, WebhookChange,
 };
 pub use store::Store;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::flow::{Round, RoundsState};
 use windlass_core::schedule::Schedule;
 use windlass_core::{
-    Delivery, Event, InboundSettings, Job, JobId, Name, Queue, QueueName, State, Time, Token, Webhook, WebhookEdit,
+    AttemptError, Delivery, Event, InboundSettings, Job, JobId, Name, PastAttempt, Queue, QueueName, State, Time,
+    Token, Webhook, WebhookEdit,
 };
 
 use crate::limits;
@@ -182,6 +183,15 @@ pub struct JobList {
     pub state: Option<State>,
     pub limit: usize,
     pub offset: usize,
+}
+
+/// What is stored of an attempt that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptRow {
+    /// Which claim of the job it was.
+    pub number: u32,
+    pub past: Option<PastAttempt>,
+    pub error: Option<AttemptError>,
 }
 
 /// An attempt that runs in this process.

@@ -1,4 +1,5 @@
 // Names for the shapes that pages use. They are those of /openapi.json where it has them (schema.ts, generated).
+import type { Denial } from '../components/grants';
 
 export type State = 'scheduled' | 'blocked' | 'pending' | 'active' | 'retrying' | 'completed' | 'dead' | 'cancelled' | 'held';
 export const STATES: State[] = ['active', 'pending', 'retrying', 'scheduled', 'blocked', 'held', 'dead', 'completed', 'cancelled'];
@@ -205,7 +206,10 @@ export interface Attempt extends Usage {
     next_at: string | null;
     error: string | null;
     backtrace: string | null;
-    fingerprint: string | null;
+    canary: boolean;
+    hits: string[];
+    denials: Denial[];
+    live?: Live | null;
     plugin?: string;
     plugin_version?: string;
     worker?: { id: string; hostname?: string };

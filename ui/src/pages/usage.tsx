@@ -1,7 +1,7 @@
 // Usage: what jobs cost in processor time, tokens and money. The server keeps it with each job, so this adds up the latest that ended, and
 // says of how many; what plugins use is counted by the server since its start.
 import { useMemo } from 'preact/hooks';
-import { bytes, count, Empty, Failed, get, href, Loading, PageHead, Panel, path, plural, post, query, setQuery, span, Table, Tabs, useResource, type Column, type Job, type Search } from '#kit';
+import { bytes, count, Empty, Failed, get, href, Loading, PageHead, Panel, plural, post, query, setQuery, span, Table, Tabs, useResource, type Column, type Job, type Search } from '#kit';
 
 interface Tokens {
     input_tokens?: number;
@@ -141,7 +141,6 @@ const Tiles = ({ all }: { all: Sum }) => (
 
 interface Figures {
     version: string;
-    active: boolean;
     attempts: number;
     failed: number;
     cpu_ms: Dist;
@@ -156,9 +155,6 @@ interface Dist {
     max: number | null;
 }
 
-/** Plugins are few; each is asked for. */
-const MOST_PLUGINS = 30;
-
 interface PluginRow extends Figures {
     plugin: string;
 }
@@ -167,9 +163,9 @@ function Plugins() {
     const found = useResource(
         'figures',
         async (signal) => {
-            const { plugins } = await get<{ plugins: { name: string }[] }>('/plugins', signal);
-            const each = await Promise.all(plugins.slice(0, MOST_PLUGINS).map(({ name }) => get<{ plugin: string; versions: Figures[] }>(path(['plugins', name, 'figures']), signal)));
-            return each.flatMap((one) => one.versions.filter((version) => version.attempts > 0).map((version): PluginRow => ({ ...version, plugin: one.plugin })));
+            const { plugins } = await get<{ plugins: { name: string; versions: { version: string; figures: Omit<Figures, 'version'> }[] }[] }>('/plugins', signal);
+            const rows = plugins.flatMap(({ name, versions }) => versions.map(({ version, figures }): PluginRow => ({ ...figures, version, plugin: name })));
+            return rows.filter((row) => row.attempts > 0);
         },
         { everyMs: 10_000, keep: true },
     );

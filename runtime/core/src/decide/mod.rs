@@ -10,6 +10,7 @@ mod attempt;
 mod checkpoint;
 mod clock;
 mod dependencies;
+mod ended_attempt;
 mod enqueue;
 mod iteration;
 mod operator;
@@ -27,7 +28,20 @@ use crate::{
 
 pub use clock::next_watch;
 
-pub fn decide(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
+pub fn decide(command: Command, mut facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
+    let ends = ended_attempt::before(&command, &mut facts);
+    let completed = ended_attempt::completed_before(&facts);
+    let mut decision = decide_about(command, facts, now, seed)?;
+    if let Some((job, attempt)) = completed {
+        ended_attempt::write_completed(job, attempt, &mut decision);
+    }
+    if let Some(ends) = ends {
+        ends.write(&mut decision, now);
+    }
+    Ok(decision)
+}
+
+fn decide_about(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Result<Decision, Refusal> {
     let context = Context { now, seed };
     match command {
         Command::Enqueue(new) => Ok(enqueue::enqueue(context, *new, facts)),

@@ -107,10 +107,15 @@ impl Canary {
         takes
     }
 
-    /// More failures than the rate allows, of those that have ended or will have ended when it begins to count.
-    fn verdict(&self) -> Verdict {
+    /// Whether more have failed than the rate allows, of those that have ended or will have ended when it begins to count.
+    pub fn is_above_rate(&self) -> bool {
         let counted = u64::from(self.ended.max(self.min_attempts));
-        if u64::from(self.failed) * 1_000 > counted * u64::from(self.max_failures_per_mille) {
+        u64::from(self.failed) * 1_000 > counted * u64::from(self.max_failures_per_mille)
+    }
+
+    /// What that means for it.
+    fn verdict(&self) -> Verdict {
+        if self.is_above_rate() {
             return Verdict::Bad;
         }
         match self.promote_after {

@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
-    BodyKind, Checkpoint, Command, Complete, Digest, Fail, Failure, HandBack, Holder, Job, JobId, Name, NewJob,
-    QueueName, Refusal, Retry, Runner, Usage,
+    BodyKind, Checkpoint, Command, Complete, Denial, Digest, Fail, Failure, Findings, HandBack, Holder, Job, JobId,
+    Name, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage,
 };
 use windlass_executor::{
     self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted,
@@ -21,9 +21,10 @@ use crate::checkpoints::{Withheld, was_saved_by};
 use crate::dispatcher::SlotContext;
 use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::reporter::Reporter;
-use crate::dispatcher::running::RunningEntry;
+use crate::dispatcher::running::{RunningAttempt, RunningEntry};
 use crate::dispatcher::store_wait::retry_until_answered;
 use crate::limits;
+use crate::metrics::figures::{Ended, EndedAttempt};
 
 /// The outcome of an attempt, which is over once this has been sent.
 pub(super) struct AttemptReport {
@@ -31,6 +32,7 @@ pub(super) struct AttemptReport {
     holder: Holder,
     command: Option<Command>,
     children: Vec<NewJob>,
+    findings: Findings,
     /// Until then, a request to stop still finds the attempt.
     _entry: RunningEntry,
 }
@@ -66,7 +68,31 @@ pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> Attemp
             (Some(Command::HandBack(HandBack { holder, reason, usage: Usage::default() })), Vec::new())
         }
     };
-    AttemptReport { job: job.id, holder, command, children, _entry: entry }
+    let findings = findings(entry.attempt(), context.clock.now());
+    count(context, entry.attempt(), command.as_ref(), &findings);
+    AttemptReport { job: job.id, holder, command, children, findings, _entry: entry }
+}
+
+/// What became apparent while the attempt ran.
+fn findings(attempt: &RunningAttempt, now: Time) -> Findings {
+    let denials = attempt.gauge.denied().into_iter().filter_map(|(at, denied)| {
+        let ago = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Denial::of(&denied, Time(now.millis().saturating_sub(ago)))
+    });
+    Findings { hits: attempt.gauge.hits(), denials: denials.collect() }
+}
+
+/// Counts the attempt in the figures of its version.
+fn count(context: &SlotContext, attempt: &RunningAttempt, command: Option<&Command>, findings: &Findings) {
+    let (ended, usage) = match command {
+        Some(Command::Complete(complete)) => (Ended::Completed, complete.usage),
+        Some(Command::Fail(fail)) => (Ended::Failed, fail.usage),
+        Some(Command::HandBack(hand_back)) => (Ended::Otherwise, hand_back.usage),
+        Some(Command::Wait(wait)) => (Ended::Otherwise, wait.usage),
+        _ => (Ended::Otherwise, Usage::default()),
+    };
+    let RunningAttempt { plugin, version, job, .. } = attempt;
+    context.figures.add(&EndedAttempt { plugin, version, job: *job, ended, usage, findings });
 }
 
 struct Prepared {
@@ -268,9 +294,13 @@ async fn store_result(context: &SlotContext, result: Bytes) -> Result<Option<win
 impl AttemptReport {
     /// Sends the report to the store. If the rules refuse it (because of a child's invalid queue, for example), the attempt fails.
     pub(super) async fn send(self, context: &SlotContext) {
-        let AttemptReport { job, holder, command, children, _entry } = self;
+        let AttemptReport { job, holder, command, children, findings, _entry } = self;
         let Some(command) = command else { return };
-        let answer = retry_until_answered(|| context.store.ask(job, command.clone(), children.clone())).await;
+        let findings = (!findings.is_empty()).then(|| Box::new(findings));
+        let report = |command: &Command, children: &[NewJob]| {
+            context.store.report(job, command.clone(), children.to_vec(), findings.clone())
+        };
+        let answer = retry_until_answered(|| report(&command, &children)).await;
         let Err(refused) = answer else { return };
         match &refused {
             Error::Refused(Refusal::NotActive { .. } | Refusal::NotFound { .. }) => {
@@ -280,7 +310,7 @@ impl AttemptReport {
                 let Some(failed) = fail(holder, not_stored(&refused), None, Retry::Backoff, Usage::default()) else {
                     return;
                 };
-                if let Err(error) = retry_until_answered(|| context.store.ask(job, failed.clone(), Vec::new())).await {
+                if let Err(error) = retry_until_answered(|| report(&failed, &[])).await {
                     error!(%job, "the end of an attempt was not stored: {error}");
                 }
             }

@@ -23,6 +23,7 @@ use windlass_executor::{Cancel, CancelReason, Executor};
 use windlass_store::{Assignment, By, Claim, Error, Store};
 
 use crate::clock::SystemClock;
+use crate::metrics::PluginFigures;
 use crate::registry::{Claimable, Registry};
 use crate::{Shutdown, limits};
 use attempt::AttemptReport;
@@ -40,6 +41,7 @@ pub(crate) struct SlotContext {
     registry: Registry,
     clock: Arc<SystemClock>,
     running: RunningAttempts,
+    figures: PluginFigures,
 }
 
 impl Dispatcher {
@@ -48,9 +50,9 @@ impl Dispatcher {
         executor: Executor,
         registry: Registry,
         clock: Arc<SystemClock>,
-        (slots, running): (usize, RunningAttempts),
+        (slots, running, figures): (usize, RunningAttempts, PluginFigures),
     ) -> Dispatcher {
-        let context = SlotContext { store, executor, registry, clock, running };
+        let context = SlotContext { store, executor, registry, clock, running, figures };
         Dispatcher { context: Arc::new(context), slots }
     }
 

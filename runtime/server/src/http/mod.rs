@@ -39,7 +39,7 @@ use windlass_store::{Caller, Store};
 use crate::Shutdown;
 use crate::clock::SystemClock;
 use crate::dispatcher::RunningAttempts;
-use crate::metrics::{Rates, Series};
+use crate::metrics::{PluginFigures, Rates, Series};
 use crate::registry::Registry;
 use crate::secrets::Secrets;
 use crate::webhooks::Webhooks;
@@ -96,6 +96,7 @@ pub struct Parts {
     /// The attempts that run in this process, and how many may at once.
     pub running: RunningAttempts,
     pub slots: usize,
+    pub figures: PluginFigures,
     pub server_state: ServerState,
     pub webhooks: Webhooks,
     pub authority: Authority,
@@ -164,7 +165,9 @@ pub fn service(parts: Parts, hosts: Hosts) -> AccessControl {
     let table = routes.table();
     let (router, _) = routes.split();
     let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method);
-    AccessControl::new(router.with_state(Shared(Arc::new(parts))), hosts, table, authority, inbound)
+    let router =
+        router.with_state(Shared(Arc::new(parts))).layer(axum::middleware::from_fn(transport::compress::compress));
+    AccessControl::new(router, hosts, table, authority, inbound)
 }
 
 /// The description of the API, for tests that compare something with it.
@@ -272,6 +275,7 @@ fn job(routes: Routes) -> Routes {
         .with(ReadJob, routes!(jobs::show))
         .with(Operate, routes!(jobs::delete))
         .with(ReadJob, routes!(jobs::logs))
+        .with(ReadJob, routes!(jobs::attempts::of_job))
         .with(ReadJob, routes!(jobs::raw::result))
         .with(ReadJob, routes!(jobs::raw::payload))
         .with(Operate, routes!(jobs::cancel))

@@ -3,6 +3,7 @@
 //! They start at zero with the process. Durable counters belong to the store: rates and figures over time are differences of those
 //! that it keeps with each queue, so that nothing is counted twice and nothing is stored for them.
 
+pub mod figures;
 mod rates;
 pub mod series;
 
@@ -18,6 +19,7 @@ use windlass_store::{Clock, Store};
 
 use crate::clock::SystemClock;
 use crate::{Shutdown, limits};
+pub use figures::PluginFigures;
 pub use rates::{Rates, Recent};
 pub use series::Series;
 

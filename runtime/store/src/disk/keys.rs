@@ -25,6 +25,11 @@ pub fn error(id: JobId, fence: u32) -> Vec<u8> {
     key
 }
 
+/// An attempt that has ended, by its claim.
+pub fn attempt(id: JobId, number: u32) -> Vec<u8> {
+    error(id, number)
+}
+
 /// A run of log lines, by the number of its last line.
 pub fn log(id: JobId, last: u64) -> Vec<u8> {
     let mut key = job(id);

@@ -46,6 +46,8 @@ pub enum Space {
     Limiters,
     Locks,
     Errors,
+    /// Attempts that have ended, by the claim they belong to.
+    Attempts,
     Logs,
     Events,
     Plugins,
@@ -82,7 +84,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub const ALL: [Space; 31] = [
+    pub const ALL: [Space; 32] = [
         Space::Meta,
         Space::Jobs,
         Space::Bodies,
@@ -95,6 +97,7 @@ impl Space {
         Space::Limiters,
         Space::Locks,
         Space::Errors,
+        Space::Attempts,
         Space::Logs,
         Space::Events,
         Space::Plugins,
@@ -130,6 +133,7 @@ impl Space {
             Space::Limiters => "limiters",
             Space::Locks => "locks",
             Space::Errors => "errors",
+            Space::Attempts => "attempts",
             Space::Logs => "logs",
             Space::Events => "events",
             Space::Plugins => "plugins",
@@ -170,6 +174,7 @@ impl Space {
             Space::Limiters => "rate limits",
             Space::Locks => "unique keys",
             Space::Errors => "errors of attempts",
+            Space::Attempts => "attempts that have ended",
             Space::Logs => "logs of jobs",
             Space::Events => "events",
             Space::Plugins => "plugins",

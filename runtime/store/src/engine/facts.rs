@@ -1,11 +1,22 @@
 //! What a decision must know, loaded from memory and disk. The only place that builds [`Facts`].
 
-use windlass_core::{BodyKind, BodyRef, CheckedJob, Command, Facts, Job, JobId, Lock, LockKey, Refusal, Runner};
+use windlass_core::{
+    BodyKind, BodyRef, CheckedJob, Command, Facts, Findings, Job, JobId, Lock, LockKey, Refusal, Runner,
+};
 
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::failure::Failure;
+
+/// What comes with a command on a job.
+#[derive(Default)]
+pub(crate) struct Brings {
+    /// How many children are stored together with it.
+    pub(crate) children: u32,
+    /// What became apparent while the attempt ran that it ends.
+    pub(crate) findings: Option<Box<Findings>>,
+}
 
 impl<D: Disk> Engine<D> {
     /// For a new job.
@@ -32,8 +43,8 @@ impl<D: Disk> Engine<D> {
         Ok(Facts { lock, plugin, newest: self.newest, depth, dependencies, rounds, ..Facts::new(twin, &queue.row) })
     }
 
-    /// For a command about a stored job, which so many children come with.
-    pub(crate) fn facts_of(&mut self, id: JobId, command: &Command, children: u32) -> Result<Facts<'_>, Failure> {
+    /// For a command about a stored job, with what it brings along.
+    pub(crate) fn facts_of(&mut self, id: JobId, command: &Command, brings: Brings) -> Result<Facts<'_>, Failure> {
         let Some(job) = self.load(id)?.cloned() else {
             return Err(self.damage_of(id).unwrap_or_else(|| Refusal::not_found("job", id).into()).into());
         };
@@ -59,8 +70,9 @@ impl<D: Disk> Engine<D> {
             Some(Runner::Local { plugin, .. }) => self.catalogue.plugin(plugin),
             Some(Runner::External { .. }) | None => None,
         };
-        let known = Facts::new(None, &queue.row);
-        Ok(Facts { job: Some(job), lock, target_lock, plugin, children, rounds, target_rounds, checkpoint, ..known })
+        let Brings { children, findings } = brings;
+        let known = Facts { children, findings, ..Facts::new(None, &queue.row) };
+        Ok(Facts { job: Some(job), lock, target_lock, plugin, rounds, target_rounds, checkpoint, ..known })
     }
 
     fn named_lock(&mut self, key: Option<LockKey>) -> Result<Option<Lock>, DiskError> {

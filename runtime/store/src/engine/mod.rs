@@ -38,6 +38,7 @@ use crate::{Caller, Error, FairUse, caller, limits};
 use commit::event_log::{EventLog, JobLogs};
 use commit::release::{Channels, Release};
 use commit::unsaved::Unsaved;
+use facts::Brings;
 use failure::{Failure, UnlessRefused};
 use memory::catalogue::Catalogue;
 use memory::job_cache::JobCache;
@@ -199,7 +200,7 @@ impl<D: Disk> Engine<D> {
 
     /// Carries out one command on one job.
     pub(crate) fn ask(&mut self, id: JobId, command: Command) -> Result<Reply, Failure> {
-        self.ask_bringing(id, command, 0)
+        self.ask_bringing(id, command, Brings::default())
     }
 
     /// The same, where a refusal means only that there is nothing to do.
@@ -207,10 +208,10 @@ impl<D: Disk> Engine<D> {
         self.ask(id, command).unless_refused()
     }
 
-    /// The same, for a command that comes with so many children.
-    pub(crate) fn ask_bringing(&mut self, id: JobId, command: Command, children: u32) -> Result<Reply, Failure> {
+    /// The same, for a command with which something comes.
+    pub(crate) fn ask_bringing(&mut self, id: JobId, command: Command, brings: Brings) -> Result<Reply, Failure> {
         let (now, seed) = (self.now, self.peek_seed());
-        let facts = self.facts_of(id, &command, children)?;
+        let facts = self.facts_of(id, &command, brings)?;
         let decision = decide(command, facts, now, seed);
         self.meta.seed = seed;
         Ok(self.apply(decision?)?)

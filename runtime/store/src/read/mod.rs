@@ -26,7 +26,7 @@ use crate::disk::{DiskError, Space, after_prefix};
 use crate::disk::{codec, keys};
 use crate::engine::{META_KEY, Meta};
 use crate::store::{Store, on_a_thread_of_its_own};
-use crate::{Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow, Unreadable};
+use crate::{AttemptRow, Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow, Unreadable};
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
@@ -116,6 +116,27 @@ impl Store {
         self.read(move |view| {
             let found = view.under(Space::Errors, &keys::job(id));
             found.map(|pair| codec::decode(Space::Errors, &pair?.1)).collect()
+        })
+        .await
+    }
+
+    /// The attempts that are stored, oldest first: those that have ended otherwise than by completing the job without anything unusual,
+    /// and those of before whose errors are stored.
+    pub async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRow>, Error> {
+        self.read(move |view| {
+            let mut rows: BTreeMap<u32, AttemptRow> = BTreeMap::new();
+            let number = |key: &[u8]| key.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            for pair in view.under(Space::Attempts, &keys::job(id)) {
+                let (key, value) = pair?;
+                let row = rows.entry(number(&key)).or_default();
+                row.past = Some(codec::decode(Space::Attempts, &value)?);
+            }
+            for pair in view.under(Space::Errors, &keys::job(id)) {
+                let (key, value) = pair?;
+                let row = rows.entry(number(&key)).or_default();
+                row.error = Some(codec::decode(Space::Errors, &value)?);
+            }
+            Ok(rows.into_iter().map(|(number, row)| AttemptRow { number, ..row }).collect())
         })
         .await
     }

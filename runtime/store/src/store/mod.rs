@@ -16,8 +16,8 @@ use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
 use windlass_core::access::AuditNote;
 use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
-    Blob, Body, Bulk, Command, Effect, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply, Settings,
-    Time, Webhook,
+    Blob, Body, Bulk, Command, Effect, Findings, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply,
+    Settings, Time, Webhook,
 };
 
 use crate::disk::blobs::Blobs;
@@ -204,13 +204,24 @@ impl Store {
     }
 
     /// Asks one thing of one job. Children commit together with what they come with, or not at all.
-    pub async fn ask(&self, job: JobId, mut command: Command, mut children: Vec<NewJob>) -> Result<Reply, Error> {
+    pub async fn ask(&self, job: JobId, command: Command, children: Vec<NewJob>) -> Result<Reply, Error> {
+        self.report(job, command, children, None).await
+    }
+
+    /// The same for the end of an attempt, with what became apparent while it ran.
+    pub async fn report(
+        &self,
+        job: JobId,
+        mut command: Command,
+        mut children: Vec<NewJob>,
+        findings: Option<Box<Findings>>,
+    ) -> Result<Reply, Error> {
         self.check_jobs(&mut children)?;
         if let Command::Move(target) = &mut command {
             target.queue = self.own_queue(target.queue.clone())?;
         }
         self.own_marks(&mut command);
-        self.call(Ask { job, command, children, caller: self.caller.clone() }).await
+        self.call(Ask { job, command, children, findings, caller: self.caller.clone() }).await
     }
 
     /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.

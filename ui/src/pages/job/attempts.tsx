@@ -78,6 +78,7 @@ function describe(attempt: Attempt, present: number): string {
     if (ran !== null) said.push(`ran ${span(ran)}`);
     if (attempt.cpu_ms !== undefined) said.push(`cpu ${span(attempt.cpu_ms)}`);
     if (attempt.peak_memory) said.push(bytes(attempt.peak_memory));
+    if (attempt.hits.length) said.push(`limits hit: ${attempt.hits.join(', ').replaceAll('_', ' ')}`);
     if (attempt.outcome !== 'running' && attempt.outcome !== 'completed' && attempt.reason && attempt.reason !== attempt.error) said.push(attempt.reason);
     return said.join(' · ');
 }

@@ -1,6 +1,6 @@
 // Denied → granted → run again, in one dialog: what the error says was denied is ticked, granted, and the job runs again.
 import { useState } from 'preact/hooks';
-import { call, Check, Command, deniedIn, Field, flagFor, FormDialog, get, granting, Loading, may, path, quoted, useResource, type Action, type Attempt, type Denial, type Flag, type WholeJob } from '#kit';
+import { call, Check, Command, deniedIn, Field, flagFor, FormDialog, get, granting, Loading, may, path, quoted, useResource, type Action, type Attempt, type Flag, type WholeJob } from '#kit';
 import type { Capabilities, Manifest, Plugin } from '../plugins/model';
 import { asks, covers } from '../plugins/reach';
 
@@ -17,7 +17,7 @@ const LABELS: Record<string, (value: string) => string> = {
 /** What was denied to the last attempt, as flags; none if it failed of something else. The error names folders and variables, too. */
 export function deniedTo(job: WholeJob, attempts: Attempt[]): Flag[] {
     if (!job.plugin) return [];
-    const told = ((attempts.at(-1) as { denials?: Denial[] } | undefined)?.denials ?? []).map(flagFor);
+    const told = (attempts.at(-1)?.denials ?? []).map(flagFor);
     const named = deniedIn(job.errors.at(-1)?.error ?? '', job.plugin);
     return [...told, ...named].filter((one, at, all) => all.findIndex((other) => other.flag === one.flag && other.value === one.value) === at);
 }

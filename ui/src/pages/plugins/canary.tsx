@@ -66,20 +66,10 @@ export function Trial({ plugin, figures, after }: { plugin: Plugin; figures: Fig
     if (!trial) return null;
     const of = trial.promote_after ?? trial.min_attempts;
     const failing = percent(trial.failed, trial.ended);
-    // The rate is taken over at least so many, so that one failure alone is not above it.
-    const judged = percent(trial.failed, Math.max(trial.ended, trial.min_attempts));
     const most = trial.max_failure_rate * 100;
-    const verdict =
-        trial.ended < trial.min_attempts
-            ? `judged after ${count(trial.min_attempts)} attempts, ${count(trial.min_attempts - trial.ended)} to go`
-            : judged > most
-              ? 'above the rate: being rolled back'
-              : trial.promote_after
-                ? `within the rate; active after ${count(trial.promote_after)}`
-                : 'within the rate; waits for you';
     const mine = figures.find((one) => one.version === trial.version);
     const active = figures.find((one) => one.version === plugin.active);
-    const state = judged > most ? 'dead' : 'held';
+    const state = trial.verdict === 'above' ? 'dead' : 'held';
     return (
         <Panel
             class={`now is-${state}`}
@@ -99,10 +89,10 @@ export function Trial({ plugin, figures, after }: { plugin: Plugin; figures: Fig
                         <b>
                             {count(trial.ended)} of {count(of)}
                         </b>{' '}
-                        attempts have ended · <b class={judged > most ? 'dead-ink' : ''}>{tenth(failing)}</b> failed, <span class="dim">at most {tenth(most)}</span>
+                        attempts have ended · <b class={trial.verdict === 'above' ? 'dead-ink' : ''}>{tenth(failing)}</b> failed, <span class="dim">at most {tenth(most)}</span>
                     </p>
                     <p class="dim" role="status">
-                        {verdict} · {count(trial.given)} of the {count(trial.attempts)} attempts since then ran on it
+                        {trial.waits_for} · {count(trial.given)} of the {count(trial.attempts)} attempts since then ran on it
                     </p>
                     <div class="acts">
                         <ActionButton action={ending(plugin, true)} kind="main" after={after} />

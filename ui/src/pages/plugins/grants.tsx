@@ -247,7 +247,7 @@ export function Grants({ plugin, reload }: Part) {
 
 /** What attempts tried and were refused: it may be more than any manifest asks for. */
 function Tried({ plugin, draft, add }: { plugin: Plugin; draft: Grant; add?(flag: Flag): void }) {
-    const denials = plugin.denials ?? [];
+    const { denials } = plugin;
     if (denials.length === 0) return null;
     const asked = plugin.versions.find((one) => one.version === plugin.active);
     const asks_ = asked ? asks(asked.manifest) : [];

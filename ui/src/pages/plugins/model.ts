@@ -33,7 +33,7 @@ export interface Version {
     manifest_revision: number;
     manifest: Manifest;
     /** Of the attempts that have ended since the server's start. */
-    figures?: Omit<Figures, 'version'>;
+    figures: Omit<Figures, 'version'>;
 }
 
 export interface Trial {
@@ -47,6 +47,9 @@ export interface Trial {
     given: number;
     ended: number;
     failed: number;
+    verdict: 'waiting' | 'within' | 'above';
+    /** What it still waits for, as a sentence. */
+    waits_for: string;
 }
 
 export interface Happened {
@@ -70,7 +73,7 @@ export interface Plugin {
     /** What the active version asks for and is not granted. */
     denied: string[];
     /** What attempts tried and were not granted. */
-    denials?: Denial[];
+    denials: Denial[];
     history: Happened[];
     created_at: string;
     updated_at: string;

@@ -46,7 +46,7 @@ export function One({ name }: { name: string }) {
         return found.error ? <Failed error={found.error} retry={found.reload} /> : <Loading rows={8} />;
     }
     const { reload } = found;
-    const part: Part = { plugin, figures: plugin.versions.flatMap((one) => (one.figures ? [{ ...one.figures, version: one.version }] : [])), reload };
+    const part: Part = { plugin, figures: plugin.versions.map((one) => ({ ...one.figures, version: one.version })), reload };
     const shown = find(plugin, wanted);
     const tab = query.value.get('tab') ?? '';
     return (

@@ -1,6 +1,7 @@
 //! The rules, one by one. A fixture is the smallest store there is: one job, its locks, and a clock that tests set.
 
 mod agents;
+mod attempts;
 mod counting;
 mod job;
 mod links;
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 use crate::flow::RoundFacts;
 use crate::{
     AttemptError, Body, BodyKind, Change, Checkpoint, Command, Complete, Effect, EventKind, Facts, Fail, Failure,
-    HandBack, Heartbeat, Holder, Job, LockKey, Move, NewJob, Plugin, PolicyChoice, Priority, Queue, Refusal, Reply,
-    Retry, Runner, Settings, State, Time, Token, Usage, decide,
+    Findings, HandBack, Heartbeat, Holder, Job, LockKey, Move, NewJob, PastAttempt, Plugin, PolicyChoice, Priority,
+    Queue, Refusal, Reply, Retry, Runner, Settings, State, Time, Token, Usage, decide,
 };
 
 pub struct Fixture {
@@ -36,6 +37,10 @@ pub struct Fixture {
     pub dependencies: Vec<(crate::JobId, State)>,
     /// How many children the next command brings.
     pub children: u32,
+    /// What the next command says became apparent.
+    pub findings: Option<Box<Findings>>,
+    /// The attempts that were written down, by their number.
+    pub attempts: BTreeMap<u32, PastAttempt>,
     pub rounds: Option<RoundFacts>,
     pub target_rounds: Option<RoundFacts>,
     /// Keys of records written, and whether all were dropped since.
@@ -59,6 +64,8 @@ impl Fixture {
             last_error: None,
             dependencies: Vec::new(),
             children: 0,
+            findings: None,
+            attempts: BTreeMap::new(),
             rounds: None,
             target_rounds: None,
             records: Vec::new(),
@@ -110,6 +117,7 @@ impl Fixture {
             target_lock,
             plugin: self.plugin.as_ref(),
             children: self.children,
+            findings: self.findings.take(),
             dependencies: self.dependencies.clone(),
             rounds: self.rounds,
             target_rounds: self.target_rounds,
@@ -129,6 +137,11 @@ impl Fixture {
                 Change::Error { error, .. } => {
                     self.errors += 1;
                     self.last_error = Some(error);
+                }
+                Change::Attempt { attempt, replace, .. } => {
+                    if replace || !self.attempts.contains_key(&attempt.number) {
+                        self.attempts.insert(attempt.number, *attempt);
+                    }
                 }
                 Change::Event(event) => self.events.push(event.kind),
                 Change::Body { kind: BodyKind::Checkpoint, body, .. } => {

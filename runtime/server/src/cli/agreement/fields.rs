@@ -79,6 +79,7 @@ const REQUESTS: &[(&str, Way)] = &[
             ],
         ),
     ),
+    ("get /jobs/{id}/attempts", By("job attempts", &[])),
     ("delete /jobs/{id}", By("job delete", &[])),
     ("post /jobs/{id}/approve", By("job approve", &[])),
     ("post /jobs/{id}/cancel", By("job cancel", &[])),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::client::{Remote, part};
 use crate::cli::jobs::filters::Filters;
+use crate::cli::jobs::job_attempts;
 use crate::cli::jobs::job_record;
 use crate::cli::jobs::search;
 use crate::cli::jobs::search::Sorting;
@@ -31,6 +32,8 @@ pub struct Job {
 enum Action {
     /// Show one job: its record, errors and timeline
     Get(Which),
+    /// List the attempts of a job: when each waited and ran, how it ended, and what it used
+    Attempts(Which),
     /// List jobs, the newest first
     List {
         #[command(flatten)]
@@ -135,6 +138,7 @@ impl Job {
         let remote = &self.remote;
         match self.action {
             Action::Get(Which { id }) => record(remote, &remote.get(&format!("/jobs/{}", part(&id)))?)?,
+            Action::Attempts(Which { id }) => job_attempts::show(remote, &id)?,
             Action::List { sorting, limit, filters } => {
                 let found = search::found(remote, &filters, &sorting, Some(limit))?;
                 if remote.json() { show::json(&found)? } else { search::table(&found, &sorting)? }

@@ -6,6 +6,7 @@ pub mod count;
 pub mod enqueue;
 pub mod filters;
 pub mod job;
+pub mod job_attempts;
 pub mod job_flags;
 pub mod job_record;
 pub mod search;

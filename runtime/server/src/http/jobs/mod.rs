@@ -1,6 +1,7 @@
 //! `/jobs`: reading jobs, and acting on one of them.
 
 pub(crate) mod attempt;
+pub(crate) mod attempts;
 pub(crate) mod bulk;
 pub(crate) mod count;
 pub(crate) mod dry_run;

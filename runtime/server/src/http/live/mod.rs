@@ -3,6 +3,6 @@
 pub(crate) mod attempts;
 pub(crate) mod pulse;
 pub(crate) mod series;
-mod view;
+pub(crate) mod view;
 
 pub use pulse::Pulse;

@@ -35,6 +35,10 @@ pub struct LiveView {
 }
 
 impl LiveView {
+    pub fn hits(&self) -> &[&'static str] {
+        &self.hits
+    }
+
     /// `now` is the same moment by the server's clock and by the machine's.
     pub fn of(attempt: &RunningAttempt, now: (Time, Instant)) -> LiveView {
         let reading = attempt.gauge.read();

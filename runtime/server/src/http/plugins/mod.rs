@@ -138,6 +138,7 @@ pub struct Force {
 #[utoipa::path(delete, path = "/plugins/{name}", tag = "plugins", params(Force), responses((status = 200, body = Status), (status = 409, description = "Attempts of it run.")))]
 pub async fn remove(api: Api, NamePath(name): NamePath, Query(query): Query<Force>) -> Result<Json<Status>> {
     api.registry().remove(&name, query.force.unwrap_or(false)).await?;
+    api.figures.keep(&name, false, &[]);
     Ok(status("deleted"))
 }
 
@@ -152,6 +153,7 @@ pub async fn remove_version(
 ) -> Result<Json<PluginAnswer>> {
     let name = Name::parse("name", &name)?;
     let plugin = api.registry().remove_version(&name, &version, query.force.unwrap_or(false)).await?;
+    api.figures.keep(&plugin.name, true, &plugin.versions.iter().map(|version| version.digest()).collect::<Vec<_>>());
     Ok(Json(show_plugin(&api, plugin).await?))
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod body_budget;
+pub(super) mod compress;
 pub(super) mod connections;
 pub(crate) mod credentials;
 pub(crate) mod error;

@@ -2,8 +2,8 @@
 //! change of the job; nothing else touches them.
 
 use windlass_core::{
-    Body, BodyKind, BodyRef, Change, Decision, Event, EventKind, Job, JobId, Lock, LockKey, QueueName, Reply, State,
-    Until, bounds,
+    Body, BodyKind, BodyRef, Change, Decision, Event, EventKind, Job, JobId, Lock, LockKey, PastAttempt, QueueName,
+    Reply, State, Until, bounds,
 };
 
 use crate::claim::lanes::ReadyPlace;
@@ -34,6 +34,7 @@ impl<D: Disk> Engine<D> {
                         self.unsaved.batch.delete(Space::Errors, keys::error(job, old));
                     }
                 }
+                Change::Attempt { job, attempt, replace } => self.put_attempt(job, &attempt, replace)?,
                 Change::Chain { first, chain } => self.put_chain(first, *chain)?,
                 Change::Link { dependency, dependant } => self.put_link(dependency, dependant)?,
                 Change::Event(event) => self.tell(event),
@@ -102,10 +103,16 @@ impl<D: Disk> Engine<D> {
             self.disk.each(Space::Errors, &keys::job(id), &mut |key, _| owned.push((Space::Errors, key.to_vec())))?;
         }
         if old.fence > 0 {
+            self.disk.each(Space::Attempts, &keys::job(id), &mut |key, _| {
+                owned.push((Space::Attempts, key.to_vec()));
+            })?;
             self.disk.each(Space::Logs, &keys::job(id), &mut |key, _| owned.push((Space::Logs, key.to_vec())))?;
         }
         for fence in self.unsaved.take_errors(id) {
             owned.push((Space::Errors, keys::error(id, fence)));
+        }
+        for number in self.unsaved.take_attempts(id) {
+            owned.push((Space::Attempts, keys::attempt(id, number)));
         }
         for (space, key) in owned {
             self.unsaved.batch.delete(space, key);
@@ -213,6 +220,19 @@ impl<D: Disk> Engine<D> {
             Some(Body::Inline(bytes)) => self.unsaved.batch.put(Space::Bodies, key, codec::wrap(&bytes)),
             Some(Body::Blob(_)) | None => self.unsaved.batch.delete(Space::Bodies, key),
         }
+    }
+
+    fn put_attempt(&mut self, id: JobId, attempt: &PastAttempt, replace: bool) -> Result<(), DiskError> {
+        let key = keys::attempt(id, attempt.number);
+        if !replace && self.written(Space::Attempts, key.clone())?.is_some() {
+            return Ok(());
+        }
+        self.unsaved.batch.put(Space::Attempts, key, codec::encode(attempt));
+        self.unsaved.add_attempt(id, attempt.number);
+        if let Some(old) = attempt.number.checked_sub(bounds::ATTEMPTS) {
+            self.unsaved.batch.delete(Space::Attempts, keys::attempt(id, old));
+        }
+        Ok(())
     }
 
     fn put_lock(&mut self, key: &LockKey, lock: Option<Lock>) -> Result<(), DiskError> {

@@ -28,6 +28,8 @@ pub struct Unsaved {
     removed: FxHashSet<JobId>,
     /// The fences under which errors were stored: they cannot be found on disk yet.
     errors: FxHashMap<JobId, Vec<u32>>,
+    /// The same of attempts.
+    attempts: FxHashMap<JobId, Vec<u32>>,
     /// The queues and keys of records, by the job that wrote them.
     records: FxHashMap<JobId, Vec<(u32, String)>>,
     locks: HashMap<Vec<u8>, Option<Lock>>,
@@ -47,6 +49,7 @@ impl Unsaved {
             jobs: FxHashMap::default(),
             removed: FxHashSet::default(),
             errors: FxHashMap::default(),
+            attempts: FxHashMap::default(),
             records: FxHashMap::default(),
             locks: HashMap::new(),
             timers: Vec::new(),
@@ -117,6 +120,14 @@ impl Unsaved {
         self.errors.remove(&job).unwrap_or_default()
     }
 
+    pub(crate) fn add_attempt(&mut self, job: JobId, number: u32) {
+        self.attempts.entry(job).or_default().push(number);
+    }
+
+    pub(crate) fn take_attempts(&mut self, job: JobId) -> Vec<u32> {
+        self.attempts.remove(&job).unwrap_or_default()
+    }
+
     pub(crate) fn add_record(&mut self, job: JobId, queue: u32, key: String) {
         self.records.entry(job).or_default().push((queue, key));
     }
@@ -170,6 +181,7 @@ impl Unsaved {
     pub fn committed(&mut self) {
         self.removed.clear();
         self.errors.clear();
+        self.attempts.clear();
         self.records.clear();
         self.locks.clear();
         self.required = false;

@@ -10,12 +10,13 @@ mod webhooks;
 use std::sync::Arc;
 
 use windlass_core::flow::order;
-use windlass_core::{CheckedJob, Command, JobId, NewJob, QueueName, Refusal, Reply, State};
+use windlass_core::{CheckedJob, Command, Findings, JobId, NewJob, QueueName, Refusal, Reply, State};
 
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError};
 use crate::engine::Engine;
+use crate::engine::facts::Brings;
 use crate::engine::failure::Failure;
 use crate::engine::requests::operation::Request;
 use crate::engine::requests::operations::SettingsChange;
@@ -72,11 +73,11 @@ impl<D: Disk> Engine<D> {
         &mut self,
         id: JobId,
         command: Command,
-        children: Vec<NewJob>,
+        (children, findings): (Vec<NewJob>, Option<Box<Findings>>),
     ) -> Result<Reply, Failure> {
         let (children, order) = self.check_all(children)?;
         let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
-        let reply = self.ask_bringing(id, command, count)?;
+        let reply = self.ask_bringing(id, command, Brings { children: count, findings })?;
         // Nor are there children of a job that was to be deleted when its attempt ended.
         if matches!(reply, Reply::Unchanged | Reply::Removed) {
             return Ok(reply);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
-    Body, Bulk, Command, JobId, Name, NewJob, Notes, Plugin, PluginCommand, QueueName, Reply, Settings,
+    Body, Bulk, Command, Findings, JobId, Name, NewJob, Notes, Plugin, PluginCommand, QueueName, Reply, Settings,
 };
 
 use crate::disk::{Disk, DiskError};
@@ -71,6 +71,8 @@ pub struct Ask {
     pub job: JobId,
     pub command: Command,
     pub children: Vec<NewJob>,
+    /// What became apparent while the attempt ran that the command ends.
+    pub findings: Option<Box<Findings>>,
     pub caller: Option<Arc<Caller>>,
 }
 
@@ -87,7 +89,8 @@ impl<D: Disk> Operation<D> for Ask {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
         let allowed = engine.check_caller(self.caller.as_deref(), self.job);
-        let done = allowed.and_then(|()| engine.ask_with_children(self.job, self.command, self.children));
+        let done =
+            allowed.and_then(|()| engine.ask_with_children(self.job, self.command, (self.children, self.findings)));
         engine.release.settle(answer, done)
     }
 }

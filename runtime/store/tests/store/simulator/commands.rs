@@ -285,8 +285,13 @@ impl World {
     }
 
     pub fn ask(&mut self, job: JobId, command: Command, children: Vec<NewJob>) -> (Request, Asked) {
-        let (request, answer) =
-            Request::new(Ask { job, command: command.clone(), children: children.clone(), caller: None });
+        let (request, answer) = Request::new(Ask {
+            job,
+            command: command.clone(),
+            children: children.clone(),
+            findings: None,
+            caller: None,
+        });
         (request, Asked::Ask { job, command: Box::new(command), children, answer })
     }
 

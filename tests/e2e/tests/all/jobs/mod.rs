@@ -1,5 +1,6 @@
 //! Jobs one by one and many at once: external workers, schedules, search and bulk actions.
 
+mod attempts;
 mod bulk;
 mod counting;
 mod schedules;
