@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests the API of a running server against its own description with schemathesis: no 5xx, and no response outside its schema.
+# Tests the API of a running server against its own description with schemathesis: no 5xx, and no response outside its schema. As an
+# admin of everything first, and then with a key of each role, more briefly: what a role may not do is answered 403, as described.
 #
-# usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES-PER-OPERATION [SECONDS-AT-MOST]]
+# usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES-PER-OPERATION [SECONDS-AT-MOST [SECONDS-AT-MOST-FOR-EACH-ROLE]]]
 #
 # schemathesis is installed once into a virtual environment in the cache folder. If Python or the package index is not available,
 # it says so and passes, because the e2e tests check the description as well. SCHEMATHESIS=require makes that a failure.
@@ -12,6 +13,7 @@ set -euo pipefail
 BINARY=${1:?usage: scripts/schemathesis.sh WINDLASS-BINARY [EXAMPLES [SECONDS]]}
 EXAMPLES=${2:-8}
 SECONDS_AT_MOST=${3:-40}
+SECONDS_OF_A_ROLE=${4:-15}
 LOCK=$ROOT/scripts/schemathesis.txt
 VENV=$(locked_folder schemathesis "$LOCK")
 
@@ -53,17 +55,36 @@ for _ in $(seq 300); do
 done
 [ -n "$url" ] || fail "the server did not start within half a minute."
 
-# It writes files to its working directory, so it runs in the folder that is removed. The endless event stream cannot be tested this way.
-status=0
-cd "$work"
-PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/schemathesis" run "$url/openapi.json" \
-    --header "X-API-Key: $(cat "$work/data/admin.key")" \
-    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance \
-    --exclude-path /api/v1/events --phases examples,coverage,fuzzing --max-examples "$EXAMPLES" --max-time "$SECONDS_AT_MOST" \
-    --request-timeout 10 --warnings off --no-color >"$work/report" 2>&1 || status=$?
-if [ "$status" != 0 ] || grep -q ' ERROR ' "$work/log"; then
-    cat "$work/report" >&2
-    grep ' ERROR ' "$work/log" >&2 || true
-    fail "the API does not match its description (see above)."
-fi
-tail -n 4 "$work/report" >&2
+# make_key ROLE: a key of that role for the namespace `default`.
+make_key() {
+    curl -fsS -H "X-API-Key: $(cat "$work/data/admin.key")" -H 'Content-Type: application/json' \
+        -d "{\"name\": \"fuzzing $1\", \"role\": \"$1\"}" "$url/api/v1/auth/keys" | sed -n 's/.*"key":"\([^"]*\)".*/\1/p'
+}
+
+# fuzz WHO KEY PHASES EXAMPLES SECONDS: it writes files to its working directory, so it runs in the folder that is removed. The endless event
+# stream cannot be tested this way.
+fuzz() {
+    local status=0
+    [ -n "$2" ] || fail "there is no key for: $1"
+    (
+        cd "$work"
+        PYTHONPATH="$ROOT/scripts" SCHEMATHESIS_HOOKS=schemathesis_hooks "$VENV/bin/schemathesis" run "$url/openapi.json" \
+            --header "X-API-Key: $2" \
+            --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance \
+            --exclude-path /api/v1/events --phases "$3" --max-examples "$4" --max-time "$5" \
+            --request-timeout 10 --warnings off --no-color
+    ) >"$work/report" 2>&1 || status=$?
+    if [ "$status" != 0 ] || grep -q ' ERROR ' "$work/log"; then
+        cat "$work/report" >&2
+        grep ' ERROR ' "$work/log" >&2 || true
+        fail "the API does not match its description for: $1 (see above)."
+    fi
+    say "as $1:"
+    tail -n 4 "$work/report" >&2
+}
+
+fuzz "an admin of everything" "$(cat "$work/data/admin.key")" examples,coverage,fuzzing "$EXAMPLES" "$SECONDS_AT_MOST"
+# Each operation once or twice, which is enough to see who is let in, and how the others are refused.
+for role in producer worker viewer operator deployer admin; do
+    fuzz "$role" "$(make_key "$role")" fuzzing 2 "$SECONDS_OF_A_ROLE"
+done

@@ -201,6 +201,12 @@ fn finish(document: &mut Value) {
     // Without `contentSchema`: what a stream of a bulk operation carries, and the end of a stream, has another form than `EventData`.
     document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentMediaType"] =
         json!("application/json");
+    // A job without a body fits several of these forms.
+    if let Some(bodies) = document["components"]["schemas"]["Bodies"].as_object_mut()
+        && let Some(forms) = bodies.remove("oneOf")
+    {
+        bodies.insert("anyOf".to_owned(), forms);
+    }
     aliases::mark(document);
     let mut warning = BTreeSet::new();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
