@@ -40,6 +40,7 @@ stage "documentation of the crates" env RUSTDOCFLAGS="-D warnings" cargo doc --q
 stage "lints (guests)" scripts/guests.sh lint
 stage "unit tests (guests, native)" scripts/guests.sh test
 stage "console: types, and that ui/dist is what ui/src builds" scripts/ui.sh check
+stage "the provider that sign-in is tested against" scripts/sign-in-provider.sh
 stage "build" cargo build --locked --workspace --all-targets
 stage "plugins" plugins/build.sh
 stage "tests (host, including end to end)" host_tests

@@ -22,6 +22,7 @@ use crate::http::{
 };
 use crate::metrics;
 use crate::metrics::PluginFigures;
+use crate::oidc::{Oidc, OidcError};
 use crate::registry::Registry;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
@@ -64,6 +65,8 @@ pub enum StartError {
     Secrets(#[from] KeyError),
     #[error("cannot read the API keys: {0}")]
     Keys(#[source] windlass_store::Error),
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
     #[error(transparent)]
     FirstKey(#[from] first_key::FirstKeyError),
     #[error("this store already has a dispatcher; open it again to start another server")]
@@ -115,19 +118,22 @@ impl App {
         let secrets = Secrets::load(store.clone(), &key_file).await?;
         let tls_key = config.tls.as_ref().map(|tls| &tls.key);
         let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
+        let oidc = config.oidc.clone().map(Oidc::new).transpose()?;
+        let oidc_client = config.oidc.as_ref().and_then(|oidc| oidc.client.as_ref());
         // After these files have been created, so that their paths can be resolved.
         let private: Vec<_> = [&config.data, &key_file]
             .into_iter()
             .chain(&config.file)
             .chain(&config.api_key_file)
             .chain(tls_key)
+            .chain(oidc_client.and_then(|client| client.secret.as_ref()).map(|secret| &secret.path))
             .cloned()
             .collect();
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
         let start_key = config.api_key.as_deref().map(StartKey::new);
-        let authority = Authority::load(store.clone(), Arc::clone(&clock), start_key, config.is_open());
+        let authority = Authority::load(store.clone(), Arc::clone(&clock), start_key, oidc, config.is_open());
         let authority = authority.await.map_err(StartError::Keys)?;
         first_key::ensure(&store, &authority, &clock, config).await?;
         Ok(App {
@@ -174,6 +180,9 @@ impl App {
             (self.slots, running.clone(), figures.clone()),
         );
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
+        if let Some(oidc) = self.authority.oidc().cloned() {
+            tokio::spawn(oidc.follow(shutdown.clone()));
+        }
         let noting = tokio::spawn(self.authority.clone().note_use(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
         let (rates, series) = metrics::sample_queues(self.store.clone(), Arc::clone(&self.clock), shutdown.clone());

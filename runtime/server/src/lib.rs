@@ -21,6 +21,7 @@ mod json;
 mod key_file;
 mod limits;
 mod metrics;
+mod oidc;
 mod registry;
 mod secrets;
 mod shutdown;

@@ -264,3 +264,22 @@ pub const KEY_USE_EVERY: Duration = Duration::from_secs(60);
 pub const KEY_LIMITERS: usize = 100_000;
 /// Different refusals that are written into the audit log in a minute.
 pub const DENIALS_NOTED: usize = 1_000;
+
+/// Requests to an OpenID Connect provider: how long one may take, and the bytes of its answer.
+pub const OIDC_TIME: Duration = Duration::from_secs(10);
+pub const OIDC_ANSWER: usize = 1024 * 1024;
+/// How often the provider is asked for its keys, and at most, whoever wants them; and the pause while it does not answer.
+pub const OIDC_REFRESH: Duration = Duration::from_secs(3600);
+pub const OIDC_REFRESH_LEAST: Duration = Duration::from_secs(5);
+pub const OIDC_RETRY: Duration = Duration::from_secs(5);
+pub const OIDC_RETRY_MOST: Duration = Duration::from_secs(60);
+/// How far the provider's clock may differ from ours.
+pub const OIDC_SKEW: Duration = Duration::from_secs(30);
+/// How long somebody may take to sign in at the provider; how many are being signed in at once; and those that are remembered, so
+/// that none counts twice.
+pub const OIDC_ATTEMPT: Duration = Duration::from_secs(600);
+pub const OIDC_EXCHANGES: usize = 16;
+pub const OIDC_USED: usize = 10_000;
+/// Bytes of the subject in a token, which OpenID Connect limits, too; and of the address to return to after signing in.
+pub const OIDC_SUBJECT: usize = 255;
+pub const OIDC_RETURN: usize = 1_024;

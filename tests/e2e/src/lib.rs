@@ -7,6 +7,7 @@ mod certificates;
 mod client;
 mod events;
 mod origin;
+mod provider;
 mod server;
 mod wait;
 
@@ -14,6 +15,7 @@ pub use certificates::Certificates;
 pub use client::{Answer, Client};
 pub use events::{Event, Events};
 pub use origin::{Gate, Origin, Request, answer};
+pub use provider::{Browser, CLIENT_ID, CLIENT_SECRET, Page, Provider};
 pub use server::{Data, Refused, Server, state_home, windlass};
 pub use wait::{DEADLINE, eventually};
 

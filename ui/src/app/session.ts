@@ -6,6 +6,8 @@ import type { Permission } from '../api/roles';
 export interface Session {
     signed_in: boolean;
     methods: string[];
+    /** What people call the OpenID Connect provider, if they can sign in with it. */
+    provider: string | null;
     actor: string | null;
     name: string | null;
     role: string | null;
@@ -17,7 +19,7 @@ export interface Session {
     expires_at: string | null;
 }
 
-export type Known = { is: 'asking' } | { is: 'nobody'; methods: string[]; why: string } | { is: 'unreachable'; why: string } | { is: 'somebody'; session: Session };
+export type Known = { is: 'asking' } | { is: 'nobody'; provider: string | null; why: string } | { is: 'unreachable'; why: string } | { is: 'somebody'; session: Session };
 
 export const who = signal<Known>({ is: 'asking' });
 export const session = computed(() => (who.value.is === 'somebody' ? who.value.session : null));
@@ -32,18 +34,18 @@ export async function askWho(): Promise<void> {
     try {
         const status = await get<Session>('/auth/status');
         if (status.signed_in) who.value = { is: 'somebody', session: status };
-        else gone(status.methods);
+        else gone(status.provider);
     } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status === 401) gone(session.peek()?.methods ?? ['key']);
+        if (error.status === 401) gone(session.peek()?.provider ?? null);
         else who.value = { is: 'unreachable', why: error.message };
     }
 }
 
 /** Nobody is signed in. Whoever was is told why the page went away; what is said already stays. */
-function gone(methods: string[]) {
+function gone(provider: string | null) {
     const before = who.peek();
-    who.value = { is: 'nobody', methods, why: before.is === 'somebody' ? ENDED : before.is === 'nobody' ? before.why : '' };
+    who.value = { is: 'nobody', provider, why: before.is === 'somebody' ? ENDED : before.is === 'nobody' ? before.why : '' };
 }
 
 export async function signIn(key: string): Promise<void> {
@@ -55,11 +57,11 @@ export async function signIn(key: string): Promise<void> {
 
 export async function signOut(): Promise<void> {
     await call('DELETE', '/auth/session');
-    who.value = { is: 'nobody', methods: who.value.is === 'somebody' ? who.value.session.methods : ['key'], why: 'You are signed out.' };
+    who.value = { is: 'nobody', provider: session.peek()?.provider ?? null, why: 'You are signed out.' };
 }
 
 /** A session that ended while it was used: the address stays, and signing in again continues there. */
 effect(() => {
     if (signedOut.value === 0 || who.peek().is !== 'somebody') return;
-    gone(session.peek()?.methods ?? ['key']);
+    gone(session.peek()?.provider ?? null);
 });

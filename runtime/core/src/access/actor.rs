@@ -9,7 +9,7 @@ use crate::access::Role;
 /// Somebody who was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// The id of a key, `user:` and the subject of a person, or one of the constants below.
+    /// The id of a key, `oidc:` and the subject of a person or a program, or one of the constants below.
     pub id: String,
     /// None for somebody without a key, whom an enqueue rule lets in.
     pub role: Option<Role>,
@@ -17,6 +17,8 @@ pub struct Actor {
 }
 
 impl Actor {
+    /// What stands before the subject of somebody whom an OpenID Connect provider vouches for.
+    pub const OIDC: &str = "oidc:";
     /// Somebody without a key.
     pub const ANYBODY: &str = "anybody";
     /// Whoever has the key that the server was started with.

@@ -1,10 +1,12 @@
-//! Who may do what: roles and the permissions they have, API keys, and rules for enqueueing without one.
+//! Who may do what: roles and the permissions they have, API keys, the groups of people who have none, and rules for enqueueing
+//! without one.
 //!
 //! Every route of the server states the [`Permission`] it needs; [`Role::may`] is the only place that says who has it.
 
 mod actor;
 mod audit;
 mod enqueue_rule;
+mod group_role;
 mod key;
 mod namespace_row;
 mod session;
@@ -12,6 +14,7 @@ mod session;
 pub use actor::Actor;
 pub use audit::{AuditEntry, AuditHead, AuditNote, AuditOutcome, verify_chain};
 pub use enqueue_rule::{EnqueueRule, Who};
+pub use group_role::{GroupRole, role_of, shown_name};
 pub use key::{ApiKey, KeyNamespaces, NewKey};
 pub use namespace_row::{NamespaceRow, Quotas, Used};
 pub use session::{Session, SessionOf};

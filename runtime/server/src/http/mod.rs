@@ -216,6 +216,8 @@ fn access(routes: Routes) -> Routes {
         .with(Anybody, routes!(auth::session::status))
         .with(Public, routes!(auth::session::sign_in))
         .with(Anybody, routes!(auth::session::sign_out))
+        .with(Public, routes!(auth::oidc::login))
+        .with(Public, routes!(auth::oidc::callback))
         .with(Administer, routes!(auth::keys::list, auth::keys::create))
         .with(Administer, routes!(auth::keys::revoke))
         .with(Administer, routes!(auth::rules::show, auth::rules::replace))

@@ -40,6 +40,8 @@ const REQUESTS: &[(&str, Way)] = &[
     ("get /auth/status", Not("for programs that want to know what their key may do; `key list` shows all")),
     ("post /auth/session", Not("for browsers; the command sends its key with each request")),
     ("delete /auth/session", Not("for browsers; the command sends its key with each request")),
+    ("get /auth/oidc/login", Not("for browsers; the command sends its key with each request")),
+    ("get /auth/oidc/callback", Not("for browsers, which the provider sends there")),
     ("get /auth/keys", By("key list", &[])),
     (
         "post /auth/keys",

@@ -53,7 +53,7 @@ pub struct AuditAnswer {
 struct AuditView {
     seq: u64,
     at: Rfc3339,
-    /// The id of a key, `start-key`, `insecure` or `anybody`.
+    /// The id of a key, `oidc:` and the subject of a person or a program, `start-key`, `insecure` or `anybody`.
     actor: String,
     role: Option<String>,
     namespace: String,

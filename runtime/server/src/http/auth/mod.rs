@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod keys;
 pub(crate) mod namespaces;
+pub(crate) mod oidc;
 pub(crate) mod rules;
 pub(crate) mod session;
 

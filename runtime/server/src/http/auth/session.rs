@@ -75,6 +75,8 @@ pub struct AuthStatus {
     signed_in: bool,
     /// How one can sign in: `key`, and `oidc` if the server is told of a provider.
     methods: Vec<&'static str>,
+    /// What people call the OpenID Connect provider, if they can sign in with it.
+    provider: Option<String>,
     /// The id of a key, `oidc:` and the subject of a person, `start-key` for the key that the server was started with, or `insecure` on
     /// a server that needs no key. Null for whoever is not signed in.
     actor: Option<String>,
@@ -103,9 +105,11 @@ impl AuthStatus {
             Permission::Public | Permission::Anybody | Permission::SignedIn => false,
             other => caller.actor.role.is_some_and(|role| role.may(*other, everywhere)),
         };
+        let oidc = api.authority.oidc().filter(|oidc| oidc.signs_people_in());
         AuthStatus {
             signed_in: known.is_some(),
-            methods: vec!["key"],
+            methods: if oidc.is_some() { vec!["key", "oidc"] } else { vec!["key"] },
+            provider: oidc.map(|oidc| oidc.name().to_owned()),
             actor: known.as_ref().map(|_| caller.actor.id.clone()),
             role: caller.actor.role.map(|role| role.to_string()),
             namespace: caller.allowed.namespace.to_string(),

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either, FutureExt};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use windlass_core::access::Permission::{Anybody, Public};
@@ -25,6 +25,7 @@ use crate::http::transport::peer::{ClientAddress, Peer};
 use crate::http::transport::same_origin::{check_console, check_foreign, is_safe};
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
+use crate::oidc::Oidc;
 use crate::webhooks::inbound::InboundHooks;
 
 /// Checks each request, then passes it to its route. Not a layer of the router, because each layer costs
@@ -90,28 +91,53 @@ impl AccessControl {
     }
 }
 
+type Answered = std::result::Result<Response, Infallible>;
+/// The response to a request for which nobody else has to be asked first.
+type AtOnce = Either<Ready<Answered>, Watched<RouteFuture<Infallible>>>;
+
 impl Service<Request<Incoming>> for AccessControl {
     type Response = Response;
     type Error = Infallible;
-    type Future = Guarded<Either<Ready<std::result::Result<Response, Infallible>>, Watched<RouteFuture<Infallible>>>>;
+    type Future = Guarded<Either<AtOnce, BoxFuture<'static, Answered>>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
         let only_https = is_only_https(is_https, request.headers());
         let response = match self.admit(&request, is_https) {
-            Ok(Admitted { caller, signed, https }) => {
-                request.extensions_mut().insert(Arc::new(caller));
-                if let Some(signed) = signed {
-                    request.extensions_mut().insert(signed);
-                }
-                if let Some(https) = https {
-                    request.extensions_mut().insert(https);
-                }
-                Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request)))
-            }
-            Err(error) => Either::Left(ready(Ok(refused(error)))),
+            Ok(admitted) => Either::Left(self.route(request, admitted)),
+            Err(error) => match self.may_know_later(&request, &error) {
+                None => Either::Left(Either::Left(ready(Ok(refused(error))))),
+                Some(oidc) => Either::Right(self.clone().ask_first(oidc, request, is_https).boxed()),
+            },
         };
         guarded(response, only_https)
+    }
+}
+
+impl AccessControl {
+    fn route(&self, mut request: Request<Incoming>, admitted: Admitted) -> AtOnce {
+        let Admitted { caller, signed, https } = admitted;
+        request.extensions_mut().insert(Arc::new(caller));
+        if let Some(signed) = signed {
+            request.extensions_mut().insert(signed);
+        }
+        if let Some(https) = https {
+            request.extensions_mut().insert(https);
+        }
+        Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request)))
+    }
+
+    /// Whom to ask before a request is refused for good: its token may be signed with a new key.
+    fn may_know_later(&self, request: &Request<Incoming>, error: &Error) -> Option<Oidc> {
+        if error.is_unauthorized() { self.rules.authority.may_know_later(request) } else { None }
+    }
+
+    async fn ask_first(self, oidc: Oidc, request: Request<Incoming>, is_https: bool) -> Answered {
+        oidc.refresh().await;
+        match self.admit(&request, is_https) {
+            Ok(admitted) => self.route(request, admitted).await,
+            Err(error) => Ok(refused(error)),
+        }
     }
 }
 

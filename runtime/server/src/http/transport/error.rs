@@ -132,6 +132,17 @@ impl Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", message)
     }
 
+    /// Whoever vouches for the sender of a request has not been reached; nothing was done.
+    pub fn provider_unavailable(why: impl Into<String>, retry_after: Duration) -> Error {
+        let more = More::RetryAfter(retry_after);
+        Error { more, ..Error::new(StatusCode::SERVICE_UNAVAILABLE, "PROVIDER_UNAVAILABLE", why) }
+    }
+
+    /// Whether the sender was not recognised.
+    pub fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     /// The message, if this is about something damaged; any other error is returned unchanged.
     pub fn into_damage(self) -> Result<String> {
         if self.code == DAMAGED { Ok(self.message) } else { Err(self) }

@@ -3,6 +3,7 @@
 mod audit;
 mod keys;
 mod namespaces;
+mod oidc;
 mod rules;
 mod sessions;
 mod walk;

@@ -1,5 +1,7 @@
 //! Finds out who sends a request. Keys, sessions, rules and namespaces are held in memory, as the store has them.
 
+mod identity;
+mod people;
 mod sessions;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,12 +20,14 @@ use windlass_core::queue_pattern::QueuePattern;
 use windlass_core::{AllowedQueues, Namespace, QueueName, Time};
 use windlass_store::{AccessChange, Caller, Clock, Store};
 
+use self::identity::{By, Identity};
 use crate::clock::SystemClock;
 use crate::http::access::key_text;
 use crate::http::transport::credentials::Credentials;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::peer::ClientAddress;
 use crate::http::transport::throttle::Throttle;
+use crate::oidc::Oidc;
 use crate::{Shutdown, limits};
 
 /// The header with which an admin of all namespaces chooses one.
@@ -58,12 +62,16 @@ struct Inner {
     store: Store,
     clock: Arc<SystemClock>,
     start_key: Option<StartKey>,
+    /// Who vouches for people and programs without keys.
+    oidc: Option<Oidc>,
     /// Whoever can connect may do everything.
     open: bool,
     known: RwLock<Known>,
     /// Held while `known` is read from the store, so that an older reading never replaces a newer one.
     refreshing: AsyncMutex<()>,
     throttle: Throttle,
+    /// The same for people who come back from the provider, whom wrong keys of others do not keep out.
+    returns: Throttle,
     limiters: Mutex<HashMap<String, Limiter>>,
     /// When each key was last used, until that is written.
     used: Mutex<HashMap<String, Time>>,
@@ -95,62 +103,24 @@ impl From<Error> for Refused {
     }
 }
 
-/// Somebody who was recognised, before it is known what they may do.
-struct Identity {
-    id: String,
-    role: Role,
-    namespaces: KeyNamespaces,
-    queues: Arc<[QueuePattern]>,
-    rate: Option<Rate>,
-    name: String,
-    /// When it was last used is noted.
-    is_key: bool,
-    session: Option<Arc<str>>,
-}
-
-impl Identity {
-    fn of_key(key: &ApiKey) -> Identity {
-        Identity {
-            id: key.id.clone(),
-            role: key.role,
-            namespaces: key.namespaces.clone(),
-            queues: key.queues.clone().into(),
-            rate: key.rate,
-            name: key.name.clone(),
-            is_key: true,
-            session: None,
-        }
-    }
-
-    fn of_start_key() -> Identity {
-        Identity {
-            id: Actor::STARTED_WITH.to_owned(),
-            role: Role::Admin,
-            namespaces: KeyNamespaces::All,
-            queues: Arc::default(),
-            rate: None,
-            name: Actor::STARTED_WITH.to_owned(),
-            is_key: false,
-            session: None,
-        }
-    }
-}
-
 impl Authority {
     pub async fn load(
         store: Store,
         clock: Arc<SystemClock>,
         start_key: Option<StartKey>,
+        oidc: Option<Oidc>,
         open: bool,
     ) -> std::result::Result<Authority, windlass_store::Error> {
         let authority = Authority(Arc::new(Inner {
             store,
             clock,
             start_key,
+            oidc,
             open,
             known: RwLock::default(),
             refreshing: AsyncMutex::default(),
             throttle: Throttle::default(),
+            returns: Throttle::default(),
             limiters: Mutex::default(),
             used: Mutex::default(),
             denied: Mutex::default(),
@@ -267,12 +237,12 @@ impl Authority {
         now: Time,
     ) -> std::result::Result<Caller, Refused> {
         let Some(namespace) = identity.namespaces.choose(named) else {
-            let why = format!("this key is for the namespace `{}` alone", identity.namespaces.as_str());
+            let why = format!("this key or sign-in is for the namespace `{}` alone", identity.namespaces.as_str());
             return Err(Error::forbidden(why).into());
         };
         let namespace = self.existing(namespace)?;
         let everywhere = identity.namespaces == KeyNamespaces::All;
-        let is_key = identity.is_key;
+        let is_key = identity.by == By::Key;
         let caller = |namespace, patterns, actor| Caller {
             allowed: AllowedQueues { namespace, patterns },
             actor,
@@ -334,9 +304,12 @@ impl Authority {
                 None => Err(Refused::WrongKey(wrong_key())),
             };
         }
-        match &self.0.start_key {
-            Some(key) if key.matches(sent) => Ok(Identity::of_start_key()),
-            Some(_) | None => Err(Refused::WrongKey(wrong_key())),
+        if self.0.start_key.as_ref().is_some_and(|key| key.matches(sent)) {
+            return Ok(Identity::of_start_key());
+        }
+        match self.0.oidc.as_ref().filter(|oidc| oidc.is_token(sent)) {
+            Some(oidc) => self.identify_token(oidc, sent, now),
+            None => Err(Refused::WrongKey(wrong_key())),
         }
     }
 
@@ -482,7 +455,7 @@ fn not_permitted(name: &str, role: Role, needed: Permission) -> Error {
     let may = Role::ALL.into_iter().filter(|role| role.may(needed, false)).map(Role::as_str).collect::<Vec<_>>();
     let who = if may.is_empty() { "an admin of all namespaces (`*`)".to_owned() } else { may.join(", ") };
     Error::forbidden(format!(
-        "the key `{name}` has the role {role}, and this needs the permission `{}`: {who}",
+        "`{name}` has the role {role}, and this needs the permission `{}`: {who}",
         needed.as_str()
     ))
 }

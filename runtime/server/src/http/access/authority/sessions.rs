@@ -12,7 +12,8 @@ use windlass_core::queue_pattern::QueuePattern;
 use windlass_core::{AllowedQueues, Time};
 use windlass_store::{AccessChange, Caller, Clock};
 
-use super::{Authority, Identity, Refused};
+use super::identity::{By, Identity};
+use super::{Authority, Refused};
 use crate::http::access::key_text;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::peer::ClientAddress;
@@ -50,12 +51,21 @@ impl Authority {
         };
         self.right_key(client);
         let until = self.read(|known| known.keys.get(&identity.id).and_then(|key| key.expires_at));
-        let of = if identity.is_key { SessionOf::Key(identity.id.clone()) } else { SessionOf::StartKey };
+        let of = match identity.by {
+            By::Key => SessionOf::Key(identity.id.clone()),
+            By::StartKey => SessionOf::StartKey,
+            By::Provider => {
+                return Err(Error::field(
+                    "key",
+                    "is a token; programs send it with each request, and people sign in with a browser",
+                ));
+            }
+        };
         self.begin_session(of, identity, until, address).await
     }
 
     /// Begins a session that lasts until this time at most.
-    async fn begin_session(
+    pub(super) async fn begin_session(
         &self,
         of: SessionOf,
         identity: Identity,
@@ -114,7 +124,10 @@ impl Authority {
                 (sent.sha256(), key.rate)
             }
             SessionOf::StartKey => (sent.sha256_with(self.0.start_key.as_ref().ok_or_else(ended)?.text()), None),
-            SessionOf::Person { .. } => (sent.sha256(), None),
+            SessionOf::Person { issuer, .. } => {
+                self.0.oidc.as_ref().filter(|oidc| oidc.still_gives(&session, issuer)).ok_or_else(ended)?;
+                (sent.sha256(), None)
+            }
         };
         if session.is_expired(now) || !bool::from(hash.ct_eq(&session.sha256)) {
             return Err(ended());
@@ -127,7 +140,11 @@ impl Authority {
             queues,
             rate,
             name: session.name.clone(),
-            is_key: matches!(session.of, SessionOf::Key(_)),
+            by: match session.of {
+                SessionOf::Key(_) => By::Key,
+                SessionOf::StartKey => By::StartKey,
+                SessionOf::Person { .. } => By::Provider,
+            },
             session: Some(session.id.as_str().into()),
         })
     }

@@ -1,18 +1,23 @@
 //! The settings and their sources: a flag takes precedence over a `WINDLASS_…` variable, a variable over the config file, and
 //! the file over the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no other is read.
 
+mod oidc;
+mod size;
+
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
+use windlass_core::access::GroupRole;
 use windlass_core::bounds;
 
 use crate::http::{AllowedHost, TlsFiles};
 use crate::key_file::FileKey;
 use crate::limits;
+pub use oidc::{OidcClient, OidcConfig};
+pub use size::Size;
 
 /// Every setting, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub struct Config {
     pub api_key_file: Option<PathBuf>,
     pub secret_key_file: Option<PathBuf>,
     pub insecure: bool,
+    /// The provider that vouches for people and programs without keys.
+    pub oidc: Option<OidcConfig>,
     pub max_fetches: usize,
     pub webhooks_private: bool,
     pub paused: bool,
@@ -132,6 +139,43 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
 
+    /// The address of the OpenID Connect provider that people sign in with, such as https://id.example.com
+    #[arg(long, env = "WINDLASS_OIDC_ISSUER", value_name = "URL")]
+    pub oidc_issuer: Option<String>,
+
+    /// What people call that provider, on the button that signs them in [default: its host]
+    #[arg(long, env = "WINDLASS_OIDC_NAME", value_name = "NAME")]
+    pub oidc_name: Option<String>,
+
+    /// As what the provider knows this server; without it people cannot sign in, and programs can
+    #[arg(long, env = "WINDLASS_OIDC_CLIENT_ID", value_name = "ID")]
+    pub oidc_client_id: Option<String>,
+
+    /// The file with the secret that the provider has given out with that id, if it has
+    #[arg(long, env = "WINDLASS_OIDC_CLIENT_SECRET_FILE", value_name = "FILE")]
+    pub oidc_client_secret_file: Option<PathBuf>,
+
+    /// The audience (`aud`) of tokens that programs may send in place of a key; without it none is accepted
+    #[arg(long, env = "WINDLASS_OIDC_AUDIENCE", value_name = "NAME")]
+    pub oidc_audience: Option<String>,
+
+    /// The claim that lists somebody's groups; dots lead into objects, as in realm_access.roles [default: groups]
+    #[arg(long, env = "WINDLASS_OIDC_GROUPS_CLAIM", value_name = "NAME")]
+    pub oidc_groups_claim: Option<String>,
+
+    /// The role of a group's members as GROUP=ROLE or GROUP=ROLE@NAMESPACE, with * for all namespaces; may be given several times,
+    /// and the first that fits decides
+    #[arg(long, env = "WINDLASS_OIDC_ROLE", value_name = "GROUP=ROLE", value_delimiter = ',')]
+    pub oidc_role: Vec<GroupRole>,
+
+    /// What to ask the provider for besides openid; may be given several times [default: profile and email, and groups if it has that]
+    #[arg(long, env = "WINDLASS_OIDC_SCOPE", value_name = "NAME", value_delimiter = ',')]
+    pub oidc_scope: Vec<String>,
+
+    /// Trust the provider if its certificate is signed by one of these authorities (PEM), besides those that browsers trust
+    #[arg(long, env = "WINDLASS_OIDC_CA", value_name = "FILE")]
+    pub oidc_ca: Option<PathBuf>,
+
     /// How many fetches may wait on one queue; more are answered 429 [default: 1000]
     #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
     pub max_fetches: Option<usize>,
@@ -172,10 +216,6 @@ pub enum Durability {
     Os,
 }
 
-/// A number of bytes, written as `1048576`, `512KiB` or `16MiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub usize);
-
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read the config file {}: {source}. Correct --config or WINDLASS_CONFIG", path.display())]
@@ -184,6 +224,8 @@ pub enum ConfigError {
     File { path: PathBuf, why: String },
     #[error("{0}. Correct --api-key-file or WINDLASS_API_KEY_FILE")]
     KeyFile(String),
+    #[error("{0}. Correct --oidc-client-secret-file or WINDLASS_OIDC_CLIENT_SECRET_FILE")]
+    OidcSecret(String),
     #[error("both a key and a key file are set; set `api_key` or `api_key_file`")]
     TwoKeys,
     #[error("`{key}` must be {why}")]
@@ -209,6 +251,7 @@ impl Config {
             key => key,
         }
         .unzip();
+        let oidc = oidc::resolve(&flags, &file)?;
         let config = Config {
             data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from("./windlass-data")),
             listen: flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:7070".to_owned()),
@@ -236,6 +279,7 @@ impl Config {
             api_key_file: api_key_file.flatten(),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
             insecure: flags.insecure || file.insecure,
+            oidc,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
             paused: flags.paused || file.paused,
@@ -269,6 +313,12 @@ impl Config {
         }
         if !(1..=limits::CLIENT_TIMEOUT_MOST).contains(&config.client_timeout.as_secs()) {
             return wrong("client_timeout", format!("between 1 and {} seconds", limits::CLIENT_TIMEOUT_MOST));
+        }
+        if config.is_open() && config.oidc.is_some() {
+            return wrong(
+                "oidc_issuer",
+                "left out with `insecure`: without keys there is nothing to sign in to".to_owned(),
+            );
         }
         if config.api_key.as_ref().is_some_and(|key| key.len() < limits::KEY_LEAST || !key.is_ascii()) {
             return wrong("api_key", format!("at least {} ASCII characters long", limits::KEY_LEAST));
@@ -338,120 +388,5 @@ impl From<Durability> for windlass_store::Durability {
     }
 }
 
-impl FromStr for Size {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Size, String> {
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let unit: usize = match text[digits.len()..].trim() {
-            "" | "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err(wrong_size(text)),
-        };
-        let number: usize = digits.parse().map_err(|_| wrong_size(text))?;
-        number.checked_mul(unit).map(Size).ok_or_else(|| wrong_size(text))
-    }
-}
-
-fn wrong_size(text: &str) -> String {
-    format!("`{text}` is not a size; write a number of bytes, or one with KiB, MiB or GiB")
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Bytes(usize),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Bytes(bytes) => Ok(Size(bytes)),
-            Form::Text(text) => text.parse().map_err(de::Error::custom),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(text: &str) -> Result<Layer, String> {
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("windlass.toml");
-        std::fs::write(&path, text).expect("a file");
-        Layer::read(&path).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_flag_overrides_the_file_and_the_file_overrides_the_default() {
-        let file = file("listen = \"127.0.0.1:1\"\nmax_body = \"2KiB\"\ndurability = \"os\"").expect("a good file");
-        let flags = Layer { listen: Some("127.0.0.1:2".to_owned()), ..Layer::default() };
-        let config = Config::resolve(flags, file).expect("a good configuration");
-        assert_eq!(config.listen, "127.0.0.1:2");
-        assert_eq!(config.max_body, 2048);
-        assert_eq!(config.durability, Durability::Os);
-        assert_eq!(config.data, PathBuf::from("./windlass-data"));
-    }
-
-    #[test]
-    fn a_key_is_given_as_it_is_or_in_a_file_and_flags_go_before_the_config_file() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("key");
-        std::fs::write(&path, "the-key-in-the-file\n").expect("a file");
-        let by_file = Layer { api_key_file: Some(path.clone()), ..Layer::default() };
-        let by_value = Layer { api_key: Some("the-key-itself".to_owned()), ..Layer::default() };
-        let key = |flags: &Layer, file: &Layer| {
-            let config = Config::resolve(flags.clone(), file.clone()).expect("a good configuration");
-            (config.api_key.expect("a key"), config.api_key_file)
-        };
-        assert_eq!(key(&by_file, &Layer::default()), ("the-key-in-the-file".to_owned(), Some(path.clone())));
-        assert_eq!(key(&by_value, &by_file), ("the-key-itself".to_owned(), None));
-        assert_eq!(key(&by_file, &by_value), ("the-key-in-the-file".to_owned(), Some(path.clone())));
-        let both = Layer { api_key: by_value.api_key, ..by_file };
-        assert!(matches!(Config::resolve(both, Layer::default()), Err(ConfigError::TwoKeys)));
-        let missing = Layer { api_key_file: Some(dir.path().join("none")), ..Layer::default() };
-        let error = Config::resolve(missing, Layer::default()).expect_err("there is no such file").to_string();
-        assert!(error.contains("--api-key-file"), "{error}");
-    }
-
-    #[test]
-    fn an_unknown_key_is_named() {
-        let error = file("lisen = \"127.0.0.1:1\"").expect_err("a misspelt key");
-        assert!(error.contains("lisen") && error.contains("listen"), "{error}");
-    }
-
-    #[test]
-    fn sizes_are_read_with_and_without_a_unit() {
-        assert_eq!("7".parse(), Ok(Size(7)));
-        assert_eq!("16MiB".parse(), Ok(Size(16 << 20)));
-        assert_eq!(file("max_body = 9").expect("a number").max_body, Some(Size(9)));
-        for wrong in ["", "MiB", "-1", "16MB", "1.5MiB", "99999999999999999999GiB"] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_value_out_of_bounds_is_named() {
-        let flags = Layer { slots: Some(0), ..Layer::default() };
-        let error = Config::resolve(flags, Layer::default()).expect_err("no slots");
-        assert!(error.to_string().contains("slots"), "{error}");
-        let flags = Layer { max_buffered_bodies: Some(Size(1 << 20)), ..Layer::default() };
-        let error = Config::resolve(flags, Layer::default()).expect_err("less than one body");
-        assert!(error.to_string().contains("max_buffered_bodies"), "{error}");
-    }
-
-    #[test]
-    fn a_certificate_needs_its_key_and_a_key_its_certificate() {
-        let path = |name: &str| Some(PathBuf::from(name));
-        let wrong = |flags: Layer| Config::resolve(flags, Layer::default()).expect_err("half of it").to_string();
-        assert!(wrong(Layer { tls_cert: path("c"), ..Layer::default() }).contains("tls_key"));
-        assert!(wrong(Layer { tls_key: path("k"), ..Layer::default() }).contains("tls_cert"));
-        assert!(wrong(Layer { tls_client_ca: path("a"), ..Layer::default() }).contains("tls_cert"));
-        // One may be in the file, the other on the command line.
-        let file = Layer { tls_cert: path("c"), ..Layer::default() };
-        let both = Config::resolve(Layer { tls_key: path("k"), ..Layer::default() }, file).expect("both are set");
-        assert!(both.tls.is_some_and(|tls| tls.client_ca.is_none()));
-    }
-}
+mod tests;
