@@ -145,13 +145,13 @@ function Running({ job, progress, seen }: { job: WholeJob; progress: Progress | 
                     <i class="fill is-active" style={{ width: `${Math.min(100, share)}%` }} />
                 </div>
             )}
-            {stopping && <Stopping since={stopping} by={seen?.live?.stopped_by ?? null} why={seen?.live?.stopping_reason ?? job.cancel_reason ?? null} />}
+            {stopping && <Stopping since={stopping} by={seen?.live?.stopped_by ?? null} why={job.cancel_reason ?? seen?.live?.stopping_reason ?? null} inside={!!job.plugin} />}
         </Panel>
     );
 }
 
 /** A stop that surely stops: the ring shows the grace that is left. */
-function Stopping({ since, by, why }: { since: string; by: string | null; why: string | null }) {
+function Stopping({ since, by, why, inside }: { since: string; by: string | null; why: string | null; inside: boolean }) {
     const left = by ? Date.parse(by) - now.value : null;
     const whole = by ? Date.parse(by) - Date.parse(since) : 1;
     const share = left === null ? 0 : Math.max(0, Math.min(1, left / Math.max(1, whole)));
@@ -167,7 +167,7 @@ function Stopping({ since, by, why }: { since: string; by: string | null; why: s
             <span>
                 Asked to stop <Time at={since} />
                 {why ? `: ${why}` : ''}.{' '}
-                {left === null ? 'The worker finds out with its next heartbeat.' : left > 0 ? `Stopped by force in ${roughly(left)} if it does not end by itself.` : 'It is being stopped by force.'}
+                {left === null ? (inside ? 'It is stopped by force if it does not end by itself.' : 'The worker finds out with its next heartbeat.') : left > 0 ? `Stopped by force in ${roughly(left)} if it does not end by itself.` : 'It is being stopped by force.'}
             </span>
         </p>
     );
