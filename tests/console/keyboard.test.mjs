@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { Person } from './lib/browser.mjs';
-import { Server } from './lib/server.mjs';
+import { component, toml, wasm } from './lib/component.mjs';
+import { plugin, Server } from './lib/server.mjs';
 import { eventually } from './lib/wait.mjs';
 import { routes } from './lib/walk.mjs';
 
@@ -18,22 +19,7 @@ const clean = () => assert.deepEqual(tab.wrong, []);
 const type = (text) => tab.page.keyboard.type(text);
 const at = (path) => eventually(`the address is ${path}`, () => (path instanceof RegExp ? path.test(tab.path) : tab.path === path));
 
-/** Moves the focus with Tab until it is on what has this name. */
-async function tabTo(name) {
-    const named = () =>
-        tab.page.evaluate(() => {
-            const here = document.activeElement;
-            const label = here?.labels?.[0];
-            const text = label ? [...label.childNodes].filter((part) => part !== here).map((part) => part.textContent).join('') : here?.textContent;
-            return here?.getAttribute('aria-label') ?? text?.trim() ?? '';
-        });
-    for (let steps = 0; steps < 80; steps += 1) {
-        await tab.press('Tab');
-        const found = await named();
-        if (name instanceof RegExp ? name.test(found) : found === name) return;
-    }
-    throw new Error(`Tab does not reach ${name}`);
-}
+const tabTo = (name) => tab.tabTo(name);
 
 /** The row that the cursor of a list is on. */
 const onRow = (text) => eventually(`the cursor is on ${text}`, () => tab.page.locator('tr.cursor', { hasText: text }).isVisible());
@@ -102,9 +88,49 @@ test('a group of dead letters is retried', async () => {
     clean();
 });
 
+test('a plugin is uploaded, granted what it asks for, activated, and rolled back', async () => {
+    await server.upload('sums', 'sums', plugin('checksum'));
+    const before = (await server.get('/plugins/sums')).active;
+    await tab.go('/plugins/sums');
+    await tabTo('Upload a version…');
+    await tab.press('Enter');
+    await tab.dialog.waitFor();
+    const chosen = tab.page.waitForEvent('filechooser');
+    await tabTo(/Choose a component/);
+    await tab.press('Enter');
+    await (await chosen).setFiles([wasm('sums', component('checksum', 'keys')), toml('queues = ["sums"]\n\n[capabilities]\nhttp = ["api.example.com"]\n')]);
+    await tab.sees('sums.wasm', tab.dialog);
+    await tabTo('Upload and review');
+    await tab.press('Enter');
+    await tab.sees('is stored, and runs nothing yet');
+    await tabTo('Grant what it asks for…');
+    await tab.press('Enter');
+    await tabTo(/api\.example\.com/);
+    await tab.press('Space');
+    await tabTo('Save the grants');
+    await tab.press('Enter');
+    await eventually('it is granted', async () => JSON.stringify((await server.get('/plugins/sums')).grant).includes('api.example.com'));
+    await eventually('the dialog is closed', async () => (await tab.dialog.count()) === 0);
+    await tabTo('Activate…');
+    await tab.press('Enter');
+    await tab.dialog.waitFor();
+    await tabTo('Activate');
+    await tab.press('Enter');
+    await eventually('the new one is active', async () => (await server.get('/plugins/sums')).active !== before);
+    await tab.go('/plugins/sums');
+    await tabTo('Roll back…');
+    await tab.press('Enter');
+    await tab.dialog.waitFor();
+    await tabTo('Roll back');
+    await tab.press('Enter');
+    await eventually('the old one is active again', async () => (await server.get('/plugins/sums')).active === before);
+    clean();
+});
+
 test('rows are chosen with x, and the chosen ones are cancelled', async () => {
     for (const n of [1, 2, 3]) await server.enqueue('many', { n });
     await tab.go('/queues/many');
+    await tab.page.locator('tbody tr').nth(2).waitFor();
     await tab.press('j', 'x', 'j', 'x');
     await tab.sees('2 chosen');
     await tabTo('Cancel…');

@@ -12,10 +12,10 @@ export const forgetTasks = (page) => page.evaluate(() => (window.tasks.length = 
 /** The longest task since then, in milliseconds; 50 stands for all that are not longer. */
 export const longestTask = (page) => page.evaluate(() => Math.max(50, ...window.tasks));
 
-/** Milliseconds from the beginning of the navigation until a condition holds. The page is asked with each frame. */
+/** Milliseconds from the beginning of the navigation until a condition holds, which then gives the time. The page is asked with each frame. */
 export async function readyIn(tab, path, condition, argument) {
     await tab.page.goto(`${tab.server.url}/ui${path}`, { waitUntil: 'commit' });
-    const found = await tab.page.waitForFunction(`(${condition})(${JSON.stringify(argument ?? null)}) && performance.now()`, undefined, { polling: 'raf', timeout: 120_000 });
+    const found = await tab.page.waitForFunction(condition, argument, { polling: 'raf', timeout: 120_000 });
     return found.jsonValue();
 }
 

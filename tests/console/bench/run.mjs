@@ -24,9 +24,6 @@ const batchOf = (queue, count, payload = (n) => ({ n })) => ({ jobs: Array.from(
 
 async function open(server, path) {
     const person = await Person.at(server);
-    const page = await person.context.newPage();
-    await noteTasks(page);
-    await page.close();
     const tab = await person.open('/settings?tab=you');
     await noteTasks(tab.page);
     await tab.go(path);
@@ -40,7 +37,7 @@ async function manyJobs() {
     for (let at = 0; at < JOBS; at += 1000) await server.post('/enqueue/batch', batchOf(`queue.${at % 20}`, 1000, (n) => ({ to: `user-${at + n}@example.com` })));
     const { person, tab } = await open(server, '/settings');
     const total = Math.round(JOBS / 20);
-    const drawn = (least) => document.querySelectorAll('tbody tr').length >= least && document.querySelector('.tiles .v') && !document.querySelector('main [aria-busy="true"]');
+    const drawn = (least) => document.querySelectorAll('tbody tr').length >= least && document.querySelector('.tiles .v') && !document.querySelector('main [aria-busy="true"]') && performance.now();
     tell(`overview of ${JOBS.toLocaleString('en')} jobs ready`, (await readyIn(tab, '/', drawn, 10)) / 1000, ' s', 1);
     tell(`queue of ${total.toLocaleString('en')} jobs ready`, (await readyIn(tab, '/queues/queue.0', drawn, 50)) / 1000, ' s', 1.5);
     await rows(tab);
@@ -167,9 +164,13 @@ async function reconnecting() {
     await server.stop();
 }
 
-await reconnecting();
-await largeThings();
-await manyEvents();
-await manyJobs();
+for (const part of [reconnecting, largeThings, manyEvents, manyJobs]) {
+    try {
+        await part();
+    } catch (error) {
+        over += 1;
+        console.log(`  could not be measured: ${part.name}: ${error.message.split('\n')[0]}`);
+    }
+}
 if (over > 0) console.log(`${over} figures are over their bar, on this machine`);
 process.exit(0);

@@ -2,7 +2,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
-import { after } from 'node:test';
 import { chromium } from 'playwright-core';
 import { DEADLINE_MS, eventually } from './wait.mjs';
 
@@ -23,7 +22,8 @@ export function browser() {
     running ??= chromium.launch({ executablePath: onPath(), args: FLAGS });
     return running;
 }
-after(async () => (await running)?.close());
+// The scripts that measure and take pictures use it, too, and are no tests.
+if (process.env.NODE_TEST_CONTEXT) (await import('node:test')).after(async () => (await running)?.close());
 
 export const WIDE = { width: 1280, height: 800 };
 /** A phone; and a window of 1280 px whose text is twice as large. */
@@ -125,6 +125,23 @@ export class Tab {
     press = async (...keys) => {
         for (const key of keys) await this.page.keyboard.press(key);
     };
+
+    /** Moves the focus with Tab until it is on what has this name. */
+    async tabTo(name) {
+        const named = () =>
+            this.page.evaluate(() => {
+                const here = document.activeElement;
+                const label = here?.labels?.[0];
+                const text = label ? [...label.childNodes].filter((part) => part !== here).map((part) => part.textContent).join('') : here?.textContent;
+                return here?.getAttribute('aria-label') ?? text?.trim() ?? '';
+            });
+        for (let steps = 0; steps < 80; steps += 1) {
+            await this.press('Tab');
+            const found = await named();
+            if (name instanceof RegExp ? name.test(found) : found === name) return;
+        }
+        throw new Error(`Tab does not reach ${name}`);
+    }
 
     /** Violations of WCAG 2.2 AA, one line each. */
     async axe() {
