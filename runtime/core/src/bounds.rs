@@ -59,6 +59,9 @@ pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3600);
 /// A server with this many slots or more spares one of them for a plugin that runs nothing, even if there is only one plugin.
 pub(crate) const SLOTS_TO_SPARE_ONE: u32 = 8;
 
+/// How long a running attempt may be given to stop by itself, at most.
+pub const LONGEST_GRACE: Duration = Duration::from_secs(3600);
+
 /// How many steps of its history a job carries; older ones in the middle are dropped and counted.
 pub(crate) const TIMELINE: usize = 64;
 /// How many attempt errors are stored for a job.

@@ -71,11 +71,23 @@ pub enum Action {
         reason: String,
     },
     Delete,
+    RunNow,
 }
 
 impl Action {
-    pub const WORDS: [&'static str; 10] =
-        ["retry", "rebuild", "requeue", "cancel", "move", "change_priority", "hold", "approve", "reject", "delete"];
+    pub const WORDS: [&'static str; 11] = [
+        "retry",
+        "rebuild",
+        "requeue",
+        "cancel",
+        "move",
+        "change_priority",
+        "hold",
+        "approve",
+        "reject",
+        "delete",
+        "run_now",
+    ];
 
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -89,6 +101,7 @@ impl Action {
             Action::Approve => "approve",
             Action::Reject { .. } => "reject",
             Action::Delete => "delete",
+            Action::RunNow => "run_now",
         }
     }
 
@@ -105,6 +118,7 @@ impl Action {
             Action::Approve => "bulk.approve",
             Action::Reject { .. } => "bulk.reject",
             Action::Delete => "bulk.delete",
+            Action::RunNow => "bulk.run_now",
         }
     }
 
@@ -136,6 +150,7 @@ impl Action {
             ),
             Action::Approve | Action::Reject { .. } => (&[State::Held], "held"),
             Action::Delete => (&State::ALL, ""),
+            Action::RunNow => (&[State::Scheduled, State::Retrying], "scheduled and retrying"),
         }
     }
 
@@ -145,7 +160,7 @@ impl Action {
             Action::Retry => Command::Retry,
             Action::Rebuild => Command::Rebuild,
             Action::Requeue => Command::Requeue,
-            Action::Cancel { reason } => Command::Cancel { reason: reason.clone() },
+            Action::Cancel { reason } => Command::Cancel { reason: reason.clone(), grace: None },
             Action::Move { queue } => {
                 Command::Move(Move { queue: queue.clone(), reset_attempts: false, priority: None })
             }
@@ -154,6 +169,7 @@ impl Action {
             Action::Approve => Command::Approve,
             Action::Reject { reason } => Command::Reject { reason: reason.clone() },
             Action::Delete => Command::Delete,
+            Action::RunNow => Command::RunNow,
         }
     }
 }
@@ -338,7 +354,7 @@ mod tests {
             (Action::Retry, Command::Retry),
             (Action::Rebuild, Command::Rebuild),
             (Action::Requeue, Command::Requeue),
-            (Action::Cancel { reason: reason.clone() }, Command::Cancel { reason: reason.clone() }),
+            (Action::Cancel { reason: reason.clone() }, Command::Cancel { reason: reason.clone(), grace: None }),
             (
                 Action::Move { queue: queue.clone() },
                 Command::Move(Move { queue, reset_attempts: false, priority: None }),
@@ -348,6 +364,7 @@ mod tests {
             (Action::Approve, Command::Approve),
             (Action::Reject { reason: reason.clone() }, Command::Reject { reason }),
             (Action::Delete, Command::Delete),
+            (Action::RunNow, Command::RunNow),
         ];
         for ((action, command), word) in table.into_iter().zip(Action::WORDS) {
             assert_eq!((action.as_str(), action.command()), (word, command));

@@ -30,8 +30,18 @@ pub enum Command {
 
     Cancel {
         reason: String,
+        /// How long the attempt may take before it is stopped by force; as long as usual, if it is not said.
+        grace: Option<Duration>,
     },
     Retry,
+    /// The same with another payload, from the start.
+    RetryWith {
+        payload: Body,
+    },
+    /// A scheduled or retrying job waits no longer for its time.
+    RunNow,
+    /// A job that waits is changed.
+    Edit(Box<Edit>),
     /// Run from the start, after everything below it has been removed: its children are created again under the same ids.
     Rebuild,
     Requeue,
@@ -136,6 +146,24 @@ pub struct Move {
     pub priority: Option<Priority>,
 }
 
+/// What is changed of a job that waits. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edit {
+    pub payload: Option<Body>,
+    pub priority: Option<Priority>,
+    /// When it is due; at once, if that is now or has passed.
+    pub scheduled_at: Option<Time>,
+    /// All of its tags.
+    pub tags: Option<Vec<(String, String)>>,
+    pub max_attempts: Option<u32>,
+    /// Of the limits, `Some(None)` is none.
+    pub attempt_timeout: Option<Option<Duration>>,
+    pub stall_timeout: Option<Option<Duration>>,
+    pub max_duration: Option<Option<Duration>>,
+    /// Who changes it, for its timeline.
+    pub by: String,
+}
+
 impl Complete {
     /// Without a result or anything else.
     pub fn by(holder: Holder) -> Complete {
@@ -200,7 +228,9 @@ impl Command {
     pub fn audit_name(&self) -> Option<&'static str> {
         Some(match self {
             Command::Cancel { .. } => "job.cancel",
-            Command::Retry => "job.retry",
+            Command::Retry | Command::RetryWith { .. } => "job.retry",
+            Command::RunNow => "job.run_now",
+            Command::Edit(_) => "job.edit",
             Command::Rebuild => "job.rebuild",
             Command::Requeue => "job.requeue",
             Command::Move(_) => "job.move",
@@ -386,8 +416,8 @@ pub enum Change {
 /// What is done outside the store, after the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Tell the local executor to stop this attempt.
-    Stop { job: JobId, token: Token, why: AfterStop },
+    /// Tell the local executor to stop this attempt, within this time if somebody has said one.
+    Stop { job: JobId, token: Token, why: AfterStop, grace: Option<Duration> },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -24,7 +24,7 @@ pub enum EventKind {
         /// The round it waits for, when it waits for nothing else.
         round: Option<u32>,
     },
-    /// It waits for no other job any more, only for its time.
+    /// It waits for no other job any more, only for its time; or it has been given another time.
     Scheduled {
         at: Time,
     },
@@ -77,11 +77,17 @@ pub enum EventKind {
     Plugin(PluginEvent),
     /// A round of the queue has started or ended.
     Round(RoundEvent),
+    /// Somebody has changed a job that waits.
+    Edited {
+        by: String,
+        /// The names of what was changed: `payload, priority`.
+        fields: String,
+    },
 }
 
 impl EventKind {
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 31] = [
+    pub const WORDS: [&'static str; 32] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -99,6 +105,7 @@ impl EventKind {
         "cancelling",
         "cancelled",
         "moved",
+        "edited",
         "removing",
         "deleted",
         "plugin.uploaded",
@@ -135,6 +142,7 @@ impl EventKind {
             EventKind::Cancelling => "cancelling",
             EventKind::Cancelled { .. } => "cancelled",
             EventKind::Moved { .. } => "moved",
+            EventKind::Edited { .. } => "edited",
             EventKind::Removing => "removing",
             EventKind::Deleted => "deleted",
             EventKind::Plugin(event) => event.happening.as_str(),

@@ -41,7 +41,7 @@
 //!
 //! Where to read on: `job` (the states and what is stored), `command` (what can be asked, and the answer), `decide` (one
 //! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
-//! and grants), `limits`, `slots`, `retry`, `unique` and `schedule` (one rule each).
+//! and grants), `limits`, `slots`, `retry`, `unique` and `schedule` (one rule each), `report` (what many jobs say together).
 
 pub mod access;
 mod agent;
@@ -67,6 +67,7 @@ mod queue;
 pub mod queue_pattern;
 mod record;
 mod refusal;
+pub mod report;
 pub mod retry;
 pub mod schedule;
 mod slots;
@@ -78,8 +79,8 @@ pub use agent::{Agent, AgentStatus, Closing, ModelUsage, ModelUsageTotals, StepS
 pub use body::{Blob, Body, BodyKind, BodyRef};
 pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
 pub use command::{
-    Change, Checkpoint, Command, Complete, Decision, Effect, Facts, Fail, Failure, HandBack, Heartbeat, Holder, Move,
-    Reply, Retry, Wait,
+    Change, Checkpoint, Command, Complete, Decision, Edit, Effect, Facts, Fail, Failure, HandBack, Heartbeat, Holder,
+    Move, Reply, Retry, Wait,
 };
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};

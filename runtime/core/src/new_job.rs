@@ -167,7 +167,7 @@ impl NewJob {
             let why = format!("at most {} jobs; for more, make a batch with a callback", bounds::DEPENDENCIES);
             return Err(Refusal::invalid("depends_on", why));
         }
-        self.check_tags()?;
+        check_tags(&self.tags)?;
         if self.scheduled_at.is_some_and(|at| at > now + bounds::FURTHEST) {
             return Err(Refusal::invalid("scheduled_at", "at most ten years from now"));
         }
@@ -191,23 +191,23 @@ impl NewJob {
         }
         Ok(())
     }
+}
 
-    fn check_tags(&self) -> Result<(), Refusal> {
-        if self.tags.len() > bounds::TAGS {
-            return Err(Refusal::invalid("tags", format!("at most {} tags", bounds::TAGS)));
-        }
-        for (key, value) in &self.tags {
-            if key.is_empty() || key.len() > bounds::TAG_KEY_BYTES || value.len() > bounds::TAG_VALUE_BYTES {
-                let why = format!(
-                    "a tag's key has 1 to {} bytes and its value at most {}",
-                    bounds::TAG_KEY_BYTES,
-                    bounds::TAG_VALUE_BYTES
-                );
-                return Err(Refusal::invalid("tags", why));
-            }
-        }
-        Ok(())
+pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<(), Refusal> {
+    if tags.len() > bounds::TAGS {
+        return Err(Refusal::invalid("tags", format!("at most {} tags", bounds::TAGS)));
     }
+    for (key, value) in tags {
+        if key.is_empty() || key.len() > bounds::TAG_KEY_BYTES || value.len() > bounds::TAG_VALUE_BYTES {
+            let why = format!(
+                "a tag's key has 1 to {} bytes and its value at most {}",
+                bounds::TAG_KEY_BYTES,
+                bounds::TAG_VALUE_BYTES
+            );
+            return Err(Refusal::invalid("tags", why));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

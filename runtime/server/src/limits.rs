@@ -146,6 +146,8 @@ pub const BULK_WAIT: Duration = Duration::from_secs(60);
 /// Nodes in the picture of a flow, and neighbours of one node in it.
 pub const FLOW_NODES: usize = 300;
 pub const FLOW_CHILDREN: usize = 50;
+/// Dead jobs that are looked at for the groups of their errors, the latest.
+pub const DEAD_LOOKED_AT: usize = 20_000;
 /// How many of the jobs that a job waits for are listed.
 pub const WAITS_FOR: usize = 20;
 /// Log lines in one response.

@@ -65,6 +65,7 @@ pub use caller::Caller;
 pub use engine::requests::access::AccessChange;
 pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, FairUse, Opening, Options};
+pub use read::search::Survey;
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
     Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList,

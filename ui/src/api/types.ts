@@ -137,7 +137,7 @@ export interface Job {
     unique_key?: string;
     limit_key?: string;
     scope?: string;
-    fingerprint?: string;
+    error_fingerprint?: string;
     attempt_timeout?: string;
     max_duration?: string;
     retry_backoff?: string;

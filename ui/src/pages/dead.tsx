@@ -1,9 +1,14 @@
 // Dead letters: what failed for good, grouped by its error, so that one press brings a group back.
 import { useState } from 'preact/hooks';
-import { BulkButtons, count, Empty, Failed, get, href, JobList, jobColumns, JobLink, live, Loading, PageHead, Panel, path, query, QueueLink, setQuery, Tabs, Time, useResource, shortDigest, type Column, type DeadGroup, type Job } from '#kit';
+import {
+    BulkButtons, count, Empty, Failed, get, href, JobList, jobColumns, JobLink, JsonText, live, Loading, PageHead, Panel, path, PlainText, query, QueueLink, setQuery, Tabs, Time,
+    useResource, shortDigest, type Column, type DeadGroup, type Job, type WholeJob,
+} from '#kit';
 
 interface Groups {
     total: number;
+    looked_at: number;
+    complete: boolean;
     groups_total: number;
     groups: DeadGroup[];
 }
@@ -50,7 +55,7 @@ export default function Dead() {
                     {group && <GroupPart group={chosen} fingerprint={group} queue={queue} reload={groups.reload} alone />}
                     <JobList
                         label="Dead jobs"
-                        base={{ state: ['dead'], ...(queue ? { queue } : {}), ...(group ? { fingerprint: group } : {}) }}
+                        base={{ state: ['dead'], ...(queue ? { queue } : {}), ...(group ? { error_fingerprint: group } : {}) }}
                         states={[]}
                         order={{ by: 'failed_at', down: true }}
                         actions={ACTIONS}
@@ -74,6 +79,11 @@ function GroupList({ found, error, reload, queue }: { found?: Groups; error?: Er
             {found.groups.map((group) => (
                 <GroupPart key={group.fingerprint} group={group} fingerprint={group.fingerprint} queue={queue} reload={reload} />
             ))}
+            {!found.complete && (
+                <p class="dim">
+                    Counted in the latest {count(found.looked_at)} of {count(found.total)} dead jobs. An action on a group reaches all of its jobs.
+                </p>
+            )}
             {found.groups_total > found.groups.length && <p class="dim">{count(found.groups_total - found.groups.length)} smaller groups are not shown; choose a queue to see them.</p>}
         </>
     );
@@ -82,7 +92,7 @@ function GroupList({ found, error, reload, queue }: { found?: Groups; error?: Er
 function GroupPart({ group, fingerprint, queue, reload, alone }: { group?: DeadGroup; fingerprint: string; queue: string; reload(): void; alone?: boolean }) {
     const [whole, setWhole] = useState(false);
     if (!group) return null;
-    const filter = { state: ['dead'], fingerprint, ...(queue ? { queue } : {}) };
+    const filter = { state: ['dead'], error_fingerprint: fingerprint, ...(queue ? { queue } : {}) };
     const address = href('/dead', { queue, group: fingerprint });
     return (
         <Panel label={`Jobs that died of: ${group.sample_error.slice(0, 80)}`} class="group">
@@ -110,13 +120,35 @@ function GroupPart({ group, fingerprint, queue, reload, alone }: { group?: DeadG
                 </div>
                 <div class="acts">
                     <BulkButtons which={{ filter }} actions={alone ? ACTIONS : ['retry', 'move', 'delete']} after={reload} />
-                    {group.sample_error.length > 160 && (
-                        <button type="button" class="quiet" aria-expanded={whole} onClick={() => setWhole(!whole)}>
-                            {whole ? 'Less' : 'More'}
-                        </button>
-                    )}
+                    <button type="button" class="quiet" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+                        {whole ? 'Less' : 'Sample'}
+                    </button>
                 </div>
             </div>
+            {whole && <Sample id={group.sample_job_id} />}
         </Panel>
+    );
+}
+
+/** The latest job of a group: where it failed, and with what. */
+function Sample({ id }: { id: string }) {
+    const found = useResource(`sample ${id}`, (signal) => get<WholeJob>(path(['jobs', id], { payload: 'preview' }), signal));
+    if (found.error) return <Failed error={found.error} retry={found.reload} />;
+    if (!found.data) return <Loading rows={3} />;
+    const { errors, payload_preview: payload } = found.data;
+    const backtrace = errors.at(-1)?.backtrace;
+    return (
+        <div class="stack group-sample">
+            {backtrace && (
+                <pre class="backtrace" tabIndex={0} aria-label="Backtrace">
+                    {backtrace}
+                </pre>
+            )}
+            <p class="dim">
+                Payload of <JobLink id={id} />
+                {payload?.truncated && ', the beginning'}
+            </p>
+            {!payload ? <p class="dim">It has none.</p> : payload.truncated || payload.encoding !== 'text' ? <PlainText text={payload.text} label="payload" /> : <JsonText text={payload.text} label="payload" />}
+        </div>
     );
 }

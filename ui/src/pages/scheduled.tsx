@@ -23,7 +23,7 @@ export default function Scheduled() {
                 base={{ state: ['scheduled', 'retrying'] }}
                 states={[]}
                 order={{ by: 'scheduled_at', down: false }}
-                actions={['cancel', 'hold', 'move', 'change_priority', 'delete']}
+                actions={['run_now', 'cancel', 'hold', 'move', 'change_priority', 'delete']}
                 columns={jobColumns({ time, extra })}
                 empty={
                     <Empty title="No job waits for its time" command={`windlass enqueue hello '{"to": 10}' --delay 10m`}>

@@ -111,8 +111,5 @@ fn first_state(draft: &mut Draft, job: &Job, facts: &Facts<'_>, ends_at_once: bo
 }
 
 fn store_body(draft: &mut Draft, job: JobId, kind: BodyKind, body: Option<Body>) -> BodyRef {
-    let Some(body) = body else { return BodyRef::None };
-    let place = BodyRef::from(&body);
-    draft.changes.push(Change::Body { job, kind, body: Some(body) });
-    place
+    body.map_or(BodyRef::None, |body| draft.store_body(job, kind, body))
 }

@@ -3,13 +3,14 @@
 //! [`decide`] takes a command, the facts that the store has loaded for it, the time and a seed. It returns row changes,
 //! effects and a reply, or refuses and changes nothing. Every transition is in one of the files beside this one:
 //! `enqueue`, `attempt` (what runners report), `checkpoint` (what they save), `iteration` (what agents report), `operator`
-//! (what people ask for), `rebuild` (from the start, after everything below is removed), `clock` (what time brings) and
+//! (what people ask for), `edit` (changes of jobs that wait), `rebuild` (from the start, after everything below is removed), `clock` (what time brings) and
 //! `dependencies` (what other jobs and rounds bring).
 
 mod attempt;
 mod checkpoint;
 mod clock;
 mod dependencies;
+mod edit;
 mod ended_attempt;
 mod enqueue;
 mod iteration;
@@ -22,8 +23,8 @@ use core::time::Duration;
 
 use crate::flow::RoundFacts;
 use crate::{
-    AfterStop, BodyKind, BodyRef, Change, Command, Decision, Effect, EndedAttempt, Event, EventKind, Facts, Job, JobId,
-    Reason, Refusal, Reply, State, Time, Until, retry,
+    AfterStop, Body, BodyKind, BodyRef, Change, Command, Decision, Effect, EndedAttempt, Event, EventKind, Facts, Job,
+    JobId, Reason, Refusal, Reply, State, Time, Until, retry,
 };
 
 pub use clock::next_watch;
@@ -52,8 +53,11 @@ fn decide_about(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Res
         Command::HandBack(hand_back) => attempt::hand_back(context, known(facts)?, hand_back),
         Command::Heartbeat(heartbeat) => attempt::heartbeat(context, known(facts)?, heartbeat),
         Command::Swap { by } => Ok(operator::swap(context, known(facts)?, by)),
-        Command::Cancel { reason } => operator::cancel(context, known(facts)?, reason),
-        Command::Retry => operator::retry(context, known(facts)?),
+        Command::Cancel { reason, grace } => operator::cancel(context, known(facts)?, reason, grace),
+        Command::Retry => operator::retry(context, known(facts)?, None),
+        Command::RetryWith { payload } => operator::retry(context, known(facts)?, Some(payload)),
+        Command::RunNow => edit::run_now(context, known(facts)?),
+        Command::Edit(edit) => edit::edit(context, known(facts)?, *edit),
         Command::Rebuild => rebuild::rebuild(context, known(facts)?),
         Command::Requeue => operator::requeue(context, known(facts)?),
         Command::Move(target) => operator::move_to(context, known(facts)?, target),
@@ -135,6 +139,13 @@ impl Draft {
             *body = BodyRef::None;
             self.changes.push(Change::Body { job, kind, body: None });
         }
+    }
+
+    /// Stores a body; returns where it is.
+    fn store_body(&mut self, job: JobId, kind: BodyKind, body: Body) -> BodyRef {
+        let place = BodyRef::from(&body);
+        self.changes.push(Change::Body { job, kind, body: Some(body) });
+        place
     }
 
     /// Stores the job and replies.

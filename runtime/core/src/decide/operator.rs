@@ -1,15 +1,25 @@
 //! What people ask of a job: cancel, retry, move, hold, delete.
 
+use core::time::Duration;
+
 use crate::decide::attempt::wrong_state;
 use crate::decide::checkpoint::stay;
 use crate::decide::{Context, Draft, ExistingJob, bounded, end, held_back, make_ready, rebuild, remove};
 use crate::flow::{AfterRemoval, RoundFacts};
 use crate::{
-    AfterStop, BodyKind, Change, Decision, Effect, EventKind, Job, JobAction, Lock, Move, Priority, Refusal, Reply,
-    State, Stop, Time, bounds,
+    AfterStop, Body, BodyKind, Change, Decision, Effect, EventKind, Job, JobAction, Lock, Move, Priority, Refusal,
+    Reply, State, Stop, Time, bounds,
 };
 
-pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: String) -> Result<Decision, Refusal> {
+pub(super) fn cancel(
+    context: Context,
+    mut known: ExistingJob<'_>,
+    reason: String,
+    grace: Option<Duration>,
+) -> Result<Decision, Refusal> {
+    if grace.is_some_and(|grace| grace > bounds::LONGEST_GRACE) {
+        return Err(Refusal::invalid("grace", "at most one hour"));
+    }
     let reason = bounded(reason, bounds::REASON_BYTES);
     if known.job.removing() == Some(AfterRemoval::Remove) {
         // It is removed anyway, and that must not be held up: its ancestor waits for it.
@@ -21,7 +31,7 @@ pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: Strin
             end(&mut draft, &mut known, State::Cancelled, context.now, reason);
             Ok(draft.now(known.job))
         }
-        State::Active => Ok(ask_stop(known.job, AfterStop::Cancel { reason }, context.now)),
+        State::Active => Ok(ask_stop_within(known.job, AfterStop::Cancel { reason }, context.now, grace)),
         State::Completed | State::Dead | State::Cancelled => {
             Err(wrong_state(JobAction::Cancel, &known.job, "scheduled, pending, retrying, held, blocked and active"))
         }
@@ -29,13 +39,22 @@ pub(super) fn cancel(context: Context, mut known: ExistingJob<'_>, reason: Strin
 }
 
 /// Asks the running attempt to stop. A request that outweighs an earlier one replaces it.
-pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
+pub(super) fn ask_stop(job: Job, then: AfterStop, now: Time) -> Decision {
+    ask_stop_within(job, then, now, None)
+}
+
+/// The same, with the time that the attempt has before it is stopped by force. Asked again, it may get less.
+fn ask_stop_within(mut job: Job, then: AfterStop, now: Time, grace: Option<Duration>) -> Decision {
     let mut draft = Draft::new();
     let Some(run) = job.run.as_mut() else {
         return Draft::unchanged(Reply::Unchanged);
     };
-    if run.stop.as_ref().is_some_and(|stop| stop.then >= then) {
-        return Draft::unchanged(Reply::Stopping);
+    if let Some(stop) = run.stop.as_ref().filter(|stop| stop.then >= then) {
+        let mut decision = Draft::unchanged(Reply::Stopping);
+        if grace.is_some() && run.runner.is_local() {
+            decision.effects.push(Effect::Stop { job: job.id, token: run.token, why: stop.then.clone(), grace });
+        }
+        return decision;
     }
     // Nobody asked for a swap of this job: it is reported when it is done.
     let quiet = |then: &AfterStop| *then == AfterStop::Swap;
@@ -46,7 +65,7 @@ pub(super) fn ask_stop(mut job: Job, then: AfterStop, now: Time) -> Decision {
     }
     run.stop = Some(Stop { at: now, then: then.clone() });
     if run.runner.is_local() {
-        draft.effects.push(Effect::Stop { job: job.id, token: run.token, why: then });
+        draft.effects.push(Effect::Stop { job: job.id, token: run.token, why: then, grace });
     }
     job.updated_at = now;
     if first {
@@ -74,17 +93,21 @@ pub(super) fn swap(context: Context, known: ExistingJob<'_>, by: Option<Time>) -
     Draft::new().done(job, Reply::Stopping)
 }
 
-/// From the start: attempts are counted from zero.
-pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Decision, Refusal> {
+/// From the start: attempts are counted from zero. With another payload there is nothing to resume from.
+pub(super) fn retry(context: Context, mut known: ExistingJob<'_>, payload: Option<Body>) -> Result<Decision, Refusal> {
     if !known.job.is_ended() {
         return Err(wrong_state(JobAction::Retry, &known.job, "dead, cancelled and completed"));
     }
     let mut draft = Draft::new();
     take_lock_again(&mut draft, &known, JobAction::Retry, context.now)?;
     let job = &mut known.job;
-    if job.state == State::Completed {
+    if job.state == State::Completed || payload.is_some() {
         // It had reached its end: there is nothing to resume from.
         draft.drop_body(job.id, BodyKind::Checkpoint, &mut job.checkpoint);
+    }
+    let reason = if payload.is_some() { "retried by hand with another payload" } else { "retried by hand" };
+    if let Some(payload) = payload {
+        job.payload = draft.store_body(job.id, BodyKind::Payload, payload);
     }
     draft.drop_body(job.id, BodyKind::Result, &mut job.result);
     job.attempt = 0;
@@ -92,7 +115,7 @@ pub(super) fn retry(context: Context, mut known: ExistingJob<'_>) -> Result<Deci
     job.crashes = 0;
     job.granted = 0;
     reset(job, known.facts.rounds);
-    make_ready(&mut draft, job, known.facts.rounds, context.now, "retried by hand");
+    make_ready(&mut draft, job, known.facts.rounds, context.now, reason);
     Ok(draft.now(known.job))
 }
 

@@ -4,10 +4,11 @@
 //! hour runs once; a wildcard runs evenly through both.
 //!
 //! Reading order: `mod` (a schedule and what it has to do), `skipped` (runs that did not take place), `cron` and `zone` (what people
-//! write, and what is wrong with it).
+//! write, and what is wrong with it), `words` (what an expression means, for people).
 
 mod cron;
 mod skipped;
+mod words;
 mod zone;
 
 use core::time::Duration;
@@ -87,10 +88,13 @@ impl Schedule {
         {
             return Err(Refusal::invalid("catch_up", format!("at most {} missed runs", bounds::CATCH_UP)));
         }
-        if self.next_after(self.created_at)?.is_none() {
-            return Err(Refusal::invalid("cron", format!("{:?} never comes: there is no such day", self.cron)));
-        }
+        preview(&self.cron, &self.timezone, self.created_at, 1)?;
         Ok(())
+    }
+
+    /// When it runs, in words: `every day at 02:30`.
+    pub fn words(&self) -> String {
+        words::describe(&self.cron)
     }
 
     /// The first instant after `from`; none when there is no more.
@@ -100,8 +104,7 @@ impl Schedule {
 
     /// The first `count` instants after `from`.
     pub fn next_times(&self, from: Time, count: usize) -> Result<Vec<Time>, Refusal> {
-        let (cron, from) = self.read(from)?;
-        Ok(cron.iter_after(from).take(count).map(to_time).collect())
+        next_times(&self.cron, &self.timezone, from, count)
     }
 
     /// The instants that have come and are to be run, oldest first, those that are skipped, and the next one to wait for. Changes
@@ -117,7 +120,7 @@ impl Schedule {
         };
         let in_time = |instant: Time| self.catch_up != CatchUp::Skip || now.since(instant) <= LATE;
         // The search before a moment looks at whole seconds only: it has to begin with the next one to find this one.
-        let (cron, at) = self.read(Time((now.millis() / 1_000 + 1) * 1_000))?;
+        let (cron, at) = read(&self.cron, &self.timezone, Time((now.millis() / 1_000 + 1) * 1_000))?;
         let passed = cron.iter_before(at).map(to_time).take_while(|instant| *instant >= first);
         let (mut instants, mut skipped) = (Vec::new(), None);
         for instant in passed.take(most.saturating_add(bounds::MISSED_RUNS)) {
@@ -178,12 +181,35 @@ impl Schedule {
             ..NewJob::default()
         }
     }
+}
 
-    fn read(&self, from: Time) -> Result<(Cron, DateTime<Tz>), Refusal> {
-        let zone = zone::find(&self.timezone)?;
-        let from = zone::in_zone(from, zone).ok_or_else(|| Refusal::invalid("cron", "the time is out of range"))?;
-        Ok((cron::parse(&self.cron)?, from))
+/// What a cron expression that nobody has stored would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// `every day at 02:30`
+    pub words: String,
+    /// Its first instants from now on.
+    pub next: Vec<Time>,
+}
+
+/// When an expression would run. Refused like a schedule that has it.
+pub fn preview(cron: &str, timezone: &str, from: Time, count: usize) -> Result<Preview, Refusal> {
+    let next = next_times(cron, timezone, from, count)?;
+    if next.is_empty() {
+        return Err(Refusal::invalid("cron", format!("{cron:?} never comes: there is no such day")));
     }
+    Ok(Preview { words: words::describe(cron), next })
+}
+
+fn next_times(cron: &str, timezone: &str, from: Time, count: usize) -> Result<Vec<Time>, Refusal> {
+    let (cron, from) = read(cron, timezone, from)?;
+    Ok(cron.iter_after(from).take(count).map(to_time).collect())
+}
+
+fn read(cron: &str, timezone: &str, from: Time) -> Result<(Cron, DateTime<Tz>), Refusal> {
+    let zone = zone::find(timezone)?;
+    let from = zone::in_zone(from, zone).ok_or_else(|| Refusal::invalid("cron", "the time is out of range"))?;
+    Ok((cron::parse(cron)?, from))
 }
 
 /// What a schedule has to do now.

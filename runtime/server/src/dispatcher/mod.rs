@@ -13,6 +13,7 @@ pub(crate) use redact::Redactor;
 pub use running::{RunningAttempt, RunningAttempts};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -150,8 +151,9 @@ async fn listen(context: Arc<SlotContext>, mut orders: mpsc::UnboundedReceiver<E
     loop {
         tokio::select! {
             order = orders.recv() => match order {
-                Some(Effect::Stop { job, token, why }) => {
-                    stops.spawn(stop(Arc::clone(&context), job, token, why));
+                Some(Effect::Stop { job, token, why, grace }) => {
+                    let grace = grace.unwrap_or(limits::CANCEL_GRACE);
+                    stops.spawn(stop(Arc::clone(&context), job, token, why, grace));
                 }
                 None => return,
             },
@@ -160,13 +162,13 @@ async fn listen(context: Arc<SlotContext>, mut orders: mpsc::UnboundedReceiver<E
     }
 }
 
-async fn stop(context: Arc<SlotContext>, job: JobId, token: Token, why: AfterStop) {
+async fn stop(context: Arc<SlotContext>, job: JobId, token: Token, why: AfterStop, grace: Duration) {
     let reason = match why {
         AfterStop::Swap => CancelReason::Swap,
         AfterStop::Hold { .. } | AfterStop::Cancel { .. } | AfterStop::Delete | AfterStop::Remove => CancelReason::User,
         AfterStop::Expire => CancelReason::Timeout,
     };
-    let cancel = Cancel::within(reason, limits::CANCEL_GRACE);
+    let cancel = Cancel::within(reason, grace);
     // The request can overtake the response to the claim: then the attempt exists in the store and not yet here.
     while !context.running.stop(job, token, cancel) {
         let stored = retry_until_answered(|| context.store.job(job)).await.ok().flatten();

@@ -20,6 +20,9 @@ use crate::http::wire::policy::{PolicyBody, PolicyView};
 use crate::http::wire::{CatchUpName, NameText, OverlapName, Rfc3339, Shown, Span};
 use crate::limits;
 
+/// `POST /schedules/preview` stands where the address of a schedule of this name would be.
+const PREVIEW: &str = "preview";
+
 /// The body that creates or changes a schedule. In a change, absent fields stay as they are.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct ScheduleBody<'a> {
@@ -59,6 +62,8 @@ struct ScheduleAnswerFields<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
+    words: Option<&'a RawValue>,
+    #[serde(borrow)]
     created_at: Option<&'a RawValue>,
     #[serde(borrow)]
     updated_at: Option<&'a RawValue>,
@@ -81,6 +86,8 @@ pub struct ScheduleAnswer {
     #[schema(value_type = NameText)]
     queue: QueueName,
     cron: String,
+    /// When it runs, in words: `every day at 02:30`.
+    words: String,
     timezone: String,
     #[schema(value_type = serde_json::Value)]
     payload: Shown,
@@ -164,6 +171,12 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<ScheduleAn
         None => Err(Error::field(field, format!("is missing; such as {example:?}"))),
     };
     let name = Name::parse("name", &needed("name", &wanted.name, "nightly-report")?)?;
+    if name.as_str() == PREVIEW {
+        return Err(Error::field(
+            "name",
+            format!("{PREVIEW:?} is the address of another request; choose another name"),
+        ));
+    }
     let now = api.clock.now();
     let mut schedule = Schedule {
         name: api.own(name),
@@ -277,6 +290,46 @@ pub async fn next(api: Api, NamePath(name): NamePath, Query(query): Query<NextQu
     Ok(Json(Next { next: times.into_iter().map(Rfc3339).collect(), timezone: schedule.timezone }))
 }
 
+/// An expression that no schedule has yet.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct PreviewRequest {
+    #[schema(required = true)]
+    cron: Option<String>,
+    /// The zone its times are in; UTC by default.
+    timezone: Option<String>,
+    /// How many times; 5 by default.
+    #[schema(minimum = 1, maximum = 1000)]
+    count: Option<usize>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PreviewAnswer {
+    /// When it would run: `every day at 02:30`.
+    words: String,
+    next: Vec<Rfc3339>,
+    timezone: String,
+}
+
+/// The next times of a cron expression that is not saved
+///
+/// It is refused as a schedule with it would be. Nothing is stored.
+#[utoipa::path(
+    post,
+    path = "/schedules/preview",
+    tag = "schedules",
+    request_body = PreviewRequest,
+    responses((status = 200, body = PreviewAnswer))
+)]
+pub async fn preview(api: Api, body: Body) -> Result<Json<PreviewAnswer>> {
+    let PreviewRequest { cron, timezone, count } = body.json()?;
+    let cron = cron.ok_or_else(|| Error::field("cron", "is missing; such as \"30 2 * * 1-5\""))?;
+    let timezone = timezone.unwrap_or_else(|| "UTC".to_owned());
+    let count = count.unwrap_or(limits::NEXT_TIMES).clamp(1, limits::NEXT_TIMES_MOST);
+    let found = windlass_core::schedule::preview(&cron, &timezone, api.clock.now(), count)?;
+    let next = found.next.into_iter().map(Rfc3339).collect();
+    Ok(Json(PreviewAnswer { words: found.words, next, timezone }))
+}
+
 async fn find(api: &Api, name: &Name) -> Result<Schedule> {
     let found = api.store.schedules().await?.into_iter().find(|schedule| schedule.name == *name);
     Ok(found.ok_or_else(|| Refusal::not_found("schedule", name))?)
@@ -345,6 +398,7 @@ impl From<Schedule> for ScheduleAnswer {
         ScheduleAnswer {
             id: schedule.name.to_string(),
             name: schedule.name.to_string(),
+            words: schedule.words(),
             queue: schedule.queue,
             cron: schedule.cron,
             timezone: schedule.timezone,

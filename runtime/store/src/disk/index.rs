@@ -49,21 +49,33 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     out
 }
 
-/// The entries that a job has from its creation to its removal, with their value. Only a move to another queue changes one.
+/// The entries that a job has from its creation to its removal, with their value. Only a move to another queue, and other tags,
+/// change one.
 pub fn lasting(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     let birth = keys::birth(job);
-    let mut value = vec![FORMAT];
-    if birth != job.id.to_bytes() {
-        // The id cannot be read off the key.
-        value.extend(job.id.to_bytes());
-    }
-    let mut out = vec![((Space::Born, keys::born(queue, &birth)), value.clone())];
-    out.extend(marks_of(job).map(|mark| {
+    let mut out = vec![((Space::Born, keys::born(queue, &birth)), lasting_value(job))];
+    out.extend(marks(job));
+    out
+}
+
+/// Those of them by which it is found in whichever queue it is.
+pub(crate) fn marks(job: &Job) -> Vec<(IndexKey, Vec<u8>)> {
+    let (birth, value) = (keys::birth(job), lasting_value(job));
+    let entry = |mark| {
         let mut key = keys::marks(mark, job.queue.prefix());
         key.extend(birth);
         ((Space::Marks, key), value.clone())
-    }));
-    out
+    };
+    marks_of(job).map(entry).collect()
+}
+
+fn lasting_value(job: &Job) -> Vec<u8> {
+    let mut value = vec![FORMAT];
+    if keys::birth(job) != job.id.to_bytes() {
+        // The id cannot be read off the key.
+        value.extend(job.id.to_bytes());
+    }
+    value
 }
 
 /// All that a job can be found by, besides its queue.

@@ -90,7 +90,7 @@ impl<D: Disk> Engine<D> {
             Begin::Now => {}
             Begin::AfterCancelling(last) => {
                 let reason = format!("schedule {} runs again", schedule.name);
-                self.try_ask(last, Command::Cancel { reason })?;
+                self.try_ask(last, Command::Cancel { reason, grace: None })?;
             }
             Begin::Skip(reason) => {
                 schedule.skip(instant, reason);

@@ -154,7 +154,10 @@ impl<D: Disk> Engine<D> {
         let looked = (until - self.flows.ordinal) as usize;
         for number in self.flows.ordinal..until {
             // One that has ended or was removed is not touched.
-            self.try_ask(child_id(parent, spawned, number), Command::Cancel { reason: reason.text().to_owned() })?;
+            self.try_ask(
+                child_id(parent, spawned, number),
+                Command::Cancel { reason: reason.text().to_owned(), grace: None },
+            )?;
         }
         self.flows.ordinal = until;
         Ok((until == all, looked))

@@ -44,6 +44,8 @@ pub struct Filter {
     pub plugin_version: Option<String>,
     pub has_errors: Option<bool>,
     pub error_contains: Option<String>,
+    /// Dead jobs that died of this.
+    pub error_fingerprint: Option<String>,
     pub batch_id: Option<String>,
     pub parent: Option<JobId>,
     /// The first job of the chain it is in.
@@ -95,11 +97,17 @@ impl Filter {
             && self.attempt_max.is_none_or(|most| job.attempt <= most)
             && self.ids.is_none_or(|(first, last)| (first..=last).contains(&job.id))
             && (self.payload_contains.is_none() || !job.payload.is_none())
+            && self.died_of(job)
     }
 
     /// Whether jobs of this queue may be found at all.
     pub(crate) fn allows(&self, queue: &QueueName) -> bool {
         self.allowed.as_ref().is_none_or(|allowed| allowed.allow(queue))
+    }
+
+    /// The dearest test of a row, so it comes last.
+    fn died_of(&self, job: &Job) -> bool {
+        self.error_fingerprint.is_none() || self.error_fingerprint == job.error_fingerprint()
     }
 
     fn ran_by(&self, job: &Job) -> bool {
@@ -155,6 +163,7 @@ impl Filter {
         let asked = |state: &State| self.states.is_empty() || self.states.contains(state);
         let possible = |state: &State| {
             (self.completed.is_open() || *state == State::Completed)
+                && (self.error_fingerprint.is_none() || *state == State::Dead)
                 && (self.failed.is_open() || matches!(state, State::Dead | State::Cancelled))
                 && (self.scheduled.is_open() || !matches!(state, State::Pending | State::Active) && !state.is_ended())
         };

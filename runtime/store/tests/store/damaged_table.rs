@@ -119,7 +119,7 @@ async fn a_damaged_block_of_jobs_costs_only_the_jobs_in_it() {
     }
 
     let first = *lost.first().expect("one is lost");
-    let refused = store.ask(first, Command::Cancel { reason: "test".into() }, Vec::new()).await;
+    let refused = store.ask(first, Command::Cancel { reason: "test".into(), grace: None }, Vec::new()).await;
     is_damage(&refused.expect_err("it cannot be changed"), &file, "jobs");
     // All the others are worked on.
     let claim = Claim {

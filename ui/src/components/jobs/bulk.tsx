@@ -30,6 +30,7 @@ export interface BulkAction {
 export const BULK: BulkAction[] = [
     { action: 'retry', label: 'Retry', done: 'retried', key: 'r' },
     { action: 'requeue', label: 'One more attempt', done: 'given one more attempt' },
+    { action: 'run_now', label: 'Run now', done: 'made to wait no longer' },
     { action: 'approve', label: 'Approve', done: 'approved', key: 'a' },
     { action: 'reject', label: 'Reject', done: 'rejected', asks: 'reason', key: 'd' },
     { action: 'cancel', label: 'Cancel', done: 'cancelled', asks: 'reason', key: 'c' },

@@ -17,7 +17,7 @@ const FIELDS: Record<string, string> = {
     schedule: 'schedule',
     by: 'created_by',
     priority: 'priority',
-    group: 'fingerprint',
+    group: 'error_fingerprint',
     id: 'job_id_prefix',
 };
 
@@ -28,6 +28,7 @@ export const FILTER_HELP: [string, string][] = [
     ['state:dead,held', 'in one of these states'],
     ['tag:NAME=VALUE', 'with a tag'],
     ['error:TEXT', 'one of whose errors contains this'],
+    ['group:FINGERPRINT', 'dead of one kind of error'],
     ['plugin:NAME  version:3f2a', 'run by a plugin, or a version of it'],
     ['worker:ID', 'run by a worker'],
     ['key:TEXT', 'with this unique key'],
@@ -76,7 +77,7 @@ export function parse(text: string, states: string[] = []): Filter {
 const FLAGS: Record<string, string> = {
     queue: '--queue', error_contains: '--error-contains', plugin: '--plugin', plugin_version: '--plugin-version', worker_id: '--worker-id', unique_key: '--unique-key', batch_id: '--batch-id',
     parent_id: '--parent-id', chain_id: '--chain-id', priority: '--priority', payload_contains: '--payload-contains', payload_jq: '--payload-jq', created_after: '--created-after', schedule: '--schedule',
-    limit_key: '--limit-key', created_by: '--created-by', fingerprint: '--fingerprint', job_id_prefix: '--job-id-prefix', attempt_min: '--attempt-min', round: '--round', scheduled_before: '--scheduled-before',
+    limit_key: '--limit-key', created_by: '--created-by', error_fingerprint: '--error-fingerprint', job_id_prefix: '--job-id-prefix', attempt_min: '--attempt-min', round: '--round', scheduled_before: '--scheduled-before',
 };
 
 /** The same as flags of the command. */

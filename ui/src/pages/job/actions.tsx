@@ -188,6 +188,9 @@ function Edit({ job, state, close, after }: FormProps & { state: string }) {
                   method: ended ? 'POST' : 'PATCH',
                   path: ended ? path(['jobs', job.id, 'retry']) : path(['jobs', job.id]),
                   body: `{${parts.join(',')}}`,
+                  command: ended
+                      ? ['job', 'retry', job.id, '--payload', text]
+                      : ['job', 'edit', job.id, ...(changed ? ['--payload', text] : []), ...(priority !== job.priority ? ['--priority', priority] : [])],
               }
             : null;
     return (

@@ -90,9 +90,9 @@ export function Errors({ job, attempts, after }: { job: WholeJob; attempts: Atte
                     <a href={href(`/plugins/${encodeURIComponent(job.plugin)}`, { tab: 'grants' })}>All grants of {job.plugin}</a>
                 </p>
             )}
-            {job.fingerprint && job.state === 'dead' && (
+            {job.error_fingerprint && (
                 <p>
-                    <a href={href('/dead', { group: job.fingerprint })}>All jobs with this error</a>
+                    <a href={href('/dead', { group: job.error_fingerprint })}>All jobs with this error</a>
                 </p>
             )}
         </Panel>

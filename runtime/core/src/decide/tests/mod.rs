@@ -3,6 +3,7 @@
 mod agents;
 mod attempts;
 mod counting;
+mod edits;
 mod job;
 mod links;
 mod outcomes;
@@ -234,7 +235,7 @@ pub fn save(holder: Holder, body: Body) -> Command {
 }
 
 pub fn cancel() -> Command {
-    Command::Cancel { reason: "not wanted".into() }
+    Command::Cancel { reason: "not wanted".into(), grace: None }
 }
 
 pub fn hold() -> Command {

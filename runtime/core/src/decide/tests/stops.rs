@@ -1,7 +1,9 @@
 //! A running attempt that was asked to stop: what it reports last, further requests meanwhile, and what becomes of the job.
 
+use core::time::Duration;
+
 use crate::decide::tests::{Fixture, cancel, complete, fail, hand_back, heartbeat, here, hold, outside, plain, watch};
-use crate::{AfterStop, Command, Effect, EventKind, Holder, NewJob, PolicyChoice, Reply, Retry, State};
+use crate::{AfterStop, Command, Effect, EventKind, Holder, NewJob, PolicyChoice, Refusal, Reply, Retry, State};
 
 /// A request, how the attempt ends, and the job's state then.
 fn check(request: Command, end: fn(Holder) -> Command, expected: Option<State>) {
@@ -90,4 +92,20 @@ fn an_attempt_here_is_told_once_for_each_heavier_wish() {
     assert_eq!(told, [AfterStop::Cancel { reason: "not wanted".into() }, AfterStop::Delete]);
     let heard = fixture.events.iter().filter(|kind| **kind == EventKind::Cancelling).count();
     assert_eq!(heard, 1, "watchers hear of it once");
+}
+
+#[test]
+fn the_grace_of_a_cancellation_reaches_the_attempt_and_may_be_said_again() {
+    let mut fixture = Fixture::with(plain());
+    fixture.start(here());
+    let within = |seconds| Command::Cancel { reason: "stop".into(), grace: Some(Duration::from_secs(seconds)) };
+    fixture.ask(within(600)).expect("it runs");
+    let before = fixture.job().clone();
+    fixture.ask(within(0)).expect("it is asked again");
+    assert_eq!(fixture.job(), &before, "only the attempt hears of it");
+    let told: Vec<_> =
+        fixture.effects.iter().map(|Effect::Stop { grace, .. }| grace.map(|grace| grace.as_secs())).collect();
+    assert_eq!(told, [Some(600), Some(0)]);
+    let refused = fixture.ask(within(3_601));
+    assert!(matches!(refused, Err(Refusal::Invalid { field: "grace", .. })), "{refused:?}");
 }

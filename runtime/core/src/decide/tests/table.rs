@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::decide::tests::{
     Fixture, cancel, complete, fail, hand_back, heartbeat, hold, move_to, outside, policy, watch,
 };
-use crate::{Action, Command, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
+use crate::{Action, Body, Command, Edit, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
 
 /// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the holder of its last
 /// attempt.
@@ -58,7 +58,7 @@ type MakeCommand = fn(Holder) -> Command;
 fn every_command_in_every_state_does_what_the_table_says() {
     // `no` is refused; `same` changes nothing; else the state that follows.
     #[rustfmt::skip]
-    let table: [(&str, MakeCommand, [&str; 9]); 19] = [
+    let table: [(&str, MakeCommand, [&str; 9]); 22] = [
         //                                                  scheduled    pending      active       retrying     held         blocked      completed    dead         cancelled
         ("start", |_| Command::Start { runner: outside() }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
         ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
@@ -69,6 +69,11 @@ fn every_command_in_every_state_does_what_the_table_says() {
         ("swap", |_| Command::Swap { by: None },            ["same",      "same",      "same",      "same",      "same",      "same",      "same",      "same",      "same"]),
         ("cancel", |_| cancel(),                            ["cancelled", "cancelled", "stopping",  "cancelled", "cancelled", "cancelled", "no",        "no",        "no"]),
         ("retry", |_| Command::Retry,                       ["no",        "no",        "no",        "no",        "no",        "no",        "pending",   "pending",   "pending"]),
+        ("retry with", |_| Command::RetryWith { payload: Body::Inline("{}".into()) },
+                                                            ["no",        "no",        "no",        "no",        "no",        "no",        "pending",   "pending",   "pending"]),
+        ("run now", |_| Command::RunNow,                    ["pending",   "no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no"]),
+        ("edit", |_| Command::Edit(Box::new(Edit { priority: Some(Priority::Low), ..Edit::default() })),
+                                                            ["scheduled", "pending",   "no",        "retrying",  "held",      "blocked",   "no",        "no",        "no"]),
         ("requeue", |_| Command::Requeue,                   ["no",        "no",        "no",        "no",        "no",        "no",        "no",        "pending",   "no"]),
         ("move", |_| move_to("images"),                     ["scheduled", "pending",   "no",        "retrying",  "held",      "blocked",   "completed", "dead",      "cancelled"]),
         ("reprioritise", |_| Command::Reprioritise { priority: Priority::Low },
@@ -111,6 +116,7 @@ fn an_action_on_many_jobs_knows_the_states_in_which_it_is_refused() {
         Action::Approve,
         Action::Reject { reason },
         Action::Delete,
+        Action::RunNow,
     ];
     assert_eq!(actions.each_ref().map(Action::as_str), Action::WORDS);
     for action in actions {

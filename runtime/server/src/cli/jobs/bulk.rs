@@ -75,6 +75,9 @@ enum Action {
     Reject,
     /// Delete jobs and everything stored with them
     Delete,
+    /// Let scheduled and retrying jobs wait no longer for their time
+    #[value(name = "run-now", alias = "run_now")]
+    RunNow,
     /// List all operations that are still stored
     List,
     /// Show the progress of an operation
@@ -183,6 +186,7 @@ impl Bulk {
             Action::Approve => "approve",
             Action::Reject => "reject",
             Action::Delete => "delete",
+            Action::RunNow => "run_now",
             Action::List => "list",
             Action::Show => "show",
             Action::Stop => "stop",

@@ -84,6 +84,9 @@ pub struct Filters {
     /// Jobs with this text in one of their errors
     #[arg(long, value_name = "TEXT")]
     error_contains: Option<String>,
+    /// Dead jobs that died of the same error: the fingerprint that `windlass dead` shows
+    #[arg(long, visible_alias = "fingerprint", value_name = "FINGERPRINT")]
+    error_fingerprint: Option<String>,
     /// Jobs of this batch
     #[arg(long, visible_alias = "batch", value_name = "ID")]
     batch_id: Option<String>,
@@ -154,6 +157,7 @@ impl Filters {
             ("plugin", &self.plugin),
             ("plugin_version", &self.plugin_version),
             ("error_contains", &self.error_contains),
+            ("error_fingerprint", &self.error_fingerprint),
             ("batch_id", &self.batch_id),
             ("parent_id", &self.parent_id),
             ("chain_id", &self.chain_id),

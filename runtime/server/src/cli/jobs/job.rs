@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::client::{Remote, part};
 use crate::cli::jobs::filters::Filters;
 use crate::cli::jobs::job_attempts;
+use crate::cli::jobs::job_flags::{Body, pair};
 use crate::cli::jobs::job_record;
 use crate::cli::jobs::search;
 use crate::cli::jobs::search::Sorting;
@@ -76,9 +77,22 @@ enum Action {
         /// Why, for the job's timeline
         #[arg(long)]
         reason: Option<String>,
+        /// How long a running attempt in a plugin may take before it is stopped by force, such as 30s [default: 5s]
+        #[arg(long, value_name = "DURATION")]
+        grace: Option<String>,
     },
     /// Run an ended job again with all its attempts
-    Retry(Which),
+    Retry {
+        #[command(flatten)]
+        job: Which,
+        /// Another payload, with which it starts from the beginning: JSON, `@FILE`, or `-` for standard input
+        #[arg(long, value_name = "JSON")]
+        payload: Option<String>,
+    },
+    /// Let a scheduled or retrying job wait no longer for its time
+    RunNow(Which),
+    /// Change a job that waits; flags that are not given leave their values unchanged
+    Edit(Box<Edit>),
     /// Run an ended job again from the start, after removing its descendants
     Rebuild(Which),
     /// Give a dead job one more attempt
@@ -133,6 +147,56 @@ struct Which {
     id: String,
 }
 
+#[derive(Debug, Args)]
+struct Edit {
+    #[command(flatten)]
+    job: Which,
+    /// The handler's input: JSON, `@FILE`, or `-` for standard input
+    #[arg(long, value_name = "JSON")]
+    payload: Option<String>,
+    /// How urgent it is
+    #[arg(long, value_enum)]
+    priority: Option<PriorityName>,
+    /// When it is due, such as 2030-01-31T12:00:00Z, or `now`
+    #[arg(long, visible_alias = "at", value_name = "TIME")]
+    scheduled_at: Option<String>,
+    /// A tag; may be repeated. Those that are given replace all it has
+    #[arg(long = "tag", visible_alias = "tags", value_name = "NAME=VALUE", value_parser = pair)]
+    tags: Vec<(String, String)>,
+    /// How many times it may run, including the runs it has had
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// How long one attempt may take, or `none`
+    #[arg(long, value_name = "DURATION")]
+    attempt_timeout: Option<String>,
+    /// How long an attempt may go without progress, a checkpoint or a log line, or `none`
+    #[arg(long, value_name = "DURATION")]
+    stall_timeout: Option<String>,
+    /// How long all attempts together may take, or `none`
+    #[arg(long, value_name = "DURATION")]
+    max_duration: Option<String>,
+}
+
+impl Edit {
+    fn send(&self, remote: &Remote) -> anyhow::Result<()> {
+        let or_null = |text: &Option<String>, word: &str| {
+            text.as_ref().map(|text| if text == word { Value::Null } else { json!(text) })
+        };
+        let mut fields = Map::new();
+        let mut body = Body(&mut fields);
+        body.read("payload", &self.payload)?;
+        body.put("priority", &self.priority);
+        body.put("scheduled_at", &or_null(&self.scheduled_at, "now"));
+        body.put_tags(&self.tags);
+        body.put("max_attempts", &self.max_attempts);
+        body.put("attempt_timeout", &or_null(&self.attempt_timeout, "none"));
+        body.put("stall_timeout", &or_null(&self.stall_timeout, "none"));
+        body.put("max_duration", &or_null(&self.max_duration, "none"));
+        let path = format!("/jobs/{}", part(&self.job.id));
+        print_answer(remote, &remote.patch(&path, &Value::Object(fields))?)
+    }
+}
+
 impl Job {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let remote = &self.remote;
@@ -149,8 +213,20 @@ impl Job {
             Action::Logs { job, follow: false, from } => logs(remote, &job.id, from)?,
             Action::Result(bytes) => bytes.write(remote, "result")?,
             Action::Payload(bytes) => bytes.write(remote, "payload")?,
-            Action::Cancel { job, reason } => act(remote, &job.id, "cancel", &with_reason(reason))?,
-            Action::Retry(job) => act(remote, &job.id, "retry", &json!({}))?,
+            Action::Cancel { job, reason, grace } => {
+                let mut body = with_reason(reason);
+                if let Some(grace) = grace {
+                    body["grace"] = json!(grace);
+                }
+                act(remote, &job.id, "cancel", &body)?;
+            }
+            Action::Retry { job, payload } => {
+                let mut fields = Map::new();
+                Body(&mut fields).read("payload", &payload)?;
+                act(remote, &job.id, "retry", &Value::Object(fields))?;
+            }
+            Action::RunNow(job) => act(remote, &job.id, "run-now", &json!({}))?,
+            Action::Edit(edit) => edit.send(remote)?,
             Action::Rebuild(job) => act(remote, &job.id, "rebuild", &json!({}))?,
             Action::Requeue(job) => act(remote, &job.id, "requeue", &json!({}))?,
             Action::Move { job, queue, priority, reset_attempts } => {

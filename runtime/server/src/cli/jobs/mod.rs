@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod bulk;
 pub mod count;
+pub mod dead;
 pub mod enqueue;
 pub mod filters;
 pub mod job;

@@ -62,6 +62,17 @@ enum Action {
         #[arg(long, default_value_t = 5)]
         count: usize,
     },
+    /// Print what a cron expression means and the next times it would run, without saving anything
+    Preview {
+        /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily and similar
+        cron: String,
+        /// The zone its times are in, such as Europe/Berlin [default: UTC]
+        #[arg(long, value_name = "ZONE")]
+        timezone: Option<String>,
+        /// How many times to print
+        #[arg(long, default_value_t = 5)]
+        count: usize,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -170,10 +181,11 @@ const LIST: [Column; 8] = [
     ("SKIPPED", "skipped"),
 ];
 
-const ONE: [Column; 24] = [
+const ONE: [Column; 25] = [
     ("name", "name"),
     ("queue", "queue"),
     ("cron", "cron"),
+    ("runs", "words"),
     ("time zone", "timezone"),
     ("next run", "next"),
     ("last run", "last"),
@@ -227,14 +239,28 @@ impl Schedule {
             Action::Remove { name } => print_answer(remote, &remote.delete(&path(&name, ""))?),
             Action::Next { name, count } => {
                 let next = remote.get(&path(&name, &format!("/next?count={count}")))?;
-                if remote.json() {
-                    return show::json(&next);
+                if remote.json() { show::json(&next) } else { times(&next) }
+            }
+            Action::Preview { cron, timezone, count } => {
+                let mut asked = json!({ "cron": cron, "count": count });
+                if let Some(zone) = timezone {
+                    asked["timezone"] = json!(zone);
                 }
-                let times = next["next"].as_array().map_or(&[][..], Vec::as_slice);
-                times.iter().filter_map(|time| in_zone(time, &next)).try_for_each(|time| show::print(&time))
+                let found = remote.post("/schedules/preview", &asked)?;
+                if remote.json() {
+                    return show::json(&found);
+                }
+                show::print(&format!("runs {}", found["words"].as_str().unwrap_or_default()))?;
+                times(&found)
             }
         }
     }
+}
+
+/// Prints times in the zone that they are meant in.
+fn times(found: &Value) -> anyhow::Result<()> {
+    let times = found["next"].as_array().map_or(&[][..], Vec::as_slice);
+    times.iter().filter_map(|time| in_zone(time, found)).try_for_each(|time| show::print(&time))
 }
 
 fn path(name: &str, rest: &str) -> String {

@@ -73,6 +73,11 @@ struct Details {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<QueueName>,
+    /// Who changed it, and what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Shown>,
     /// The result is too large for an event; it can be read from the job.
@@ -257,6 +262,7 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         EventKind::Pending { reason } | EventKind::Held { reason } | EventKind::Cancelled { reason } => {
             Details { reason: Some(reason.to_string()), ..none }
         }
+        EventKind::Edited { by, fields } => Details { by: Some(by.clone()), fields: Some(fields.clone()), ..none },
         EventKind::Moved { from } => Details { from: Some(from.clone()), ..none },
         EventKind::Blocked { waits_for, round } => Details { waits_for: Some(*waits_for), round: *round, ..none },
         EventKind::Scheduled { at } => Details { scheduled_at: Some(Rfc3339(*at)), ..none },

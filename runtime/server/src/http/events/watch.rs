@@ -334,6 +334,7 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Rejected
         | EventKind::Cancelling
         | EventKind::Moved { .. }
+        | EventKind::Edited { .. }
         | EventKind::Removing
         | EventKind::Round(_)
         | EventKind::Plugin(_) => false,

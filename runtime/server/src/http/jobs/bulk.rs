@@ -33,7 +33,7 @@ use crate::limits;
 /// An action, and the jobs it applies to: by their ids or by a filter.
 #[derive(Debug, Deserialize, ToSchema)]
 struct BulkRequest {
-    /// retry, rebuild, requeue, cancel, move, change_priority, hold, approve, reject or delete.
+    /// retry, rebuild, requeue, cancel, move, change_priority, hold, approve, reject, delete or run_now.
     #[schema(required = true)]
     action: Option<String>,
     #[schema(value_type = Option<Vec<JobIdText>>)]
@@ -183,6 +183,7 @@ fn action(wanted: &BulkRequest) -> Result<Action> {
         "approve" => Action::Approve,
         "reject" => Action::Reject { reason: reason("rejected by hand") },
         "delete" => Action::Delete,
+        "run_now" => Action::RunNow,
         "move" => match &wanted.move_to_queue {
             Some(queue) => Action::Move { queue: Name::parse("move_to_queue", queue)? },
             None => return Err(Error::field("move_to_queue", "is missing; name the queue to move the jobs to")),

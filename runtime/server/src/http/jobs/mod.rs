@@ -4,7 +4,9 @@ pub(crate) mod attempt;
 pub(crate) mod attempts;
 pub(crate) mod bulk;
 pub(crate) mod count;
+pub(crate) mod dead;
 pub(crate) mod dry_run;
+pub(crate) mod edit;
 pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod stats;
@@ -23,7 +25,7 @@ use crate::http::events::StreamEvent;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, JobPath, Query};
 use crate::http::wire::filter::state;
-use crate::http::wire::{BodiesShown, NameText, PriorityName, Rfc3339, preview_chars};
+use crate::http::wire::{BodiesShown, NameText, PriorityName, Rfc3339, Span, preview_chars};
 use crate::limits;
 use view::{JobView, WholeJob};
 
@@ -227,32 +229,29 @@ struct Reason {
     reason: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize, ToSchema)]
+struct CancelRequest {
+    reason: Option<String>,
+    /// How long a running attempt in a plugin may take before it is stopped by force, at most an hour; 5 seconds if it is not said. Asked
+    /// again, it may only get shorter.
+    grace: Option<Span>,
+}
+
 /// Cancel a job
 #[utoipa::path(
     post,
     path = "/jobs/{id}/cancel",
     tag = "jobs",
-    request_body = Option<Reason>,
+    request_body = Option<CancelRequest>,
     responses((status = 200, body = Status))
 )]
 pub async fn cancel(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Status>> {
-    let Reason { reason } = body.json_or_default()?;
-    let command = Command::Cancel { reason: reason.unwrap_or_else(|| "cancelled by hand".to_owned()) };
+    let CancelRequest { reason, grace } = body.json_or_default()?;
+    let reason = reason.unwrap_or_else(|| "cancelled by hand".to_owned());
+    let command = Command::Cancel { reason, grace: grace.map(|span| span.0) };
     let reply = ask(&api, id, command).await?;
     // An active job ends when its attempt does.
     Ok(status(if matches!(reply, Reply::Stopping) { "cancelling" } else { "cancelled" }))
-}
-
-/// Run an ended job again with all its attempts
-#[utoipa::path(
-    post,
-    path = "/jobs/{id}/retry",
-    tag = "jobs",
-    responses((status = 200, body = Status), (status = 409, description = "Another job has its unique key."))
-)]
-pub async fn retry(api: Api, JobPath(id): JobPath) -> Result<Json<Status>> {
-    ask(&api, id, Command::Retry).await?;
-    Ok(status("retried"))
 }
 
 /// Run an ended job from the start, after removing everything below it

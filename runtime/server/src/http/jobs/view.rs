@@ -120,6 +120,9 @@ struct Optional {
     hold_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
+    /// Of a dead job: the group of its error, as in `GET /dead/groups`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_fingerprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -378,6 +381,7 @@ impl From<Job> for Optional {
         let at = |time: Option<Time>| time.map(Rfc3339);
         let span = |span: Option<Duration>| span.map(Text);
         let cancel_reason = job.cancel_reason().map(str::to_owned);
+        let error_fingerprint = job.error_fingerprint();
         let (runner, run) = runs(&job);
         let (usage, usage_by_attempt) = agent::usage(job.spending);
         let (unique_key, unique) = match job.unique {
@@ -418,6 +422,7 @@ impl From<Job> for Optional {
             failed_at: at(job.failed_at),
             cancel_reason,
             hold_reason: job.hold_reason,
+            error_fingerprint,
             last_error: job.last_error,
             pinned_version: job.pinned,
             exit_reason: job.exit_reason,

@@ -223,7 +223,9 @@ fn wrong_state_code(action: JobAction) -> &'static str {
         JobAction::Hold => "HOLD_ERROR",
         JobAction::Approve => "APPROVE_ERROR",
         JobAction::Reject => "REJECT_ERROR",
-        JobAction::Start | JobAction::Rebuild | JobAction::Reprioritise => "WRONG_STATE",
+        JobAction::Start | JobAction::Rebuild | JobAction::Reprioritise | JobAction::RunNow | JobAction::Edit => {
+            "WRONG_STATE"
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::flow::Chain;
+use windlass_core::report::FINGERPRINT_BYTES;
 use windlass_core::{JobId, Name, State};
 use windlass_store::search::{Filter, PayloadFilter, PayloadFilterError, Span};
 
@@ -53,6 +54,9 @@ pub struct JobFilter {
     /// One of its errors contains this text.
     #[schema(min_length = 1, max_length = 4096)]
     error_contains: Option<String>,
+    /// Dead jobs that died of the same error, as `GET /dead/groups` groups them.
+    #[schema(pattern = "^[0-9a-f]{16}$")]
+    error_fingerprint: Option<String>,
     batch_id: Option<String>,
     #[schema(value_type = Option<JobIdText>)]
     parent_id: Option<String>,
@@ -112,6 +116,7 @@ impl JobFilter {
             plugin_version: self.plugin_version,
             has_errors: self.has_errors,
             error_contains: text("error_contains", self.error_contains)?,
+            error_fingerprint: self.error_fingerprint.map(fingerprint).transpose()?,
             batch_id: self.batch_id,
             parent: self.parent_id.map(|id| parent(&id)).transpose()?,
             chain: self.chain_id.map(|id| chain(&id)).transpose()?,
@@ -164,6 +169,15 @@ fn text(field: &str, text: Option<String>) -> Result<Option<String>> {
         }
         text => Ok(text),
     }
+}
+
+fn fingerprint(text: String) -> Result<String> {
+    if text.len() != FINGERPRINT_BYTES || !text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+    {
+        let why = format!("{text:?} is not a fingerprint; `GET /dead/groups` shows them, such as 9c1f00de00adbeef");
+        return Err(Error::field("error_fingerprint", why));
+    }
+    Ok(text)
 }
 
 fn chain(id: &str) -> Result<JobId> {

@@ -70,6 +70,9 @@ impl<D: Disk> Engine<D> {
             job.ready_seq = self.meta.next_ready;
             self.join_line(&job)?;
         }
+        if let Some(old) = old.as_deref().filter(|old| old.tags != job.tags) {
+            self.find_by_other_tags(old, &job);
+        }
         if !old.as_deref().is_some_and(|old| job.may_lose_change(old)) {
             self.unsaved.require_commit();
         }
@@ -80,6 +83,17 @@ impl<D: Disk> Engine<D> {
         self.unsaved.restore_job(id);
         self.jobs.insert(job);
         Ok(())
+    }
+
+    /// The entries by which a job is found by its tags. Those of a new job are written with all its others.
+    fn find_by_other_tags(&mut self, old: &Job, job: &Job) {
+        let batch = &mut self.unsaved.batch;
+        for ((space, key), _) in index::marks(old) {
+            batch.delete(space, key);
+        }
+        for ((space, key), value) in index::marks(job) {
+            batch.put(space, key, value);
+        }
     }
 
     /// `forgotten` is one that its parent creates again.

@@ -1,7 +1,8 @@
 //! Search: on a view of the database, past the engine and never on its thread.
 //!
 //! Reading order: `plan` (which index is read), `source` (reading it), `judge` (what passes, and the best
-//! of it), `scan` (everything, on threads of their own that give way), `count` (how many there are of each value). A search that an index makes short is answered on
+//! of it), `scan` (everything, on threads of their own that give way), `count` (how many there are of each value), `survey` (the latest, for
+//! figures that are made of all of them). A search that an index makes short is answered on
 //! the spot; a long one waits for its turn, so that any number of callers is at most a few threads at the lowest priority.
 
 mod count;
@@ -9,6 +10,7 @@ mod judge;
 mod plan;
 mod scan;
 mod source;
+mod survey;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +32,7 @@ use crate::{Error, limits};
 use judge::{Matcher, Top, Wanted};
 use plan::{Pace, Plan, Rows};
 use source::Source;
+pub use survey::Survey;
 
 /// Who may search at once.
 pub struct SearchAdmission {

@@ -179,5 +179,5 @@ pub fn handed_back(of: &Assignment) -> Command {
 }
 
 pub fn cancel() -> Command {
-    Command::Cancel { reason: "not wanted".into() }
+    Command::Cancel { reason: "not wanted".into(), grace: None }
 }

@@ -96,6 +96,7 @@ impl World {
     ) {
         if let Err(error @ Error::Refused(Refusal::Invalid { field, .. })) = answer
             && !["wait", "queue"].contains(field)
+            && !matches!(command, Command::Edit(_))
         {
             self.check_refused(children, error);
             return;
@@ -249,11 +250,16 @@ impl World {
                 assert!(gone, "{id} exists: {states:?}");
             }
             Err(Error::Refused(Refusal::Locked { .. })) => {
-                let comes_back =
-                    matches!(command, Command::Retry | Command::Rebuild | Command::Requeue | Command::Move(_));
+                let comes_back = matches!(
+                    command,
+                    Command::Retry | Command::RetryWith { .. } | Command::Rebuild | Command::Requeue | Command::Move(_)
+                );
                 assert!(comes_back, "{command:?} needs no lock");
             }
             Err(Error::Refused(Refusal::Invalid { field: "wait" | "queue", .. })) => self.check_no_wait(id, command),
+            Err(Error::Refused(Refusal::Invalid { field, .. })) => {
+                check_no_edit(command, field, &states);
+            }
             Err(error) => panic!("{command:?} of {id}: {error}"),
         }
     }
@@ -330,6 +336,20 @@ pub fn assert_unacknowledged(asked: Asked) {
     }
 }
 
+/// A time is refused of a job that has none of its own, and fewer attempts than have failed.
+fn check_no_edit(command: &Command, field: &str, states: &[State]) {
+    let Command::Edit(edit) = command else { panic!("{command:?} is refused for its {field}") };
+    let refused = match field {
+        "scheduled_at" => {
+            let none = states.iter().any(|state| matches!(state, State::Held | State::Blocked));
+            edit.scheduled_at.is_some() && none
+        }
+        "max_attempts" => edit.max_attempts.is_some(),
+        _ => false,
+    };
+    assert!(refused, "{edit:?} is refused for its {field}, and the job was {states:?}");
+}
+
 fn notes_of(command: &Command) -> Option<&Notes> {
     match command {
         Command::Complete(Complete { notes, .. })
@@ -347,7 +367,9 @@ pub fn allowed(command: &Command, state: State) -> bool {
         // Sent again by the attempt that began to wait, it changes nothing.
         Command::Wait(_) => true,
         Command::Cancel { .. } => !state.is_ended(),
-        Command::Retry | Command::Rebuild => state.is_ended(),
+        Command::Retry | Command::RetryWith { .. } | Command::Rebuild => state.is_ended(),
+        Command::RunNow => matches!(state, State::Scheduled | State::Retrying),
+        Command::Edit(_) => !state.is_ended() && state != State::Active,
         Command::Requeue => state == State::Dead,
         Command::Move(_) => state != State::Active,
         Command::Reprioritise { .. } => !state.is_ended() && state != State::Active,

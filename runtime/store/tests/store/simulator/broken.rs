@@ -121,10 +121,16 @@ const FAULTS: [(&str, &str, Fault); 35] = [
 ];
 
 /// Rules that an engine forgets, as its rows show it.
-const RULES: [(&str, &str, JobFault); 2] = [
+const RULES: [(&str, &str, JobFault); 3] = [
     ("a checkpoint sets the crashes back", "attempts, failures, crashes of", |before, after| {
         let forgotten = after.state == State::Active && after.crashes < before.crashes;
         after.crashes = if forgotten { before.crashes } else { after.crashes };
+        forgotten
+    }),
+    ("a job that waits is given another time", "the timer", |before, after| {
+        let waits = before.state == State::Scheduled && after.state == State::Scheduled;
+        let forgotten = waits && before.scheduled_at != after.scheduled_at;
+        after.scheduled_at = if forgotten { before.scheduled_at } else { after.scheduled_at };
         forgotten
     }),
     ("a lease runs for its time, from the start or the resume on", "it had a lease from", |_, after| {

@@ -62,7 +62,7 @@ impl World {
     fn begin_bulk(&mut self) -> BulkAsk {
         let jobs = (0..self.rng.below(7)).map(|_| self.some_job()).collect();
         let rng = &mut self.rng;
-        let action = match rng.below(10) {
+        let action = match rng.below(11) {
             0 => Action::Retry,
             1 => Action::Rebuild,
             2 => Action::Requeue,
@@ -72,6 +72,7 @@ impl World {
             6 => Action::Hold { reason: "many".into() },
             7 => Action::Approve,
             8 => Action::Reject { reason: "many".into() },
+            9 => Action::RunNow,
             _ => Action::Delete,
         };
         BulkAsk::Begin { action, jobs }

@@ -33,11 +33,26 @@ impl Causes {
 
     /// A command may have changed its place in its lane, at a moment within the group that no event shows.
     pub fn reordered(&self, id: JobId) -> bool {
-        self.asked(id, |command| matches!(command, Command::Reprioritise { .. } | Command::Move(_)))
+        self.asked(id, |command| {
+            let priority = matches!(command, Command::Edit(edit) if edit.priority.is_some());
+            priority || matches!(command, Command::Reprioritise { .. } | Command::Move(_))
+        })
+    }
+
+    /// Somebody gave it another time, or none.
+    pub fn given_time(&self, id: JobId) -> bool {
+        self.asked(id, |command| {
+            let time = matches!(command, Command::Edit(edit) if edit.scheduled_at.is_some());
+            time || matches!(command, Command::RunNow)
+        })
     }
 
     pub fn reprioritised(&self, id: JobId) -> usize {
-        let reprioritise = |command: &Command| matches!(command, Command::Reprioritise { .. });
+        let reprioritise = |command: &Command| match command {
+            Command::Reprioritise { .. } => true,
+            Command::Edit(edit) => edit.priority.is_some(),
+            _ => false,
+        };
         self.commands.iter().filter(|(job, command)| *job == id && reprioritise(command)).count()
     }
 

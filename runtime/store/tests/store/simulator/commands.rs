@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::flow::{Batch, Callback, Chain, ChainStep, Dependency, NewBatch, OnFailure};
 use windlass_core::{
-    BackoffKind, Blob, Body, Bulk, Command, JobId, Move, Name, NewJob, Plugin, PluginCommand, PolicyChoice, Priority,
-    QueueName, Reply, Settings, Time, Unique, UniqueScope, Until,
+    BackoffKind, Blob, Body, Bulk, Command, Edit, JobId, Move, Name, NewJob, Plugin, PluginCommand, PolicyChoice,
+    Priority, QueueName, Reply, Settings, Time, Unique, UniqueScope, Until,
 };
 use windlass_store::engine::requests::operation;
 use windlass_store::engine::requests::operations::{Ask, AskEach, Enqueue, Log, MakeBatch, Seal, SetPaused};
@@ -256,8 +256,10 @@ impl World {
     fn some_act(&mut self) -> Command {
         let rng = &mut self.rng;
         match rng.below(100) {
-            0..22 => Command::Cancel { reason: "not wanted".into() },
-            22..30 => Command::Retry,
+            0..18 => Command::Cancel { reason: "not wanted".into(), grace: rng.maybe(30, |rng| seconds(rng, 20)) },
+            18..21 => Command::RunNow,
+            21..27 => Command::Retry,
+            27..30 => Command::RetryWith { payload: body(rng) },
             30..38 => Command::Rebuild,
             38..48 => Command::Requeue,
             48..60 => Command::Move(Move {
@@ -265,11 +267,28 @@ impl World {
                 reset_attempts: rng.chance(50),
                 priority: rng.maybe(50, |rng| Priority::ALL[rng.below(4) as usize]),
             }),
-            60..70 => Command::Reprioritise { priority: Priority::ALL[rng.below(4) as usize] },
+            60..65 => Command::Reprioritise { priority: Priority::ALL[rng.below(4) as usize] },
+            65..70 => Command::Edit(Box::new(self.some_edit())),
             70..80 => Command::Hold { reason: "wait".into() },
             80..88 => Command::Approve,
             88..92 => Command::Reject { reason: "no".into() },
             _ => Command::Delete,
+        }
+    }
+
+    fn some_edit(&mut self) -> Edit {
+        let now = self.now;
+        let rng = &mut self.rng;
+        Edit {
+            payload: rng.maybe(40, body),
+            priority: rng.maybe(30, |rng| Priority::ALL[rng.below(4) as usize]),
+            scheduled_at: rng.maybe(50, |rng| if rng.chance(30) { now } else { now + seconds(rng, 60) }),
+            tags: rng.maybe(30, |rng| vec![("label".to_owned(), format!("edited-{}", rng.below(3)))]),
+            max_attempts: rng.maybe(30, |rng| 1 + rng.below(4) as u32),
+            attempt_timeout: None,
+            stall_timeout: rng.maybe(10, |rng| rng.maybe(50, |rng| seconds(rng, 60) + Duration::from_secs(1))),
+            max_duration: None,
+            by: "somebody".to_owned(),
         }
     }
 

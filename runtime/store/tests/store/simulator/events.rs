@@ -64,6 +64,13 @@ impl Step<'_> {
     }
 }
 
+/// A job that has begun or ended is not changed, nor by itself.
+fn edited(step: &Step) {
+    let edit = |command: &Command| matches!(command, Command::Edit(_));
+    step.must(step.causes.asked(step.event.job, edit), "nobody edited it");
+    step.must(!step.job.state.is_ended() && step.job.state != State::Active, "only jobs that wait are edited");
+}
+
 impl Model {
     /// Takes one stored event; `stored` is the row of its job after the group, if it still has one.
     pub fn take(&mut self, record: &EventRecord, causes: &Causes, stored: Option<&Job>) {
@@ -106,6 +113,7 @@ impl Model {
             }
             EventKind::Cancelled { .. } => self.cancelled(step),
             EventKind::Moved { .. } => self.moved(step),
+            EventKind::Edited { .. } => edited(step),
             EventKind::Deleted => self.deleted(step),
         }
     }
@@ -167,7 +175,8 @@ impl Model {
         let (id, causes) = (step.event.job, step.causes);
         self.take_lock(id, step.event.at);
         let rebuilt = causes.asked(id, |command| matches!(command, Command::Rebuild));
-        let retried = causes.asked(id, |command| matches!(command, Command::Retry | Command::Requeue));
+        let retried = causes
+            .asked(id, |command| matches!(command, Command::Retry | Command::RetryWith { .. } | Command::Requeue));
         step.must(rebuilt || retried, "nobody brought it back");
         let job = self.job(step);
         job.expire_at = None;
@@ -188,10 +197,21 @@ impl Model {
     }
 
     fn scheduled(&mut self, step: &Step, due: Time) {
-        let blocked = step.job.state == State::Blocked;
-        step.must(blocked && due > step.event.at, "it waits for its time only after everything else");
-        self.flows.check_unblocked(step.event.job);
-        self.enter(step, State::Scheduled);
+        step.must(due > step.event.at, "that time has come");
+        match step.job.state {
+            State::Blocked => {
+                self.flows.check_unblocked(step.event.job);
+                self.enter(step, State::Scheduled);
+            }
+            State::Pending => {
+                step.must(step.causes.given_time(step.event.job), "nobody gave it a time");
+                self.enter(step, State::Scheduled);
+            }
+            State::Scheduled | State::Retrying => {
+                step.must(step.causes.given_time(step.event.job), "nobody gave it another time");
+            }
+            _ => step.must(false, "it waits for its time only after everything else"),
+        }
         self.job(step).due = Some(due);
     }
 
@@ -291,16 +311,19 @@ impl Model {
         let (event, id, at) = (step.event, step.event.job, step.event.at);
         let fine = match job.state {
             State::Scheduled | State::Retrying => {
-                // One that failed just now may be retried at once.
-                let at_once = job.group == self.group;
+                // One that failed just now may be retried at once, and people may run one before its time.
+                let at_once = job.group == self.group || step.causes.given_time(id);
                 assert!(at_once || !self.still, "{event:?}: no delay ends while everything is paused");
-                job.due.is_some_and(|due| due <= at)
+                step.causes.given_time(id) || job.due.is_some_and(|due| due <= at)
             }
             State::Held => true,
             State::Active => self.may_return(step, reason),
             State::Completed | State::Dead | State::Cancelled => {
                 self.take_lock(id, at);
-                let back = |command: &Command| matches!(command, Command::Retry | Command::Requeue | Command::Rebuild);
+                let back = |command: &Command| {
+                    let retried = matches!(command, Command::Retry | Command::RetryWith { .. });
+                    retried || matches!(command, Command::Requeue | Command::Rebuild)
+                };
                 step.causes.asked(id, back)
             }
             State::Blocked => {

@@ -391,7 +391,7 @@ impl World {
             for job in open.into_iter().filter(|job| acts_on(job)).take(6) {
                 let command = match &job.run {
                     Some(run) => Command::Complete(Complete::by(Holder::Token(run.token))),
-                    None => Command::Cancel { reason: "the end".into() },
+                    None => Command::Cancel { reason: "the end".into(), grace: None },
                 };
                 requests.push(self.ask(job.id, command, Vec::new()));
             }

@@ -3,6 +3,8 @@
 mod attempts;
 mod bulk;
 mod counting;
+mod dead;
+mod editing;
 mod schedules;
 mod search;
 mod served;

@@ -55,6 +55,28 @@ fn an_invalid_schedule_is_refused_with_the_field() {
 }
 
 #[test]
+fn an_expression_is_previewed_without_saving_it_and_refused_as_when_saving() {
+    let server = Server::start();
+    let preview = |body: serde_json::Value| server.post("/api/v1/schedules/preview", &body);
+    let found = preview(json!({"cron": "30 2 * * 1-5", "timezone": "Europe/Berlin", "count": 3}));
+    assert_eq!((found.status, &found.body["words"]), (200, &json!("at 02:30, Monday to Friday")), "{found:?}");
+    assert_eq!(server.get("/api/v1/schedules").body, json!([]), "nothing is saved");
+    let saved = json!({"name": "n", "queue": "q", "cron": "30 2 * * 1-5", "timezone": "Europe/Berlin"});
+    assert_eq!(server.post("/api/v1/schedules", &saved).body["words"], found.body["words"]);
+    assert_eq!(server.get("/api/v1/schedules/n/next?count=3").body["next"], found.body["next"]);
+    assert_eq!(preview(json!({"cron": "@hourly"})).body["next"].as_array().map(Vec::len), Some(5));
+
+    for (cron, timezone) in [("75 * * * *", "UTC"), ("0 0 30 2 *", "UTC"), ("* * * * *", "Mars/Olympus")] {
+        let body = json!({"name": "wrong", "queue": "q", "cron": cron, "timezone": timezone});
+        let (previewed, saved) = (preview(body.clone()), server.post("/api/v1/schedules", &body));
+        assert_eq!(previewed.status, 400, "{previewed:?}");
+        assert_eq!(previewed.body["error"], saved.body["error"]);
+    }
+    let named = server.post("/api/v1/schedules", &json!({"name": "preview", "queue": "q", "cron": "* * * * *"}));
+    assert_eq!(named.status, 400, "its address is taken: {named:?}");
+}
+
+#[test]
 fn a_schedule_runs_by_itself_by_hand_and_not_while_it_is_paused() {
     let server = Server::start();
     server.post("/api/v1/schedules", &json!({"name": "tick", "queue": "ticks", "cron": "* * * * * *", "payload": 7}));
