@@ -9,7 +9,7 @@ pub(super) fn describe(text: &str) -> String {
     }
     let parts: Vec<&str> = text.split_whitespace().collect();
     let (second, rest, year) = match parts.as_slice() {
-        [rest @ ..] if rest.len() == 5 => ("0", rest, "*"),
+        rest if rest.len() == 5 => ("0", rest, "*"),
         [second, rest @ ..] if rest.len() == 5 => (*second, rest, "*"),
         [second, rest @ .., year] if rest.len() == 5 => (*second, rest, *year),
         _ => return format!("at the times of {text:?}"),

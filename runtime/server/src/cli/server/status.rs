@@ -97,7 +97,8 @@ fn system(remote: &Remote) -> anyhow::Result<()> {
         Some((count, None)) => json!(show(count)),
         None => Value::Null,
     };
-    let (plain, bytes): (fn(u64) -> String, fn(u64) -> String) = (|count| count.to_string(), mebibytes);
+    let plain: fn(u64) -> String = |count| count.to_string();
+    let bytes: fn(u64) -> String = mebibytes;
     for (name, pair, show) in [
         ("slots_busy", used(&system, "/slots/busy", "/slots/total"), plain),
         ("disk_free", used(&system, "/data/free_bytes", "/data/size_bytes"), bytes),

@@ -84,7 +84,10 @@ fn wrong_tokens_are_throttled_like_wrong_keys_and_right_ones_always_count() {
     let server = start(&provider);
     wait_for_provider(&server, &provider);
     let wrong = provider.token(&json!({"claims": good_claims(), "by": "stranger"}));
-    let last = (0..20).map(|_| ask(&server, &wrong)).last().expect("it was sent");
+    for _ in 0..19 {
+        ask(&server, &wrong);
+    }
+    let last = ask(&server, &wrong);
     assert_eq!((last.status, &last.body["code"]), (429, &json!("RATE_LIMITED")), "{last:?}");
     assert_eq!(ask(&server, &provider.token(&json!({"claims": good_claims()}))).status, 200);
 }
