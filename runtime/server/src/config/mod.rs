@@ -139,7 +139,7 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
 
-    /// The address of the OpenID Connect provider that people sign in with, such as https://id.example.com
+    /// The address of the OpenID Connect provider that people sign in with, such as `https://id.example.com`
     #[arg(long, env = "WINDLASS_OIDC_ISSUER", value_name = "URL")]
     pub oidc_issuer: Option<String>,
 
