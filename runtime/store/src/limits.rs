@@ -73,7 +73,7 @@ pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const RECLAIM_COMMITS: f64 = 100.0;
 pub(crate) const RECLAIM_BUSY: f64 = 0.25;
 pub(crate) const RECLAIM_LATEST: Duration = Duration::from_secs(300);
-/// Tables of one kind of record are merged from this size, where one in so many rows is a removal; and up to a size, beyond which it
+/// Tables of one kind of row are merged from this size, where one in so many rows is a removal; and up to a size, beyond which it
 /// would take too long at a stretch.
 pub(crate) const RECLAIM_TABLES: u64 = 8 * 1024 * 1024;
 pub(crate) const RECLAIM_PART: u64 = 6;

@@ -67,7 +67,7 @@ impl Timers {
                 Ok(Some((key, what)))
             }
             Some(_) => Ok(None),
-            None => Err(DiskError::Record { space: Space::Timers, why: "a timer's key makes no sense".into() }),
+            None => Err(DiskError::Row { space: Space::Timers, why: "a timer's key makes no sense".into() }),
         }
     }
 

@@ -7,7 +7,7 @@
 //! the tombstones of all earlier claims lie.
 //!
 //! The window may hold ids that have left the line in another way (cancelled, moved): the engine checks each candidate
-//! against its record before it starts it.
+//! against its row before it starts it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -44,7 +44,7 @@ impl ReadyPlace {
                 since: Time(u64::from_be_bytes(*since)),
             })
         };
-        parts().ok_or_else(|| DiskError::Record { space: Space::Ready, why: "a place in line makes no sense".into() })
+        parts().ok_or_else(|| DiskError::Row { space: Space::Ready, why: "a place in line makes no sense".into() })
     }
 }
 
@@ -65,13 +65,13 @@ pub struct Ring {
     /// Turns taken since the lanes in memory were read.
     taken: usize,
     loaded: bool,
-    /// How often the end of the stored lanes was reached since one started something.
-    rounds: u8,
+    /// How often the end of the stored lanes was reached since one of them started something.
+    passes: u8,
     /// All lanes were looked through and none has anything to start: no look before something changes.
     exhausted: bool,
     /// Places added since the last commit to lanes that are not in memory.
     unseen: HashMap<String, Vec<ReadyPlace>>,
-    /// Lanes that were found empty: their records go with the next commit, unless something has come since.
+    /// Lanes that were found empty: their rows go with the next commit, unless something has come since.
     found_empty: HashSet<String>,
     /// Lanes that changed since the last commit.
     touched: Vec<String>,
@@ -118,7 +118,7 @@ impl Ring {
             next_lanes: Vec::new(),
             taken: 0,
             loaded: false,
-            rounds: 0,
+            passes: 0,
             exhausted: false,
             unseen: HashMap::new(),
             found_empty: HashSet::new(),
@@ -189,7 +189,7 @@ impl Ring {
             }
             // Once to the end from wherever this began, and once from the start to the end: then all have been seen,
             // but for the lanes that are new in this group.
-            if self.rounds < 2 {
+            if self.passes < 2 {
                 self.let_go();
                 self.load(disk)?;
             } else {
@@ -211,7 +211,7 @@ impl Ring {
 
     /// Something has come or may start again: earlier looks say nothing any more.
     fn look_again(&mut self) {
-        self.rounds = 0;
+        self.passes = 0;
         self.exhausted = false;
     }
 
@@ -228,7 +228,7 @@ impl Ring {
     pub fn take(&mut self, served: bool) {
         let Some(limit_key) = self.turn.front().cloned() else { return };
         if served {
-            self.rounds = 0;
+            self.passes = 0;
         }
         if let Some(lane) = self.lanes.get_mut(&limit_key) {
             lane.window.pop_front();
@@ -345,7 +345,7 @@ impl Ring {
             page = disk.scan(Space::Lanes, &self.prefix, &until, self.tuning.hot_lanes)?;
         }
         if self.next_lanes.is_empty() {
-            self.rounds = self.rounds.saturating_add(1);
+            self.passes = self.passes.saturating_add(1);
         }
         for (key, value) in page {
             let Some(limit_key) = read_limit_key(&self.prefix, &key) else { continue };
@@ -396,7 +396,7 @@ impl Ring {
     }
 }
 
-/// Whether the lane has a record, the batch in the making included.
+/// Whether the lane has a row, the write batch included.
 fn is_stored(disk: &impl Disk, batch: &WriteBatch, key: &[u8]) -> Result<bool, DiskError> {
     match batch.writes.get(&(Space::Lanes, key.to_vec())) {
         Some(value) => Ok(value.is_some()),
@@ -420,7 +420,7 @@ fn read_cursor(value: &[u8]) -> Result<u64, DiskError> {
         .strip_prefix(&[crate::disk::codec::FORMAT])
         .and_then(|rest| rest.first_chunk::<8>())
         .map(|bytes| u64::from_be_bytes(*bytes))
-        .ok_or_else(|| DiskError::Record { space: Space::Lanes, why: "a cursor makes no sense".into() })
+        .ok_or_else(|| DiskError::Row { space: Space::Lanes, why: "a cursor makes no sense".into() })
 }
 
 /// The rings of one queue.

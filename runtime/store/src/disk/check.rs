@@ -241,7 +241,7 @@ pub fn unreadable(dir: &Path, error: &DiskError) -> OpenError {
             what: format!("it holds {holds} and is damaged: {why}"),
             advice: DAMAGED.into(),
         },
-        DiskError::Record { .. } => {
+        DiskError::Row { .. } => {
             OpenError::Damaged { file: store_dir(dir), what: error.to_string(), advice: DAMAGED.into() }
         }
     }

@@ -1,4 +1,4 @@
-//! How records look on disk: a format version, then the value in postcard.
+//! How rows look on disk: a format version, then the value in postcard.
 //!
 //! The types are core's own, so a move costs no second copy of the job. When one of them changes its shape, the old
 //! shape stays here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each format.
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::disk::{DiskError, Space};
 use crate::store::format1;
 
-/// The format that nearly every record is written in today.
+/// The format that nearly every row is written in today.
 pub const FORMAT: u8 = 1;
 
 /// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into, that of webhooks
@@ -29,18 +29,18 @@ pub fn encode_in<T: Serialize>(space: Space, value: &T) -> Vec<u8> {
 }
 
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    // Nearly every record fits here: writing to a fixed buffer is several times faster than growing a vector.
+    // Nearly every row fits here: writing to a fixed buffer is several times faster than growing a vector.
     let mut buffer = [0u8; 2048];
     buffer[0] = FORMAT;
     if let Ok(used) = postcard::to_slice(value, &mut buffer[1..]) {
         let len = used.len() + 1;
         return buffer[..len].to_vec();
     }
-    postcard::to_extend(value, vec![FORMAT]).expect("our records hold nothing that postcard cannot write")
+    postcard::to_extend(value, vec![FORMAT]).expect("our rows hold nothing that postcard cannot write")
 }
 
 pub fn decode<T: DeserializeOwned>(space: Space, bytes: &[u8]) -> Result<T, DiskError> {
-    let unreadable = |why: String| DiskError::Record { space, why };
+    let unreadable = |why: String| DiskError::Row { space, why };
     match bytes.split_first() {
         Some((version, rest)) if *version == format(space) => {
             postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string()))
@@ -66,6 +66,6 @@ pub fn wrap(bytes: &[u8]) -> Vec<u8> {
 pub fn unwrap(space: Space, bytes: &[u8]) -> Result<&[u8], DiskError> {
     match bytes.split_first() {
         Some((&FORMAT, rest)) => Ok(rest),
-        _ => Err(DiskError::Record { space, why: "its format is not one this version knows".into() }),
+        _ => Err(DiskError::Row { space, why: "its format is not one this version knows".into() }),
     }
 }

@@ -17,12 +17,12 @@ pub struct CommitStatus {
     /// The engine's time when it began its group, plus one; zero when it is idle.
     pub busy_since: AtomicU64,
     /// What has been committed, for whoever measures.
-    pub commits: Tally,
+    pub commits: CommitTally,
 }
 
 /// How many commits there were, how large, and how long they took.
 #[derive(Default)]
-pub struct Tally {
+pub struct CommitTally {
     pub count: AtomicU64,
     pub writes: AtomicU64,
     pub bytes: AtomicU64,
@@ -37,7 +37,7 @@ pub struct Tally {
 /// Longer than this is worth a look at the disk.
 pub(crate) const SLOW: Duration = Duration::from_millis(100);
 
-impl Tally {
+impl CommitTally {
     fn add(&self, writes: usize, bytes: usize, took: Duration) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.writes.fetch_add(writes as u64, Ordering::Relaxed);

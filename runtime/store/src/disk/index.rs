@@ -1,4 +1,4 @@
-//! The index entries of a job: a pure function of its record. A move writes the difference, so a job is never in two
+//! The index entries of a job: a pure function of its row. A move writes the difference, so a job is never in two
 //! places and never in none.
 
 use windlass_core::{BodyKind, BodyRef, Job, JobId, State};

@@ -23,10 +23,10 @@ use std::path::PathBuf;
 pub use ::fjall::Slice as Value;
 use rustc_hash::FxHashMap;
 
-/// A keyspace. Each holds one kind of record.
+/// A keyspace. Each holds one kind of row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
-    /// One record: counters and cursors that every commit carries.
+    /// One row: counters and cursors that every commit carries.
     Meta,
     Jobs,
     /// Payloads, checkpoints and results, apart from the jobs so that a move never rewrites them.
@@ -63,7 +63,7 @@ pub enum Space {
     Bulks,
     /// What the operator allows each plugin.
     Grants,
-    /// Sealed by the server.
+    /// Encrypted by the server.
     Secrets,
     /// Which job waits for which, from both sides.
     Links,
@@ -254,7 +254,7 @@ pub trait Disk {
 impl DiskError {
     /// Whether something that was stored cannot be read, while the rest can: trying again does not help.
     pub fn is_damage(&self) -> bool {
-        matches!(self, DiskError::Damaged { .. } | DiskError::Record { .. })
+        matches!(self, DiskError::Damaged { .. } | DiskError::Row { .. })
     }
 }
 
@@ -285,6 +285,6 @@ pub enum DiskError {
     /// A file does not hold what was written to it, or is missing.
     #[error("{file}, which holds {holds}, is damaged: {why}", file = file.display())]
     Damaged { file: PathBuf, holds: &'static str, why: String },
-    #[error("a record in `{space}` cannot be read: {why}", space = space.name())]
-    Record { space: Space, why: String },
+    #[error("a row in `{space}` cannot be read: {why}", space = space.name())]
+    Row { space: Space, why: String },
 }

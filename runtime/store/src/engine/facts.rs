@@ -60,7 +60,7 @@ impl<D: Disk> Engine<D> {
         let checkpoint = self.checkpoint_before(&job, command)?;
         let Some(queue) = self.queues.get(&job.queue) else {
             let why = format!("job {id} is in a queue that is not stored");
-            return Err(DiskError::Record { space: Space::Jobs, why }.into());
+            return Err(DiskError::Row { space: Space::Jobs, why }.into());
         };
         let runner = match (command, &job.run) {
             (Command::Start { runner }, _) => Some(runner),

@@ -250,7 +250,7 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The job; none if it does not exist or its record is damaged: that must not stop the work on all other jobs. A command that
+    /// The job; none if it does not exist or its row is damaged: that must not stop the work on all other jobs. A command that
     /// names the job is refused with the reason, see `damage_of`.
     pub(crate) fn load(&mut self, id: JobId) -> Result<Option<&Job>, DiskError> {
         if self.unsaved.is_removed(id) {

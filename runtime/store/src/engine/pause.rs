@@ -11,7 +11,7 @@ use crate::disk::codec;
 use crate::disk::{Disk, DiskError, Space};
 use crate::engine::Engine;
 
-/// Where it is stored, in the space of the engine's own record.
+/// Where it is stored, in the space of the engine's own row.
 pub const KEY: &[u8] = b"paused";
 
 /// Since when everything is paused; none when it is not.

@@ -6,7 +6,7 @@ use crate::disk::codec;
 use crate::disk::{DiskError, Space};
 use crate::{EventRecord, LogLine};
 
-/// The events of one stored record after `seq`.
+/// The events of one stored row after `seq`.
 pub fn read_chunk(value: &[u8], after: u64) -> Result<Vec<EventRecord>, DiskError> {
     let (first, events): (u64, Vec<Event>) = codec::decode(Space::Events, value)?;
     Ok(events

@@ -33,7 +33,7 @@ impl From<DiskError> for Error {
         match error {
             DiskError::Io(why) | DiskError::Gone(why) => Error::Unavailable { why },
             DiskError::Commit(why) => Error::Unknown { why },
-            DiskError::Record { .. } | DiskError::Damaged { .. } => Error::Damaged { what: error.to_string() },
+            DiskError::Row { .. } | DiskError::Damaged { .. } => Error::Damaged { what: error.to_string() },
         }
     }
 }

@@ -22,7 +22,7 @@ use windlass_core::{
 
 use crate::disk::blobs::Blobs;
 use crate::disk::counted::Acknowledged;
-pub use crate::disk::counted::Tally;
+pub use crate::disk::counted::CommitTally;
 pub use crate::disk::fjall::FjallDisk;
 use crate::engine::commit::audit::{Audited, Deny};
 pub use crate::engine::requests::access::AccessChange;
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// What has been committed so far, and how quickly.
-    pub fn commits(&self) -> &Tally {
+    pub fn commits(&self) -> &CommitTally {
         &self.inner.commit_status.commits
     }
 

@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use windlass_core::{Counts, Histogram, State as JobState};
 use windlass_store::QueueView;
-use windlass_store::store::Tally;
+use windlass_store::store::CommitTally;
 
 use crate::http::Api;
 use crate::http::transport::error::Result;
@@ -115,7 +115,7 @@ fn queues(page: &mut Page, views: &[QueueView]) {
     }
 }
 
-fn commits(page: &mut Page, tally: &Tally) {
+fn commits(page: &mut Page, tally: &CommitTally) {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let name = "windlass_commit_seconds";
     page.family(name, "histogram", "How long commits to the disk took.");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_commit_is_in_a_bucket() {
-        let tally = Tally::default();
+        let tally = CommitTally::default();
         for power in 0..32 {
             tally.took[power].fetch_add(1, Ordering::Relaxed);
         }

@@ -16,7 +16,7 @@ use windlass_core::Time;
 use windlass_core::access::{Permission, Role};
 use windlass_executor::confinement::{Confinement, Protection, of_children};
 use windlass_store::Clock;
-use windlass_store::store::Tally;
+use windlass_store::store::CommitTally;
 
 use crate::app::confinement;
 use crate::config::{Config, Durability};
@@ -322,7 +322,7 @@ fn connections(api: &Api) -> Used {
     Used { open, limit }
 }
 
-fn commits(tally: &Tally) -> Commits {
+fn commits(tally: &CommitTally) -> Commits {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let took: Vec<u64> = tally.took.iter().map(read).collect();
     Commits {

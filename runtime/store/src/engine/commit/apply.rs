@@ -227,7 +227,7 @@ impl<D: Disk> Engine<D> {
     }
 
     fn put_body(&mut self, id: JobId, kind: BodyKind, body: Option<Body>) {
-        // The record may look the same, of a checkpoint as long as the last: its bytes are new all the same.
+        // The row may look the same, of a checkpoint as long as the last: its bytes are new all the same.
         self.unsaved.require_commit();
         let key = keys::body(id, kind);
         match body {

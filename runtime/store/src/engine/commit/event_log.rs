@@ -11,7 +11,7 @@ use crate::engine::Meta;
 use crate::limits::Tuning;
 use crate::{EventRecord, LogLine, limits};
 
-/// A stored record of events.
+/// A stored row of events.
 #[derive(Clone, Copy)]
 struct Chunk {
     last: u64,
@@ -70,7 +70,7 @@ impl EventLog {
         self.stored
     }
 
-    /// Writes the group's events as one record, and returns those that are to be shown once they are durable.
+    /// Writes the group's events as one row, and returns those that are to be shown once they are durable.
     pub fn gather(&mut self, batch: &mut WriteBatch, now: Time) -> Vec<Arc<EventRecord>> {
         let events = std::mem::take(&mut self.unsaved);
         let shown = std::mem::take(&mut self.shown);
@@ -152,7 +152,7 @@ impl JobLogs {
         self.unsaved.entry(id).or_insert_with(|| (first, Vec::new())).1.extend(lines);
     }
 
-    /// Writes the lines of each job as one record.
+    /// Writes the lines of each job as one row.
     pub fn gather(&mut self, batch: &mut WriteBatch, most: usize) {
         for (id, (first, lines)) in std::mem::take(&mut self.unsaved) {
             let last = first + lines.len() as u64 - 1;

@@ -23,7 +23,7 @@ pub enum AccessChange {
         id: String,
     },
     /// Those that have expired are removed.
-    SweepSessions,
+    RemoveExpiredSessions,
     /// When keys were last used.
     KeysUsed(Vec<(String, Time)>),
     SetRules {
@@ -51,7 +51,7 @@ impl<D: Disk> Operation<D> for AccessChange {
             AccessChange::RevokeKey { id } => ("key.revoke", id.clone()),
             AccessChange::AddSession(session) => ("session.begin", format!("{} ({})", session.id, session.name)),
             AccessChange::EndSession { id } => ("session.end", id.clone()),
-            AccessChange::KeysUsed(_) | AccessChange::SweepSessions => return None,
+            AccessChange::KeysUsed(_) | AccessChange::RemoveExpiredSessions => return None,
             AccessChange::SetRules { namespace, .. } => ("enqueue-rules.set", namespace.to_string()),
             AccessChange::PutNamespace { row, replace: false } => ("namespace.create", row.name.to_string()),
             AccessChange::PutNamespace { row, .. } => ("namespace.quotas", row.name.to_string()),
@@ -92,7 +92,7 @@ impl<D: Disk> Engine<D> {
                 }
                 self.unsaved.batch.delete(Space::Access, key);
             }
-            AccessChange::SweepSessions => {
+            AccessChange::RemoveExpiredSessions => {
                 let now = self.now;
                 self.end_sessions(|session| session.is_expired(now))?;
             }

@@ -1,4 +1,4 @@
-//! Actions on many jobs. The engine's part: each step is one group's work, and its record is committed with what it did.
+//! Actions on many jobs. The engine's part: each step is one group's work, and its row is committed with what it did.
 //! The driver's part: a thread that reads the list of jobs and hands it to the engine, step by step, one operation after
 //! the other, from where the last process left off.
 
@@ -101,7 +101,7 @@ impl<D: Disk> Engine<D> {
             bulk.count(match self.ask(id, bulk.action.command()) {
                 Ok(reply) => Ok(reply),
                 Err(Failure::Refused(Error::Refused(refusal))) => Err(refusal),
-                // Its record is damaged.
+                // Its row is damaged.
                 Err(Failure::Refused(other)) => Err(Refusal::invalid("action", other.to_string())),
                 Err(Failure::Disk(error)) => return Err(error),
             });

@@ -164,17 +164,17 @@ pub struct Matcher<'a> {
     /// Those that wait for the sieve, with their payloads.
     waiting: Vec<AwaitingSieve>,
     payloads: Payloads,
-    /// Records that were read because the payload may pass, or does.
-    pub records: usize,
+    /// Rows that were read because the payload may pass, or does.
+    pub rows: usize,
 }
 
 /// One whose payload waits for the sieve.
 enum AwaitingSieve {
-    /// Its record passes.
+    /// Its row passes.
     Judged(Passed),
-    /// Its record is read if the sieve lets it pass.
+    /// Its row is read if the sieve lets it pass.
     Unread(JobId),
-    /// The same, and the bytes of the record are at hand.
+    /// The same, and the bytes of the row are at hand.
     Undecoded(Value),
 }
 
@@ -196,11 +196,11 @@ impl<'a> Matcher<'a> {
             sift: payload_filter.map(|payload_filter| payload_filter.thread()).transpose()?,
             waiting: Vec::new(),
             payloads: Payloads::default(),
-            records: 0,
+            rows: 0,
         })
     }
 
-    /// Whether anything but the record decides.
+    /// Whether anything but the row decides.
     pub(crate) fn reads_payloads(&self) -> bool {
         self.finder.is_some() || self.sift.is_some()
     }
@@ -247,12 +247,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Leaves a job to the sieve, of which the payload may pass and the record has not been looked at.
-    pub(crate) fn leave_to_sieve(&mut self, record: Value, payload: &[u8]) -> Result<(), Failed> {
-        self.let_wait(AwaitingSieve::Undecoded(record), payload)
+    /// Leaves a job to the sieve, of which the payload may pass and the row has not been looked at.
+    pub(crate) fn leave_to_sieve(&mut self, row: Value, payload: &[u8]) -> Result<(), Failed> {
+        self.let_wait(AwaitingSieve::Undecoded(row), payload)
     }
 
-    /// Judges a job by its payload first; the record is only read if that passes. A sieve is asked about many at once.
+    /// Judges a job by its payload first; the row is only read if that passes. A sieve is asked about many at once.
     pub(crate) fn judge_payload(&mut self, id: JobId, payload: Value) -> Result<(), Failed> {
         let bytes = codec::unwrap(Space::Bodies, &payload)?;
         if !self.may_pass(bytes) {
@@ -261,14 +261,14 @@ impl<'a> Matcher<'a> {
         if self.sift.is_some() {
             return self.let_wait(AwaitingSieve::Unread(id), bytes);
         }
-        self.records += 1;
+        self.rows += 1;
         match row::<Job>(self.view, Space::Jobs, &keys::job(id))? {
             Some(job) => self.judge(&job, Some(unwrapped(payload)?)),
             None => Ok(()),
         }
     }
 
-    /// Judges a job by its record first, then its errors, then its payload, which may have been read before.
+    /// Judges a job by its row first, then its errors, then its payload, which may have been read before.
     pub fn judge(&mut self, job: &Job, payload: Option<Bytes>) -> Result<(), Failed> {
         if !self.task.search.filter.admits(job) || !self.errors_pass(job)? {
             return Ok(());
@@ -316,20 +316,20 @@ impl<'a> Matcher<'a> {
             match waiting {
                 AwaitingSieve::Judged(passed) => self.top.add(passed)?,
                 AwaitingSieve::Unread(id) => {
-                    self.records += 1;
-                    if let Some(record) = self.view.get(Space::Jobs, &keys::job(id))? {
-                        self.judge_record(&record)?;
+                    self.rows += 1;
+                    if let Some(row) = self.view.get(Space::Jobs, &keys::job(id))? {
+                        self.judge_row(&row)?;
                     }
                 }
-                AwaitingSieve::Undecoded(record) => self.judge_record(&record)?,
+                AwaitingSieve::Undecoded(row) => self.judge_row(&row)?,
             }
         }
         Ok(())
     }
 
-    /// A job whose payload passes: the rest is in its record.
-    fn judge_record(&mut self, record: &[u8]) -> Result<(), Failed> {
-        let job: Job = codec::decode(Space::Jobs, record)?;
+    /// A job whose payload passes: the rest is in its row.
+    fn judge_row(&mut self, row: &[u8]) -> Result<(), Failed> {
+        let job: Job = codec::decode(Space::Jobs, row)?;
         let search = &self.task.search;
         if search.filter.admits(&job) && self.errors_pass(&job)? {
             self.top.add(Passed::of(&job, self.task))?;
@@ -349,7 +349,7 @@ impl<'a> Matcher<'a> {
         }
         for pair in self.view.under(Space::Errors, &keys::job(job.id)) {
             let (_, value) = pair?;
-            // A text lies in its record byte for byte, so most need not be read as one.
+            // A text lies in its row byte for byte, so most need not be read as one.
             if finder.find(&value).is_none() {
                 continue;
             }

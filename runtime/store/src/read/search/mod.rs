@@ -314,7 +314,7 @@ fn at_length_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u6
     Ok(top)
 }
 
-/// The records of the best, read from the view they were found in.
+/// The rows of the best, read from the view they were found in.
 fn page(view: &View, task: &Task, mut top: Top) -> Result<Page, DiskError> {
     let search = &task.search;
     let total = top.count;

@@ -18,7 +18,7 @@ use crate::read::search::{Failed, Task};
 
 /// Rows between two looks at the time and at who has nothing to do.
 const STRETCH: usize = 2_048;
-/// From so many payloads in a hundred that pass on, records are read in a row and not one by one.
+/// From so many payloads in a hundred that pass on, rows are read in sequence and not one by one.
 const DENSE: usize = 10;
 
 /// Looks at all jobs with ids in a range.
@@ -31,7 +31,7 @@ pub fn everything(
 ) -> Result<Top, Failed> {
     let Some((from, until)) = stored_between(view, first, last)? else { return Ok(Top::new(wanted, &task.search)) };
     let ranges = Ranges::new(from.0, until.0, threads);
-    // A sieve costs more than reading a record: one that can rule a job out goes first.
+    // A sieve costs more than reading a row: one that can rule a job out goes first.
     let alone = task.search.filter.is_of_payloads_alone() && sees_all(view, &task.search.filter)?;
     let by_payload = task.search.payload_filter.is_none() && sees_all(view, &task.search.filter)? || alone;
     on_threads(view, task, wanted, threads, |judge| {
@@ -75,7 +75,7 @@ struct ScannedRange {
     dense: bool,
 }
 
-/// Records in a row, and their payloads beside them. Payloads that are files are left to the end.
+/// Rows in sequence, and their payloads beside them. Payloads that are files are left to the end.
 fn by_records(
     judge: &mut Matcher<'_>,
     from: u128,
@@ -113,10 +113,10 @@ fn by_records(
     Ok(ScannedRange { next: None, dense: true })
 }
 
-/// Payloads in a row; the record of a job is only read when its payload passes.
+/// Payloads in sequence; the row of a job is only read when its payload passes.
 fn by_payloads(judge: &mut Matcher<'_>, from: u128, until: u128) -> Result<ScannedRange, Failed> {
     let view = judge.view;
-    let records_before = judge.records;
+    let rows_before = judge.rows;
     for (seen, pair) in view.range(Space::Bodies, &from.to_be_bytes(), &after(until)).enumerate() {
         let (key, value) = pair?;
         let (id, kind) = key.split_first_chunk::<16>().ok_or_else(|| nonsense(Space::Bodies))?;
@@ -125,7 +125,7 @@ fn by_payloads(judge: &mut Matcher<'_>, from: u128, until: u128) -> Result<Scann
             continue;
         }
         if seen >= STRETCH {
-            return Ok(ScannedRange { next: Some(id.0), dense: is_dense(judge.records - records_before, seen) });
+            return Ok(ScannedRange { next: Some(id.0), dense: is_dense(judge.rows - rows_before, seen) });
         }
         judge.judge_payload(id, value)?;
     }
@@ -191,7 +191,7 @@ fn after(id: u128) -> Vec<u8> {
 }
 
 fn nonsense(space: Space) -> DiskError {
-    DiskError::Record { space, why: "a key makes no sense".into() }
+    DiskError::Row { space, why: "a key makes no sense".into() }
 }
 
 /// Looks at all jobs that an index names: one thread reads the index, the others the jobs.

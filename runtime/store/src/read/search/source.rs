@@ -236,5 +236,5 @@ impl Ord for Head {
 }
 
 fn nonsense(space: Space) -> DiskError {
-    DiskError::Record { space, why: "a key of an index makes no sense".into() }
+    DiskError::Row { space, why: "a key of an index makes no sense".into() }
 }

@@ -95,7 +95,7 @@ async fn a_session_ends_once_and_an_expired_one_is_removed() {
     house.clock.advance(HOUR / 2);
     add(&house, "s3", person("bob")).await.expect("a session");
     house.clock.advance(HOUR / 2);
-    change(&house, AccessChange::SweepSessions).await.expect("it sweeps");
+    change(&house, AccessChange::RemoveExpiredSessions).await.expect("they are removed");
     assert_eq!(sessions(&house).await, ["s3"]);
     house.clock.advance(HOUR / 2);
     add(&house, "s4", person("ann")).await.expect("a session");

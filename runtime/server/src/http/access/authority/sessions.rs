@@ -192,7 +192,7 @@ impl Authority {
     pub(super) async fn sweep_sessions(&self) -> std::result::Result<(), windlass_store::Error> {
         let now = self.0.clock.now();
         if self.read(|known| known.sessions.values().any(|session| session.is_expired(now))) {
-            self.0.store.change_access(AccessChange::SweepSessions).await?;
+            self.0.store.change_access(AccessChange::RemoveExpiredSessions).await?;
             self.refresh().await?;
         }
         Ok(())
