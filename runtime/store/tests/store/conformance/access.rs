@@ -6,7 +6,7 @@ use windlass_core::access::{ApiKey, KeyNamespaces, NewKey, Role, Session, Sessio
 use windlass_core::{Refusal, Time, bounds};
 use windlass_store::{AccessChange, Error};
 
-use super::house::House;
+use super::test_store::TestStore;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -40,77 +40,77 @@ fn person(name: &str) -> SessionOf {
     SessionOf::Person { actor: format!("oidc:{name}"), issuer: "https://login.example.com".into() }
 }
 
-async fn change(house: &House, change: AccessChange) -> Result<(), Error> {
-    house.store.change_access(change).await
+async fn change(test: &TestStore, change: AccessChange) -> Result<(), Error> {
+    test.store.change_access(change).await
 }
 
-async fn add(house: &House, id: &str, of: SessionOf) -> Result<(), Error> {
-    change(house, AccessChange::AddSession(Box::new(session(id, of, house.now())))).await
+async fn add(test: &TestStore, id: &str, of: SessionOf) -> Result<(), Error> {
+    change(test, AccessChange::AddSession(Box::new(session(id, of, test.now())))).await
 }
 
-async fn sessions(house: &House) -> Vec<String> {
-    house.store.sessions().await.expect("reads").into_iter().map(|session| session.id).collect()
+async fn sessions(test: &TestStore) -> Vec<String> {
+    test.store.sessions().await.expect("reads").into_iter().map(|session| session.id).collect()
 }
 
 #[tokio::test]
 async fn keys_and_sessions_are_there_after_a_restart_as_they_were() {
-    let mut house = House::new();
-    let (key, session) = (key("k1", house.now()), session("s1", SessionOf::Key("k1".into()), house.now()));
-    change(&house, AccessChange::AddKey(Box::new(key.clone()))).await.expect("a key");
-    change(&house, AccessChange::AddSession(Box::new(session.clone()))).await.expect("a session");
-    house.reopen().await;
-    assert_eq!(house.store.api_keys().await.expect("reads"), [key]);
-    assert_eq!(house.store.sessions().await.expect("reads"), [session]);
+    let mut test = TestStore::new();
+    let (key, session) = (key("k1", test.now()), session("s1", SessionOf::Key("k1".into()), test.now()));
+    change(&test, AccessChange::AddKey(Box::new(key.clone()))).await.expect("a key");
+    change(&test, AccessChange::AddSession(Box::new(session.clone()))).await.expect("a session");
+    test.reopen().await;
+    assert_eq!(test.store.api_keys().await.expect("reads"), [key]);
+    assert_eq!(test.store.sessions().await.expect("reads"), [session]);
 }
 
 #[tokio::test]
 async fn a_revoked_key_takes_its_sessions_with_it_and_gets_no_new_ones() {
-    let mut house = House::new();
+    let mut test = TestStore::new();
     let own = || SessionOf::Key("k1".into());
     for id in ["k1", "k2"] {
-        change(&house, AccessChange::AddKey(Box::new(key(id, house.now())))).await.expect("a key");
+        change(&test, AccessChange::AddKey(Box::new(key(id, test.now())))).await.expect("a key");
     }
-    add(&house, "s1", own()).await.expect("a session");
-    add(&house, "s2", own()).await.expect("a session");
-    add(&house, "s3", SessionOf::Key("k2".into())).await.expect("a session");
-    add(&house, "s4", SessionOf::StartKey).await.expect("a session");
-    change(&house, AccessChange::RevokeKey { id: "k1".into() }).await.expect("it was there");
-    assert_eq!(sessions(&house).await, ["s3", "s4"]);
-    let refused = add(&house, "s5", own()).await.expect_err("the key is gone");
+    add(&test, "s1", own()).await.expect("a session");
+    add(&test, "s2", own()).await.expect("a session");
+    add(&test, "s3", SessionOf::Key("k2".into())).await.expect("a session");
+    add(&test, "s4", SessionOf::StartKey).await.expect("a session");
+    change(&test, AccessChange::RevokeKey { id: "k1".into() }).await.expect("it was there");
+    assert_eq!(sessions(&test).await, ["s3", "s4"]);
+    let refused = add(&test, "s5", own()).await.expect_err("the key is gone");
     assert!(matches!(refused, Error::Refused(Refusal::NotFound { what: "key", .. })), "{refused}");
-    house.reopen().await;
-    assert_eq!(sessions(&house).await, ["s3", "s4"]);
-    assert_eq!(house.store.api_keys().await.expect("reads").len(), 1);
+    test.reopen().await;
+    assert_eq!(sessions(&test).await, ["s3", "s4"]);
+    assert_eq!(test.store.api_keys().await.expect("reads").len(), 1);
 }
 
 #[tokio::test]
 async fn a_session_ends_once_and_an_expired_one_is_removed() {
-    let house = House::new();
-    add(&house, "s1", person("ann")).await.expect("a session");
+    let test = TestStore::new();
+    add(&test, "s1", person("ann")).await.expect("a session");
     let end = || AccessChange::EndSession { id: "s1".into() };
-    change(&house, end()).await.expect("it was there");
-    let refused = change(&house, end()).await.expect_err("it has ended");
+    change(&test, end()).await.expect("it was there");
+    let refused = change(&test, end()).await.expect_err("it has ended");
     assert!(matches!(refused, Error::Refused(Refusal::NotFound { what: "session", .. })), "{refused}");
-    add(&house, "s2", person("ann")).await.expect("a session");
-    house.clock.advance(HOUR / 2);
-    add(&house, "s3", person("bob")).await.expect("a session");
-    house.clock.advance(HOUR / 2);
-    change(&house, AccessChange::RemoveExpiredSessions).await.expect("they are removed");
-    assert_eq!(sessions(&house).await, ["s3"]);
-    house.clock.advance(HOUR / 2);
-    add(&house, "s4", person("ann")).await.expect("a session");
-    assert_eq!(sessions(&house).await, ["s4"], "a new one makes room too");
+    add(&test, "s2", person("ann")).await.expect("a session");
+    test.clock.advance(HOUR / 2);
+    add(&test, "s3", person("bob")).await.expect("a session");
+    test.clock.advance(HOUR / 2);
+    change(&test, AccessChange::RemoveExpiredSessions).await.expect("they are removed");
+    assert_eq!(sessions(&test).await, ["s3"]);
+    test.clock.advance(HOUR / 2);
+    add(&test, "s4", person("ann")).await.expect("a session");
+    assert_eq!(sessions(&test).await, ["s4"], "a new one makes room too");
 }
 
 #[tokio::test]
 async fn one_person_has_so_many_sessions_and_the_oldest_makes_room() {
-    let house = House::new();
-    add(&house, "other", person("bob")).await.expect("a session");
+    let test = TestStore::new();
+    add(&test, "other", person("bob")).await.expect("a session");
     for number in 0..=bounds::SESSIONS_OF_ONE {
-        house.clock.advance(Duration::from_secs(1));
-        add(&house, &format!("s{number:03}"), person("ann")).await.expect("a session");
+        test.clock.advance(Duration::from_secs(1));
+        add(&test, &format!("s{number:03}"), person("ann")).await.expect("a session");
     }
-    let left = sessions(&house).await;
+    let left = sessions(&test).await;
     assert_eq!(left.len(), bounds::SESSIONS_OF_ONE + 1);
     assert!(left.contains(&"other".to_owned()) && left.contains(&"s001".to_owned()), "{left:?}");
     assert!(!left.contains(&"s000".to_owned()), "{left:?}");

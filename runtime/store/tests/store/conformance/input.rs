@@ -7,11 +7,11 @@ use windlass_core::limits::Rate;
 use windlass_core::{NewJob, PolicyChoice, Refusal, Settings, State, Unique, UniqueScope, Until, bounds};
 use windlass_store::Error;
 
-use super::house::{House, job, queue, secs};
+use super::test_store::{TestStore, job, queue, secs};
 
 #[tokio::test]
 async fn a_job_that_cannot_be_is_refused_by_field() {
-    let house = House::new();
+    let test = TestStore::new();
     let unique =
         |key: &str, period: Duration, within| Some(Unique { key: key.into(), within, until: Until::End, period });
     let policy = |policy: PolicyChoice| NewJob { policy, ..job("mail") };
@@ -35,18 +35,18 @@ async fn a_job_that_cannot_be_is_refused_by_field() {
         ("scheduled_at", NewJob { scheduled_at: Some(windlass_core::Time::MAX), ..job("mail") }),
     ];
     for (wrong, new) in cases {
-        let refused = house.try_put(new.clone()).await;
+        let refused = test.try_put(new.clone()).await;
         assert!(
             matches!(refused, Err(Error::Refused(Refusal::Invalid { field, .. })) if field == wrong),
             "{wrong}: {new:?} gave {refused:?}"
         );
     }
-    assert_eq!(house.count("mail", State::Pending).await, 0);
+    assert_eq!(test.count("mail", State::Pending).await, 0);
 }
 
 #[tokio::test]
 async fn settings_that_cannot_be_are_refused_by_field_and_change_nothing() {
-    let house = House::new();
+    let test = TestStore::new();
     type Change = fn(&mut Settings);
     let cases: [(&str, Change); 4] = [
         ("rate_limit", |settings| settings.rate = Some(Rate { count: 0, per: secs(1) })),
@@ -55,38 +55,37 @@ async fn settings_that_cannot_be_are_refused_by_field_and_change_nothing() {
         ("lease", |settings| settings.defaults.lease = Some(Duration::ZERO)),
     ];
     for (wrong, change) in cases {
-        let refused = house.store.configure(queue("mail"), change).await;
+        let refused = test.store.configure(queue("mail"), change).await;
         assert!(
             matches!(refused, Err(Error::Refused(Refusal::Invalid { field, .. })) if field == wrong),
             "{wrong}: {refused:?}"
         );
     }
-    assert!(house.store.queues().await.expect("reads").is_empty());
+    assert!(test.store.queues().await.expect("reads").is_empty());
 }
 
 #[tokio::test]
 async fn a_large_body_is_a_file_of_its_own_and_reads_back_whole() {
-    let mut house = House::new();
+    let mut test = TestStore::new();
     let large = Bytes::from(vec![7; 3 * 1024 * 1024]);
-    let body = house.store.keep(large.clone()).await.expect("there is room");
-    let id = house.put(NewJob { payload: Some(body), ..job("mail") }).await;
-    house.reopen().await;
-    let job = house.job(id).await;
-    let found = house.store.body(&job, windlass_core::BodyKind::Payload).await.expect("reads");
+    let body = test.store.keep(large.clone()).await.expect("there is room");
+    let id = test.put(NewJob { payload: Some(body), ..job("mail") }).await;
+    test.reopen().await;
+    let job = test.job(id).await;
+    let found = test.store.body(&job, windlass_core::BodyKind::Payload).await.expect("reads");
     assert_eq!(found, Some(large));
 }
 
 #[tokio::test]
 async fn a_queue_s_defaults_fill_what_a_job_leaves_open() {
-    let house = House::new();
-    house
-        .set("mail", |settings| {
-            settings.defaults.max_attempts = Some(7);
-            settings.defaults.lease = Some(secs(33));
-        })
-        .await;
+    let test = TestStore::new();
+    test.set("mail", |settings| {
+        settings.defaults.max_attempts = Some(7);
+        settings.defaults.lease = Some(secs(33));
+    })
+    .await;
     let own = PolicyChoice { max_attempts: Some(2), ..PolicyChoice::default() };
-    let id = house.put(NewJob { policy: own, ..job("mail") }).await;
-    let policy = house.job(id).await.policy;
+    let id = test.put(NewJob { policy: own, ..job("mail") }).await;
+    let policy = test.job(id).await.policy;
     assert_eq!((policy.max_attempts, policy.lease), (2, secs(33)));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::limits::Rate;
 use windlass_core::{NewJob, Priority, State};
 
-use super::house::{House, done, job, secs, urgent};
+use super::test_store::{TestStore, done, job, secs, urgent};
 
 fn keyed(name: &str, key: &str) -> NewJob {
     NewJob { limit_key: Some(key.into()), ..job(name) }
@@ -13,87 +13,87 @@ fn keyed(name: &str, key: &str) -> NewJob {
 
 #[tokio::test]
 async fn a_queue_runs_no_more_than_its_concurrency_also_after_a_restart() {
-    let mut house = House::new();
-    house.set("mail", |settings| settings.max_concurrency = Some(2)).await;
+    let mut test = TestStore::new();
+    test.set("mail", |settings| settings.max_concurrency = Some(2)).await;
     for _ in 0..4 {
-        house.put(job("mail")).await;
+        test.put(job("mail")).await;
     }
-    let got = house.claim_as("ann", &["mail"], 10).await;
+    let got = test.claim_as("ann", &["mail"], 10).await;
     assert_eq!(got.len(), 2);
-    house.reopen().await;
-    assert!(house.claim("mail").await.is_none());
-    house.ask(got[0].job.id, done(&got[0])).await.expect("taken");
-    assert_eq!(house.claim_as("ann", &["mail"], 10).await.len(), 1);
+    test.reopen().await;
+    assert!(test.claim("mail").await.is_none());
+    test.ask(got[0].job.id, done(&got[0])).await.expect("taken");
+    assert_eq!(test.claim_as("ann", &["mail"], 10).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_rate_is_a_sliding_window_also_after_a_restart() {
-    let mut house = House::new();
-    house.set("mail", |settings| settings.rate = Some(Rate { count: 2, per: secs(10) })).await;
+    let mut test = TestStore::new();
+    test.set("mail", |settings| settings.rate = Some(Rate { count: 2, per: secs(10) })).await;
     for _ in 0..6 {
-        house.put(job("mail")).await;
+        test.put(job("mail")).await;
     }
-    assert!(house.claim("mail").await.is_some());
-    house.pass(secs(6)).await;
-    assert!(house.claim("mail").await.is_some());
-    assert!(house.claim("mail").await.is_none());
-    house.reopen().await;
-    assert!(house.claim("mail").await.is_none(), "the starts are remembered");
-    house.pass(secs(4)).await;
+    assert!(test.claim("mail").await.is_some());
+    test.pass(secs(6)).await;
+    assert!(test.claim("mail").await.is_some());
+    assert!(test.claim("mail").await.is_none());
+    test.reopen().await;
+    assert!(test.claim("mail").await.is_none(), "the starts are remembered");
+    test.pass(secs(4)).await;
     assert_eq!(
-        house.claim_as("ann", &["mail"], 5).await.len(),
+        test.claim_as("ann", &["mail"], 5).await.len(),
         1,
         "the first start has left the window, the second has not"
     );
-    house.pass(secs(6)).await;
-    assert_eq!(house.claim_as("ann", &["mail"], 5).await.len(), 1);
+    test.pass(secs(6)).await;
+    assert_eq!(test.claim_as("ann", &["mail"], 5).await.len(), 1);
 }
 
 #[tokio::test]
 async fn each_key_has_limits_of_its_own() {
-    let mut house = House::new();
-    house.set("mail", |settings| settings.key_concurrency = Some(1)).await;
+    let mut test = TestStore::new();
+    test.set("mail", |settings| settings.key_concurrency = Some(1)).await;
     for key in ["a", "a", "a", "b"] {
-        house.put(keyed("mail", key)).await;
+        test.put(keyed("mail", key)).await;
     }
-    house.put(job("mail")).await;
-    let got = house.claim_as("ann", &["mail"], 10).await;
+    test.put(job("mail")).await;
+    let got = test.claim_as("ann", &["mail"], 10).await;
     assert_eq!(got.len(), 3, "one of each key, and the one without");
-    house.reopen().await;
-    assert!(house.claim("mail").await.is_none());
+    test.reopen().await;
+    assert!(test.claim("mail").await.is_none());
     let of_a = got.iter().find(|got| got.job.limit_key.as_deref() == Some("a")).expect("one of a");
-    house.ask(of_a.job.id, done(of_a)).await.expect("taken");
-    assert_eq!(house.claim("mail").await.expect("the next of a").job.limit_key.as_deref(), Some("a"));
+    test.ask(of_a.job.id, done(of_a)).await.expect("taken");
+    assert_eq!(test.claim("mail").await.expect("the next of a").job.limit_key.as_deref(), Some("a"));
 }
 
 #[tokio::test]
 async fn each_key_has_a_rate_of_its_own_also_after_a_restart() {
-    let mut house = House::new();
-    house.set("mail", |settings| settings.key_rate = Some(Rate { count: 1, per: secs(10) })).await;
+    let mut test = TestStore::new();
+    test.set("mail", |settings| settings.key_rate = Some(Rate { count: 1, per: secs(10) })).await;
     for key in ["a", "a", "b"] {
-        house.put(keyed("mail", key)).await;
+        test.put(keyed("mail", key)).await;
     }
-    let got = house.claim_as("ann", &["mail"], 10).await;
+    let got = test.claim_as("ann", &["mail"], 10).await;
     assert_eq!(got.len(), 2);
     for got in &got {
-        house.ask(got.job.id, done(got)).await.expect("taken");
+        test.ask(got.job.id, done(got)).await.expect("taken");
     }
-    house.reopen().await;
-    assert!(house.claim("mail").await.is_none(), "the starts are remembered");
-    house.pass(secs(10)).await;
-    assert!(house.claim("mail").await.is_some());
+    test.reopen().await;
+    assert!(test.claim("mail").await.is_none(), "the starts are remembered");
+    test.pass(secs(10)).await;
+    assert!(test.claim("mail").await.is_some());
 }
 
 #[tokio::test]
 async fn keys_take_turns_so_that_many_jobs_of_one_do_not_starve_few_of_another() {
-    let mut house = House::new();
+    let mut test = TestStore::new();
     let many: Vec<NewJob> = (0..300).map(|_| keyed("mail", "crowd")).collect();
-    house.store.enqueue(many).await.expect("good jobs");
+    test.store.enqueue(many).await.expect("good jobs");
     for _ in 0..3 {
-        house.put(keyed("mail", "few")).await;
+        test.put(keyed("mail", "few")).await;
     }
-    house.reopen().await;
-    let got = house.claim_as("ann", &["mail"], 8).await;
+    test.reopen().await;
+    let got = test.claim_as("ann", &["mail"], 8).await;
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     for got in &got {
         *turns.entry(got.job.limit_key.as_deref().expect("a key")).or_default() += 1;
@@ -103,22 +103,22 @@ async fn keys_take_turns_so_that_many_jobs_of_one_do_not_starve_few_of_another()
 
 #[tokio::test]
 async fn with_ageing_a_job_that_has_waited_long_goes_before_a_more_urgent_new_one() {
-    let house = House::new();
-    house.set("mail", |settings| settings.ageing = Some(secs(10))).await;
-    let old = house.put(urgent("mail", Priority::Normal)).await;
-    house.pass(secs(25)).await;
-    let new = house.put(urgent("mail", Priority::High)).await;
-    let got = house.claim_as("ann", &["mail"], 2).await;
+    let test = TestStore::new();
+    test.set("mail", |settings| settings.ageing = Some(secs(10))).await;
+    let old = test.put(urgent("mail", Priority::Normal)).await;
+    test.pass(secs(25)).await;
+    let new = test.put(urgent("mail", Priority::High)).await;
+    let got = test.claim_as("ann", &["mail"], 2).await;
     assert_eq!(got.iter().map(|got| got.job.id).collect::<Vec<_>>(), [old, new]);
 }
 
 #[tokio::test]
 async fn a_limit_that_is_lifted_lets_the_waiting_ones_start() {
-    let house = House::new();
-    house.set("mail", |settings| settings.max_concurrency = Some(0)).await;
-    house.put(job("mail")).await;
-    assert!(house.claim("mail").await.is_none());
-    house.set("mail", |settings| settings.max_concurrency = None).await;
-    assert!(house.claim("mail").await.is_some());
-    assert_eq!(house.count("mail", State::Active).await, 1);
+    let test = TestStore::new();
+    test.set("mail", |settings| settings.max_concurrency = Some(0)).await;
+    test.put(job("mail")).await;
+    assert!(test.claim("mail").await.is_none());
+    test.set("mail", |settings| settings.max_concurrency = None).await;
+    assert!(test.claim("mail").await.is_some());
+    assert_eq!(test.count("mail", State::Active).await, 1);
 }

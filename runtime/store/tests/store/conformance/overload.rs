@@ -6,14 +6,14 @@ use tokio::task::JoinSet;
 use windlass_core::State;
 use windlass_store::{Error, limits};
 
-use super::house::{House, job};
+use super::test_store::{TestStore, job};
 
 #[tokio::test]
 async fn what_is_too_much_at_once_is_refused_and_nothing_of_it_is_done() {
-    let house = House::new();
+    let test = TestStore::new();
     let mut callers = JoinSet::new();
     for _ in 0..4 * limits::COMMANDS {
-        let store = house.store.clone();
+        let store = test.store.clone();
         callers.spawn(async move { store.enqueue(vec![job("mail")]).await });
     }
     let (mut stored, mut refused) = (0, 0);
@@ -28,5 +28,5 @@ async fn what_is_too_much_at_once_is_refused_and_nothing_of_it_is_done() {
         }
     }
     assert!(refused > 0, "all {stored} were taken: the engine holds no more than {}", limits::COMMANDS);
-    assert_eq!(house.count("mail", State::Pending).await, stored);
+    assert_eq!(test.count("mail", State::Pending).await, stored);
 }

@@ -13,7 +13,7 @@ use windlass_store::search::{
     Filter, GroupBy, Order, PayloadFilter, PayloadFilterError, PayloadTest, Payloads, Search, Sort, SortKey, Span,
 };
 
-use super::house::{House, cancel, done, job, queue, secs};
+use super::test_store::{TestStore, cancel, done, job, queue, secs};
 use crate::rng::Rng;
 
 const QUEUES: [&str; 3] = ["mail", "video", "rare"];
@@ -26,8 +26,8 @@ struct Whole {
     errors: Vec<String>,
 }
 
-fn few_rows(house: &House, rows: u64) {
-    let store = &house.store;
+fn few_rows(test: &TestStore, rows: u64) {
+    let store = &test.store;
     store.set_few_rows(rows);
 }
 
@@ -67,17 +67,17 @@ fn new_job(rng: &mut Rng, made: &[JobId]) -> NewJob {
 }
 
 /// Makes some jobs and lets some things happen to them.
-async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
+async fn live(test: &TestStore, rng: &mut Rng, made: &mut Vec<JobId>) {
     for _ in 0..60 {
-        house.clock.advance(std::time::Duration::from_millis(rng.below(4_000)));
+        test.clock.advance(std::time::Duration::from_millis(rng.below(4_000)));
         match rng.below(10) {
             0..5 => {
                 let mut new = new_job(rng, made);
                 if let Some(Body::Inline(bytes)) = new.payload.take() {
-                    new.payload = Some(house.store.keep(bytes).await.expect("kept"));
+                    new.payload = Some(test.store.keep(bytes).await.expect("kept"));
                 }
                 // A parent that has ended takes no more children.
-                let Ok(stored) = house.try_put(new).await else { continue };
+                let Ok(stored) = test.try_put(new).await else { continue };
                 if !stored.duplicate {
                     made.push(stored.id);
                 }
@@ -85,7 +85,7 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
             5..8 => {
                 let worker = *rng.pick(&["ann", "bob"]).expect("a worker");
                 let count = 1 + rng.below(3) as usize;
-                for got in house.claim_as(worker, &QUEUES, count).await {
+                for got in test.claim_as(worker, &QUEUES, count).await {
                     let command = match rng.below(4) {
                         0 | 1 => done(&got),
                         2 => {
@@ -96,7 +96,7 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
                         }
                         _ => continue,
                     };
-                    house.ask(got.job.id, command).await.expect("taken");
+                    test.ask(got.job.id, command).await.expect("taken");
                 }
             }
             _ => {
@@ -111,32 +111,32 @@ async fn live(house: &House, rng: &mut Rng, made: &mut Vec<JobId>) {
                     _ => Command::Delete,
                 };
                 // Many of these cannot be: that is as good.
-                let _ = house.ask(id, command).await;
+                let _ = test.ask(id, command).await;
             }
         }
     }
 }
 
-async fn all(house: &House, made: &[JobId]) -> Vec<Whole> {
+async fn all(test: &TestStore, made: &[JobId]) -> Vec<Whole> {
     let mut jobs = Vec::new();
     for id in made {
-        let Some(job) = house.store.job(*id).await.expect("reads") else { continue };
-        let payload = house.store.body(&job, BodyKind::Payload).await.expect("reads").unwrap_or_default().to_vec();
-        let errors = house.store.errors(*id).await.expect("reads").into_iter().map(|error| error.error).collect();
+        let Some(job) = test.store.job(*id).await.expect("reads") else { continue };
+        let payload = test.store.body(&job, BodyKind::Payload).await.expect("reads").unwrap_or_default().to_vec();
+        let errors = test.store.errors(*id).await.expect("reads").into_iter().map(|error| error.error).collect();
         jobs.push(Whole { job, payload, errors });
     }
     jobs
 }
 
-fn span(rng: &mut Rng, house: &House) -> Span {
+fn span(rng: &mut Rng, test: &TestStore) -> Span {
     let moment = |rng: &mut Rng| {
         let ago = secs(rng.below(200));
-        rng.chance(50).then(|| windlass_core::Time(house.now().millis() - ago.as_millis() as u64))
+        rng.chance(50).then(|| windlass_core::Time(test.now().millis() - ago.as_millis() as u64))
     };
     Span { after: moment(rng), before: moment(rng) }
 }
 
-fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
+fn filter(rng: &mut Rng, test: &TestStore, made: &[JobId]) -> Filter {
     let holder = |rng: &mut Rng| (*rng.pick(&WORDS).expect("a word")).to_owned();
     let some = |rng: &mut Rng, percent| rng.chance(percent);
     Filter {
@@ -147,12 +147,12 @@ fn filter(rng: &mut Rng, house: &House, made: &[JobId]) -> Filter {
             .maybe(20, |rng| vec![("team".to_owned(), holder(rng)), ("tier".to_owned(), "a".to_owned())])
             .unwrap_or_default(),
         scope: rng.maybe(15, |rng| format!("user:{}", rng.below(4))),
-        created: rng.maybe(20, |rng| span(rng, house)).unwrap_or_default(),
-        scheduled: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
-        started: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
-        completed: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
-        failed: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
-        expire: rng.maybe(8, |rng| span(rng, house)).unwrap_or_default(),
+        created: rng.maybe(20, |rng| span(rng, test)).unwrap_or_default(),
+        scheduled: rng.maybe(8, |rng| span(rng, test)).unwrap_or_default(),
+        started: rng.maybe(8, |rng| span(rng, test)).unwrap_or_default(),
+        completed: rng.maybe(8, |rng| span(rng, test)).unwrap_or_default(),
+        failed: rng.maybe(8, |rng| span(rng, test)).unwrap_or_default(),
+        expire: rng.maybe(8, |rng| span(rng, test)).unwrap_or_default(),
         worker_id: rng.maybe(8, |rng| (*rng.pick(&["ann", "bob"]).expect("a worker")).to_owned()),
         has_errors: rng.maybe(10, |rng| rng.chance(50)),
         error_contains: rng.maybe(10, holder),
@@ -233,20 +233,20 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
     let seed = seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().map_or(7, |span| span.as_micros() as u64));
     println!("WINDLASS_SEED={seed}");
     let mut rng = Rng::new(seed);
-    let mut house = House::new();
+    let mut test = TestStore::new();
     let mut made = Vec::new();
     for n in 0..3 {
         let batch = NewBatch { id: Some(format!("batch-{n}")), ..NewBatch::default() };
-        house.store.make_batch(batch, Vec::new(), false).await.expect("a batch");
+        test.store.make_batch(batch, Vec::new(), false).await.expect("a batch");
     }
     for round in 0..4 {
-        live(&house, &mut rng, &mut made).await;
+        live(&test, &mut rng, &mut made).await;
         if round == 2 {
-            house.reopen().await;
+            test.reopen().await;
         }
-        let jobs = all(&house, &made).await;
+        let jobs = all(&test, &made).await;
         for _ in 0..60 {
-            let filter = filter(&mut rng, &house, &made);
+            let filter = filter(&mut rng, &test, &made);
             let sorts = [
                 Sort::CreatedAt,
                 Sort::StartedAt,
@@ -265,12 +265,12 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
             if rng.chance(10) {
                 search.payload_filter = Some(std::sync::Arc::new(Even(vec![b"\"n\"".to_vec()])));
             }
-            few_rows(&house, [1, 4, 16, 5_000][rng.below(4) as usize]);
+            few_rows(&test, [1, 4, 16, 5_000][rng.below(4) as usize]);
             let wanted = expected(&jobs, &search);
             let mut found = Vec::new();
             loop {
                 let page =
-                    house.store.search(search.clone()).await.unwrap_or_else(|error| panic!("{search:?}: {error}"));
+                    test.store.search(search.clone()).await.unwrap_or_else(|error| panic!("{search:?}: {error}"));
                 assert_eq!(page.total, wanted.len() as u64, "seed {seed}: the total of {search:?}");
                 assert!(page.jobs.len() <= search.limit);
                 found.extend(page.jobs.iter().map(|found| found.job.id));
@@ -281,13 +281,13 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
             }
             assert_eq!(found, wanted, "seed {seed}: {search:?}");
             search.after = None;
-            let mut ids = house.store.search_ids(search.clone()).await.expect("finds");
+            let mut ids = test.store.search_ids(search.clone()).await.expect("finds");
             ids.sort_unstable();
             let mut wanted = wanted;
             wanted.sort_unstable();
             assert_eq!(ids, wanted, "seed {seed}: the ids of {search:?}");
             let by = rng.pick(&groupings()).expect("a value").clone();
-            let counted = house.store.count(search.clone(), by.clone()).await.expect("counts");
+            let counted = test.store.count(search.clone(), by.clone()).await.expect("counts");
             let mut groups = BTreeMap::new();
             for whole in jobs.iter().filter(|whole| wanted.binary_search(&whole.job.id).is_ok()) {
                 *groups.entry(by.of(&whole.job).map(String::from)).or_insert(0) += 1;
@@ -302,24 +302,24 @@ async fn whatever_is_asked_the_answer_is_that_of_a_plain_look_at_every_job() {
 
 #[tokio::test]
 async fn pages_stay_right_while_jobs_come_and_go() {
-    let house = House::new();
+    let test = TestStore::new();
     let mut old = Vec::new();
     for _ in 0..30 {
-        old.push(house.put(job("mail")).await);
-        house.clock.advance(secs(1));
+        old.push(test.put(job("mail")).await);
+        test.clock.advance(secs(1));
     }
     let mut search = Search::of(Filter { queue: Some(queue("mail")), ..Filter::default() }, 7);
     let mut found = Vec::new();
     loop {
-        let page = house.store.search(search.clone()).await.expect("finds");
+        let page = test.store.search(search.clone()).await.expect("finds");
         assert_eq!(page.total, 30, "as many as there were at the first page");
         found.extend(page.jobs.iter().map(|found| found.job.id));
         let Some(next) = page.next else { break };
         search.after = Some(next);
         // New ones come, and one that was seen goes.
-        house.put(job("mail")).await;
-        house.clock.advance(secs(1));
-        house.ask(found[0], Command::Delete).await.ok();
+        test.put(job("mail")).await;
+        test.clock.advance(secs(1));
+        test.ask(found[0], Command::Delete).await.ok();
     }
     old.reverse();
     assert_eq!(found, old, "each of the old ones once, none of the new");
@@ -341,10 +341,10 @@ impl PayloadFilter for Broken {
 
 /// What a search with such a sieve ends with.
 async fn broken(why: PayloadFilterError) -> Error {
-    let house = House::new();
-    house.put(NewJob { payload: Some(Body::Inline("{}".into())), ..job("mail") }).await;
+    let test = TestStore::new();
+    test.put(NewJob { payload: Some(Body::Inline("{}".into())), ..job("mail") }).await;
     let search = Search { payload_filter: Some(std::sync::Arc::new(Broken(why))), ..Search::of(Filter::default(), 5) };
-    house.store.search(search).await.expect_err("it cannot be")
+    test.store.search(search).await.expect_err("it cannot be")
 }
 
 #[tokio::test]

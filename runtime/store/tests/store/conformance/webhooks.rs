@@ -8,15 +8,15 @@ use windlass_core::{
 };
 use windlass_store::{Error, InboundChange, WebhookChange};
 
-use super::house::{House, job, queue};
+use super::test_store::{TestStore, job, queue};
 
 const ID: &str = "hook_1";
 
-async fn change(house: &House, change: WebhookChange) {
-    house.store.change_webhook(change).await.expect("a good change");
+async fn change(test: &TestStore, change: WebhookChange) {
+    test.store.change_webhook(change).await.expect("a good change");
 }
 
-async fn add(house: &House) {
+async fn add(test: &TestStore) {
     let hook = Webhook {
         id: ID.into(),
         url: "https://example.com/".into(),
@@ -33,16 +33,16 @@ async fn add(house: &House) {
         log: DeliveryLog::default(),
         namespace: Default::default(),
     };
-    change(house, WebhookChange::Add(Box::new(hook))).await;
+    change(test, WebhookChange::Add(Box::new(hook))).await;
 }
 
-fn delivery(house: &House, seq: u64) -> Delivery {
+fn delivery(test: &TestStore, seq: u64) -> Delivery {
     Delivery {
         message_id: format!("{ID}:{seq}"),
         seq: Some(seq),
         kind: "completed".into(),
         cause: DeliveryCause::Event,
-        at: house.now(),
+        at: test.now(),
         attempt: 1,
         status: Some(200),
         duration_ms: 5,
@@ -56,81 +56,81 @@ fn told(up_to: u64, deliveries: Vec<Delivery>) -> WebhookChange {
     WebhookChange::Told { id: ID.into(), up_to, delivered, failed: 0, last_error: None, deliveries }
 }
 
-async fn seqs(house: &House) -> Vec<u64> {
-    let stored = house.store.deliveries(ID).await.expect("reads");
+async fn seqs(test: &TestStore) -> Vec<u64> {
+    let stored = test.store.deliveries(ID).await.expect("reads");
     stored.iter().filter_map(|delivery| delivery.seq).collect()
 }
 
 #[tokio::test]
 async fn the_latest_deliveries_are_stored_and_older_ones_go() {
-    let mut house = House::new();
-    add(&house).await;
+    let mut test = TestStore::new();
+    add(&test).await;
     let most = bounds::DELIVERIES;
-    let page = (1..=most).map(|seq| delivery(&house, seq)).collect();
-    change(&house, told(most, page)).await;
-    assert_eq!(seqs(&house).await, (1..=most).collect::<Vec<_>>());
-    change(&house, WebhookChange::Tried { id: ID.into(), delivery: delivery(&house, most + 1) }).await;
-    house.reopen().await;
-    assert_eq!(seqs(&house).await, (2..=most + 1).collect::<Vec<_>>());
-    let hook = house.store.webhooks().await.expect("reads").remove(0);
+    let page = (1..=most).map(|seq| delivery(&test, seq)).collect();
+    change(&test, told(most, page)).await;
+    assert_eq!(seqs(&test).await, (1..=most).collect::<Vec<_>>());
+    change(&test, WebhookChange::Tried { id: ID.into(), delivery: delivery(&test, most + 1) }).await;
+    test.reopen().await;
+    assert_eq!(seqs(&test).await, (2..=most + 1).collect::<Vec<_>>());
+    let hook = test.store.webhooks().await.expect("reads").remove(0);
     assert_eq!((hook.told, hook.delivered), (most, most), "what is tried again is not told yet");
 
-    house.pass(bounds::DELIVERY_AGE).await;
-    change(&house, WebhookChange::Tried { id: ID.into(), delivery: delivery(&house, 7) }).await;
-    assert_eq!(seqs(&house).await, [7]);
-    change(&house, WebhookChange::Remove { id: ID.into() }).await;
-    assert_eq!(seqs(&house).await, Vec::<u64>::new());
+    test.pass(bounds::DELIVERY_AGE).await;
+    change(&test, WebhookChange::Tried { id: ID.into(), delivery: delivery(&test, 7) }).await;
+    assert_eq!(seqs(&test).await, [7]);
+    change(&test, WebhookChange::Remove { id: ID.into() }).await;
+    assert_eq!(seqs(&test).await, Vec::<u64>::new());
 }
 
 #[tokio::test]
 async fn deliveries_of_one_webhook_are_not_those_of_another_whose_id_begins_the_same() {
-    let house = House::new();
-    add(&house).await;
-    change(&house, told(1, vec![delivery(&house, 1)])).await;
-    assert!(house.store.deliveries("hook_").await.expect("reads").is_empty());
-    assert!(house.store.deliveries("hook_10").await.expect("reads").is_empty());
+    let test = TestStore::new();
+    add(&test).await;
+    change(&test, told(1, vec![delivery(&test, 1)])).await;
+    assert!(test.store.deliveries("hook_").await.expect("reads").is_empty());
+    assert!(test.store.deliveries("hook_10").await.expect("reads").is_empty());
 }
 
 #[tokio::test]
 async fn a_new_secret_has_the_one_before_it_beside_it_until_its_time_is_over() {
-    let mut house = House::new();
-    add(&house).await;
+    let mut test = TestStore::new();
+    add(&test).await;
     let keep = Duration::from_secs(60);
-    change(&house, WebhookChange::Rotate { id: ID.into(), encrypted: vec![2], keep }).await;
-    house.reopen().await;
-    let hook = house.store.webhooks().await.expect("reads").remove(0);
+    change(&test, WebhookChange::Rotate { id: ID.into(), encrypted: vec![2], keep }).await;
+    test.reopen().await;
+    let hook = test.store.webhooks().await.expect("reads").remove(0);
     assert_eq!(hook.secrets.all().collect::<Vec<_>>(), [&[2], &[1]]);
-    assert_eq!(hook.secrets.previous_at(house.now()).map(|previous| previous.until), Some(house.now() + keep));
-    house.pass(keep).await;
+    assert_eq!(hook.secrets.previous_at(test.now()).map(|previous| previous.until), Some(test.now() + keep));
+    test.pass(keep).await;
     // Whatever is written next leaves it out.
-    change(&house, told(1, Vec::new())).await;
-    let hook = house.store.webhooks().await.expect("reads").remove(0);
+    change(&test, told(1, Vec::new())).await;
+    let hook = test.store.webhooks().await.expect("reads").remove(0);
     assert_eq!(hook.secrets, SigningSecrets::new(vec![2]));
 }
 
 #[tokio::test]
 async fn an_edit_is_checked_and_one_that_enables_skips_what_happened_meanwhile() {
-    let house = House::new();
-    add(&house).await;
+    let test = TestStore::new();
+    add(&test).await;
     let edit = |enabled| WebhookChange::Edit {
         id: ID.into(),
         edit: WebhookEdit { enabled: Some(enabled), ..WebhookEdit::default() },
     };
-    change(&house, edit(false)).await;
-    house.put(job("mail")).await;
-    change(&house, edit(true)).await;
-    let told = house.store.webhooks().await.expect("reads").remove(0).told;
-    assert!(house.store.events_after(told, 10).await.expect("reads").is_empty(), "told of {told}");
+    change(&test, edit(false)).await;
+    test.put(job("mail")).await;
+    change(&test, edit(true)).await;
+    let told = test.store.webhooks().await.expect("reads").remove(0).told;
+    assert!(test.store.events_after(told, 10).await.expect("reads").is_empty(), "told of {told}");
     let wrong = WebhookEdit { events: Some(vec!["nonsense".into()]), ..WebhookEdit::default() };
-    let refused = house.store.change_webhook(WebhookChange::Edit { id: ID.into(), edit: wrong }).await;
+    let refused = test.store.change_webhook(WebhookChange::Edit { id: ID.into(), edit: wrong }).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid { field: "events", .. }))), "{refused:?}");
-    let gone = house.store.change_webhook(WebhookChange::Edit { id: "x".into(), edit: WebhookEdit::default() }).await;
+    let gone = test.store.change_webhook(WebhookChange::Edit { id: "x".into(), edit: WebhookEdit::default() }).await;
     assert!(matches!(gone, Err(Error::Refused(Refusal::NotFound { .. }))), "{gone:?}");
 }
 
 #[tokio::test]
 async fn a_queue_whose_requests_must_be_signed_is_known_after_a_restart_until_it_is_removed() {
-    let mut house = House::new();
+    let mut test = TestStore::new();
     let set = |secret: Option<u8>| InboundChange::Set {
         queue: queue("hooks"),
         settings: InboundSettings {
@@ -140,19 +140,19 @@ async fn a_queue_whose_requests_must_be_signed_is_known_after_a_restart_until_it
             tolerance: None,
         },
     };
-    let refused = house.store.change_inbound(set(None)).await;
+    let refused = test.store.change_inbound(set(None)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid { field: "secret", .. }))), "{refused:?}");
-    house.store.change_inbound(set(Some(1))).await.expect("good settings");
-    house.store.change_inbound(set(Some(2))).await.expect("good settings");
-    house.reopen().await;
-    house.store.change_inbound(set(None)).await.expect("its secrets stay");
-    let hook = house.store.inbound_hooks().await.expect("reads").remove(0);
+    test.store.change_inbound(set(Some(1))).await.expect("good settings");
+    test.store.change_inbound(set(Some(2))).await.expect("good settings");
+    test.reopen().await;
+    test.store.change_inbound(set(None)).await.expect("its secrets stay");
+    let hook = test.store.inbound_hooks().await.expect("reads").remove(0);
     assert_eq!((hook.queue.as_str(), hook.scheme), ("hooks", SignatureScheme::Stripe));
     assert_eq!(hook.secrets.all().collect::<Vec<_>>(), [&[2], &[1]]);
     let remove = || InboundChange::Remove { queue: queue("hooks") };
-    house.store.change_inbound(remove()).await.expect("it is there");
-    house.reopen().await;
-    assert!(house.store.inbound_hooks().await.expect("reads").is_empty());
-    let gone = house.store.change_inbound(remove()).await;
+    test.store.change_inbound(remove()).await.expect("it is there");
+    test.reopen().await;
+    assert!(test.store.inbound_hooks().await.expect("reads").is_empty());
+    let gone = test.store.change_inbound(remove()).await;
     assert!(matches!(gone, Err(Error::Refused(Refusal::NotFound { .. }))), "{gone:?}");
 }

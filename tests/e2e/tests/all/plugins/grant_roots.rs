@@ -11,16 +11,16 @@ use windlass_e2e::{Data, Server, plugin, windlass};
 const HOSTILE: &str = "/api/v1/plugins/hostile";
 
 /// `root/granted/greeting`, and next to the root a folder with a secret.
-struct House(tempfile::TempDir);
+struct Folders(tempfile::TempDir);
 
-impl House {
-    fn new() -> House {
-        let house = House(tempfile::tempdir().expect("a folder"));
+impl Folders {
+    fn new() -> Folders {
+        let folders = Folders(tempfile::tempdir().expect("a folder"));
         for (folder, file) in [("root/granted", "hello"), ("outside", "secret")] {
-            fs::create_dir_all(house.path(folder)).expect("a folder");
-            fs::write(house.path(folder).join("greeting"), file).expect("a file");
+            fs::create_dir_all(folders.path(folder)).expect("a folder");
+            fs::write(folders.path(folder).join("greeting"), file).expect("a file");
         }
-        house
+        folders
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -60,9 +60,9 @@ fn command(server: &Server, words: &[&str]) -> Output {
 
 #[test]
 fn without_a_root_no_folder_is_granted_and_the_error_names_the_flag() {
-    let house = House::new();
+    let folders = Folders::new();
     let server = Server::start();
-    let folder = house.path("root/granted");
+    let folder = folders.path("root/granted");
     let (status, told) = grant(&server, &folder);
     assert_eq!(status, 400, "{told}");
     assert!(told.contains(&format!("restart it with --grant-root {}", folder.display())), "{told}");
@@ -75,57 +75,57 @@ fn without_a_root_no_folder_is_granted_and_the_error_names_the_flag() {
 
 #[test]
 fn a_folder_outside_of_the_root_the_data_folder_and_a_link_out_of_the_root_are_refused_at_the_grant() {
-    let house = House::new();
+    let folders = Folders::new();
     let data = Data::new();
-    let server = house.server(&data);
-    symlink(house.path("outside"), house.path("root/leads-out")).expect("a link");
-    symlink(data.path(), house.path("root/leads-to-data")).expect("a link");
-    symlink(house.path("root/granted"), house.path("leads-in")).expect("a link");
+    let server = folders.server(&data);
+    symlink(folders.path("outside"), folders.path("root/leads-out")).expect("a link");
+    symlink(data.path(), folders.path("root/leads-to-data")).expect("a link");
+    symlink(folders.path("root/granted"), folders.path("leads-in")).expect("a link");
     for (path, expected) in [
-        (house.path("outside"), "in none of the folders that this server may grant"),
-        (house.path("root/leads-out"), "in none of the folders that this server may grant"),
-        (house.path("root/../outside"), "in none of the folders that this server may grant"),
+        (folders.path("outside"), "in none of the folders that this server may grant"),
+        (folders.path("root/leads-out"), "in none of the folders that this server may grant"),
+        (folders.path("root/../outside"), "in none of the folders that this server may grant"),
         (PathBuf::from("/"), "no plugin may see"),
         (PathBuf::from("/proc/self"), "no plugin may see"),
         (data.path().to_owned(), "no plugin may see"),
         (data.path().join("blobs"), "no plugin may see"),
-        (house.path("root/leads-to-data"), "no plugin may see"),
-        (house.path("root/gone"), "Create it"),
-        (house.path("root/granted/greeting"), "Not a directory"),
+        (folders.path("root/leads-to-data"), "no plugin may see"),
+        (folders.path("root/gone"), "Create it"),
+        (folders.path("root/granted/greeting"), "Not a directory"),
     ] {
         let (status, told) = grant(&server, &path);
         assert!(status == 400 && told.contains(expected), "{}: {told}", path.display());
         assert_eq!(granted_path(&server), Value::Null, "{}", path.display());
     }
     // A link into the root is granted as the folder that it leads to.
-    assert_eq!(grant(&server, &house.path("leads-in")).0, 200);
-    assert_eq!(granted_path(&server), json!(house.path("root/granted")));
+    assert_eq!(grant(&server, &folders.path("leads-in")).0, 200);
+    assert_eq!(granted_path(&server), json!(folders.path("root/granted")));
     assert_eq!(server.wait_for(&greeting(&server), "completed")["result"], "hello");
 }
 
 #[test]
 fn a_granted_path_that_becomes_a_link_is_not_opened() {
-    let house = House::new();
-    let server = house.server(&Data::new());
-    assert_eq!(grant(&server, &house.path("root/granted")).0, 200);
+    let folders = Folders::new();
+    let server = folders.server(&Data::new());
+    assert_eq!(grant(&server, &folders.path("root/granted")).0, 200);
     assert_eq!(server.wait_for(&greeting(&server), "completed")["result"], "hello");
-    fs::rename(house.path("root/granted"), house.path("root/away")).expect("moved");
-    symlink(house.path("outside"), house.path("root/granted")).expect("a link");
+    fs::rename(folders.path("root/granted"), folders.path("root/away")).expect("moved");
+    symlink(folders.path("outside"), folders.path("root/granted")).expect("a link");
     let job = server.wait_for(&greeting(&server), "dead");
     let error = job["errors"][0]["error"].as_str().expect("an error");
     assert!(error.contains("root/granted is a symbolic link"), "{error}");
     assert!(!job.to_string().contains("secret"), "{job:#}");
-    fs::remove_file(house.path("root/granted")).expect("removed");
-    fs::rename(house.path("root/away"), house.path("root/granted")).expect("moved back");
+    fs::remove_file(folders.path("root/granted")).expect("removed");
+    fs::rename(folders.path("root/away"), folders.path("root/granted")).expect("moved back");
     assert_eq!(server.wait_for(&greeting(&server), "completed")["result"], "hello");
 }
 
 #[test]
 fn jobs_of_a_plugin_whose_folder_is_no_longer_in_a_root_wait_and_other_grants_can_be_changed() {
-    let house = House::new();
+    let folders = Folders::new();
     let data = Data::new();
-    let server = house.server(&data);
-    assert_eq!(grant(&server, &house.path("root/granted")).0, 200);
+    let server = folders.server(&data);
+    assert_eq!(grant(&server, &folders.path("root/granted")).0, 200);
     drop(server.stop());
 
     let server = Server::start_on(&data, &[]);
@@ -145,12 +145,12 @@ fn jobs_of_a_plugin_whose_folder_is_no_longer_in_a_root_wait_and_other_grants_ca
 
     // Started with the root again, the job runs; with the grant revoked, it runs without the folder.
     drop(server.stop());
-    let server = house.server(&data);
+    let server = folders.server(&data);
     assert_eq!(server.wait_for(&waits, "completed")["result"], "hello");
     drop(server.stop());
     let server = Server::start_on(&data, &[]);
     let waits = greeting(&server);
-    let folder = format!("/data={}", house.path("root/granted").display());
+    let folder = format!("/data={}", folders.path("root/granted").display());
     assert!(command(&server, &["plugin", "revoke", "hostile", "--read", &folder]).status.success());
     server.wait_for(&waits, "dead");
     assert_eq!(server.get(HOSTILE).body["ready"], true);
@@ -158,12 +158,12 @@ fn jobs_of_a_plugin_whose_folder_is_no_longer_in_a_root_wait_and_other_grants_ca
 
 #[test]
 fn a_root_that_overlaps_with_the_data_or_a_key_is_refused_at_the_start() {
-    let house = House::new();
+    let folders = Folders::new();
     let data = Data::new();
     let above = data.path().parent().expect("a folder above").display().to_string();
     let inside = data.path().join("blobs").display().to_string();
-    let key = house.path("root/key").display().to_string();
-    let root = house.path("root").display().to_string();
+    let key = folders.path("root/key").display().to_string();
+    let root = folders.path("root").display().to_string();
     for (flags, expected) in [
         (vec!["--grant-root", &above], "which no plugin may see"),
         (vec!["--grant-root", &inside], "which no plugin may see"),
@@ -176,13 +176,13 @@ fn a_root_that_overlaps_with_the_data_or_a_key_is_refused_at_the_start() {
         assert!(!refused.status.success() && refused.said.contains(expected), "{flags:?}: {}", refused.said);
     }
     // From the config file, which itself may not be in the root.
-    let config = house.path("root/windlass.toml");
+    let config = folders.path("root/windlass.toml");
     fs::write(&config, format!("grant_root = [{root:?}]")).expect("a file");
     let flags = ["--config", &config.display().to_string()];
     let refused = Server::try_start(&data, &flags).expect_err("it contains the file with the settings");
     assert!(refused.said.contains("windlass.toml, which no plugin may see"), "{}", refused.said);
-    let beside = house.path("windlass.toml");
+    let beside = folders.path("windlass.toml");
     fs::rename(config, &beside).expect("moved");
     let server = Server::start_on(&data, &["--config", &beside.display().to_string()]);
-    assert_eq!(grant(&server, &house.path("root/granted")).0, 200);
+    assert_eq!(grant(&server, &folders.path("root/granted")).0, 200);
 }

@@ -14,7 +14,7 @@ use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, 
 
 use crate::folder::HandClock;
 
-pub struct House {
+pub struct TestStore {
     dir: TempDir,
     pub clock: Arc<HandClock>,
     pub store: Store,
@@ -23,12 +23,12 @@ pub struct House {
 /// A Monday morning.
 const START: u64 = 1_790_000_000_000;
 
-impl House {
-    pub fn new() -> House {
+impl TestStore {
+    pub fn new() -> TestStore {
         let dir = tempfile::tempdir().expect("a folder");
         let clock = HandClock::at(START);
         let store = open(&dir, clock.clone(), Opening::default());
-        House { dir, clock, store }
+        TestStore { dir, clock, store }
     }
 
     /// Stops the store, and starts it again on what it left.
