@@ -9,19 +9,9 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
 
-VERSION=0.20.2
-folder=$CACHE/cargo-deny-$VERSION
-
-if [ ! -x "$folder/bin/cargo-deny" ]; then
-    say "building cargo-deny $VERSION into $folder"
-    mkdir -p "$folder"
-    # A separate target folder: the workspace's would be rebuilt with other features.
-    cargo install cargo-deny --version "$VERSION" --locked --debug --quiet --root "$folder" --target-dir "$folder/target" ||
-        fail "cargo could not install cargo-deny $VERSION." "It needs a network connection."
-    rm -rf "$folder/target"
-fi
+deny=$(cargo_tool cargo-deny 0.20.2)
 
 for manifest in Cargo.toml guest-sdk/rust/Cargo.toml guest-sdk/bindgen/Cargo.toml plugins/Cargo.toml tests/guests/rust/Cargo.toml; do
-   "$folder/bin/cargo-deny" --log-level error --manifest-path "$manifest" --config deny.toml check --hide-inclusion-graph licenses bans sources ||
+    "$deny" --log-level error --manifest-path "$manifest" --config deny.toml check --hide-inclusion-graph licenses bans sources ||
         fail "$manifest links something that deny.toml does not allow (see above)." "Remove the dependency, or allow it in deny.toml."
 done

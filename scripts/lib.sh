@@ -82,6 +82,20 @@ venv_tools() {
     printf '%s\n' "$folder"
 }
 
+# cargo_tool NAME VERSION: a program from crates.io, built once, without optimisation, into the cache; prints its path.
+cargo_tool() {
+    local folder=$CACHE/$1-$2
+    if [ ! -x "$folder/bin/$1" ]; then
+        say "building $1 $2 into $folder"
+        mkdir -p "$folder"
+        # A separate target folder: the workspace's would be rebuilt with other features.
+        cargo install "$1" --version "$2" --locked --debug --quiet --root "$folder" --target-dir "$folder/target" >&2 ||
+            fail "cargo could not install $1 $2." "It needs a network connection."
+        rm -rf "$folder/target"
+    fi
+    printf '%s\n' "$folder/bin/$1"
+}
+
 # The Go that builds and tests plugins: the one on the PATH if it is new enough (1.24), otherwise one in the cache.
 go_tool() {
     if have go && version_at_least "$(go env GOVERSION | sed 's/^go//')" 1.24; then

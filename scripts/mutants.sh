@@ -15,16 +15,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
 
-VERSION=27.1.0
-folder=$CACHE/cargo-mutants-$VERSION
-
-if [ ! -x "$folder/bin/cargo-mutants" ]; then
-    say "building cargo-mutants $VERSION into $folder"
-    mkdir -p "$folder"
-    cargo install cargo-mutants --version "$VERSION" --locked --debug --quiet --root "$folder" --target-dir "$folder/target" ||
-        fail "cargo could not install cargo-mutants $VERSION." "It needs a network connection."
-    rm -rf "$folder/target"
-fi
+mutants=$(cargo_tool cargo-mutants 27.1.0)
 
 package=${PACKAGE:-windlass-core}
 case $package in
@@ -46,7 +37,7 @@ mkdir -p "$place"
 # Nobody reads a backtrace of these builds, and without debug information they link faster.
 export CARGO_PROFILE_DEV_DEBUG=none
 # Exit codes 2 and 3 mean that some changes were missed or ended in an endless loop, which the check below decides on.
-"$folder/bin/cargo-mutants" mutants --package "$package" --output "$place" --jobs 2 --no-shuffle --colors never \
+"$mutants" mutants --package "$package" --output "$place" --jobs 2 --no-shuffle --colors never \
     "${which[@]}" "${tests[@]}" || [ $? -le 3 ]
 out=$place/mutants.out
 missed=$(wc -l <"$out/missed.txt")
