@@ -27,21 +27,22 @@ impl Tally {
                 self.references += 1;
                 self.open += 1;
             }
-            Some(state) if state.is_ended() => {
-                decrement(self.ended(state));
-                self.open += 1;
+            Some(state) => {
+                if let Some(count) = self.ended(state) {
+                    decrement(count);
+                    self.open += 1;
+                }
             }
-            Some(_) => {}
         }
-        let ended = match (is, was) {
-            (Some(state), _) => state.is_ended().then_some(state),
-            (None, Some(state)) if state.is_ended() => Some(state),
+        let now = match (is, was) {
+            (Some(state), _) => state,
+            (None, Some(state)) if state.is_ended() => state,
             // Removed before it ended: it will never run, as if it had been cancelled.
-            (None, _) => Some(State::Cancelled),
+            (None, _) => State::Cancelled,
         };
-        if let Some(state) = ended {
+        if let Some(count) = self.ended(now) {
+            *count += 1;
             decrement(&mut self.open);
-            *self.ended(state) += 1;
         }
         if is.is_none() {
             self.release();
@@ -51,7 +52,10 @@ impl Tally {
     /// A job has left the group as if it had never been in it: it moved to another queue, or will be created again.
     pub fn left(&mut self, was: State) {
         decrement(&mut self.total);
-        decrement(if was.is_ended() { self.ended(was) } else { &mut self.open });
+        match self.ended(was) {
+            Some(count) => decrement(count),
+            None => decrement(&mut self.open),
+        }
         self.release();
     }
 
@@ -75,11 +79,13 @@ impl Tally {
         if self.total == 0 { 100.0 } else { 100.0 * self.total.saturating_sub(self.open) as f64 / self.total as f64 }
     }
 
-    fn ended(&mut self, state: State) -> &mut u64 {
+    /// The count of jobs that have ended in this state; none of a state in which a job has not ended.
+    fn ended(&mut self, state: State) -> Option<&mut u64> {
         match state {
-            State::Completed => &mut self.completed,
-            State::Dead => &mut self.dead,
-            _ => &mut self.cancelled,
+            State::Completed => Some(&mut self.completed),
+            State::Dead => Some(&mut self.dead),
+            State::Cancelled => Some(&mut self.cancelled),
+            State::Scheduled | State::Pending | State::Active | State::Retrying | State::Held | State::Blocked => None,
         }
     }
 }
