@@ -15,7 +15,7 @@ use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
 use crate::attempt::stop::Stop;
 use crate::bindings::windlass::job::types;
-use crate::host::{Children, Host, Wait};
+use crate::host::{Children, Host, RequestedWait};
 use crate::limits::{Limits, RESOURCES};
 use crate::outbound::{Network, Outbound};
 use crate::permissions::{NoFolder, Permissions};
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) joined: Option<Tally>,
     pub(crate) notes: Notes,
     /// The wait for children that the guest asked for; it takes effect if the guest returns ok.
-    pub(crate) wait: Option<Wait>,
+    pub(crate) wait: Option<RequestedWait>,
     pub(crate) memory: MemoryMeter,
     pub(crate) cpu: Arc<CpuMeter>,
     pub(crate) host_calls: u64,
@@ -64,42 +64,29 @@ pub(crate) struct Parts {
 
 impl State {
     pub(crate) fn new(parts: Parts) -> Result<Self, NoFolder> {
-        let Parts {
-            host,
-            limits,
-            stop,
-            liveness,
-            gauge,
-            permissions,
-            children_committed,
-            joined,
-            sources,
-            network,
-            plugin,
-        } = parts;
-        let log =
-            Arc::new(AttemptLog::new(Arc::clone(&host), Arc::clone(&liveness), Arc::clone(&gauge), limits.log_bytes));
+        let (host, liveness, gauge) = (Arc::clone(&parts.host), Arc::clone(&parts.liveness), Arc::clone(&parts.gauge));
+        let log = Arc::new(AttemptLog::new(host, liveness, gauge, parts.limits.log_bytes));
         let mut resources = ResourceTable::new();
         resources.set_max_capacity(RESOURCES);
         Ok(State {
-            wasi: permissions.wasi(&log)?,
-            memory: MemoryMeter::new(limits.memory_bytes, Arc::clone(&gauge)),
-            children: Children::starting_at(children_committed),
-            joined,
+            wasi: parts.permissions.wasi(&log)?,
+            memory: MemoryMeter::new(parts.limits.memory_bytes, Arc::clone(&parts.gauge)),
+            children: Children::starting_at(parts.children_committed),
+            joined: parts.joined,
             notes: Notes::default(),
             wait: None,
             host_calls: 0,
-            host,
-            limits,
-            permissions,
-            stop,
+            host: parts.host,
+            limits: parts.limits,
+            permissions: parts.permissions,
+            stop: parts.stop,
             log,
-            cpu: Arc::clone(gauge.cpu()),
-            gauge,
-            liveness,
-            disk_rate: DiskRate::begin(plugin, Instant::now()),
-            sources,
-            network,
+            cpu: Arc::clone(parts.gauge.cpu()),
+            gauge: parts.gauge,
+            liveness: parts.liveness,
+            disk_rate: DiskRate::begin(parts.plugin, Instant::now()),
+            sources: parts.sources,
+            network: parts.network,
             outbound: None,
             resources,
         })
@@ -107,36 +94,24 @@ impl State {
 
     /// Resets the state of a used instance for the next attempt. Its memory, files and handles stay as they are.
     pub(crate) fn renew(&mut self, parts: Parts) {
-        let Parts {
-            host,
-            limits,
-            stop,
-            liveness,
-            gauge,
-            permissions,
-            children_committed,
-            joined,
-            sources,
-            network,
-            plugin,
-        } = parts;
-        self.log.renew(Arc::clone(&host), Arc::clone(&liveness), Arc::clone(&gauge), limits.log_bytes);
-        self.memory.renew(Arc::clone(&gauge));
-        self.children = Children::starting_at(children_committed);
-        self.joined = joined;
+        let (host, liveness, gauge) = (Arc::clone(&parts.host), Arc::clone(&parts.liveness), Arc::clone(&parts.gauge));
+        self.log.renew(host, liveness, gauge, parts.limits.log_bytes);
+        self.memory.renew(Arc::clone(&parts.gauge));
+        self.children = Children::starting_at(parts.children_committed);
+        self.joined = parts.joined;
         self.notes = Notes::default();
         self.wait = None;
         self.host_calls = 0;
-        self.host = host;
-        self.limits = limits;
-        self.permissions = permissions;
-        self.stop = stop;
-        self.liveness = liveness;
-        self.disk_rate = DiskRate::begin(plugin, Instant::now());
-        self.cpu = Arc::clone(gauge.cpu());
-        self.gauge = gauge;
-        self.sources = sources;
-        self.network = network;
+        self.host = parts.host;
+        self.limits = parts.limits;
+        self.permissions = parts.permissions;
+        self.stop = parts.stop;
+        self.liveness = parts.liveness;
+        self.disk_rate = DiskRate::begin(parts.plugin, Instant::now());
+        self.cpu = Arc::clone(parts.gauge.cpu());
+        self.gauge = parts.gauge;
+        self.sources = parts.sources;
+        self.network = parts.network;
         self.outbound = None;
     }
 
