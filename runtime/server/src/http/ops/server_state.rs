@@ -19,7 +19,7 @@ use windlass_store::Clock;
 use windlass_store::store::CommitTally;
 
 use crate::app::confinement;
-use crate::config::{Config, Durability};
+use crate::config::{Config, DurabilitySetting};
 use crate::http::transport::error::Result;
 use crate::http::wire::Rfc3339;
 use crate::http::{Api, Bounds, ConnectionSlots};
@@ -30,7 +30,7 @@ use crate::limits;
 pub struct ServerSettings {
     started_at: Time,
     data: PathBuf,
-    durability: Durability,
+    durability: DurabilitySetting,
     files: usize,
     limits: BTreeMap<&'static str, u64>,
     flags: Flags,
@@ -241,8 +241,8 @@ pub async fn show(api: Api) -> Result<Json<SystemAnswer>> {
         paused_since: api.store.paused().map(Rfc3339),
         trouble: api.store.trouble(),
         durability: match settings.durability {
-            Durability::Fsync => "fsync",
-            Durability::Os => "os",
+            DurabilitySetting::Fsync => "fsync",
+            DurabilitySetting::Os => "os",
         },
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         slots: slots(&api),
