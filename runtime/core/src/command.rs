@@ -171,20 +171,6 @@ impl Complete {
     }
 }
 
-/// The error by which an external worker that stops hands its job back.
-const WORKER_SHUTDOWN: &str = "worker_shutdown";
-
-impl Command {
-    /// What the failure that an external worker reports means: a hand-back, if the worker is shutting down.
-    pub fn failed(holder: Holder, failure: Failure) -> Command {
-        let usage = Usage::default();
-        if failure.error == WORKER_SHUTDOWN {
-            return Command::HandBack(HandBack { holder, reason: failure.error, usage });
-        }
-        Command::Fail(Fail { holder, failure, usage })
-    }
-}
-
 impl Heartbeat {
     /// Refuses records without a checkpoint: whatever follows a crash would find records of steps that are done again.
     pub fn check(&self) -> Result<(), Refusal> {

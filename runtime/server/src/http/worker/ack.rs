@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::flow::OnFailure;
 use windlass_core::{
-    Body as StoredBody, Checkpoint, Closing, Command, Complete, Failure, Holder, JobId, Reply, Retry,
-    State as JobState, Usage, Wait,
+    Body as StoredBody, Checkpoint, Closing, Command, Complete, Fail as FailCommand, Failure, HandBack, Holder, JobId,
+    Reply, Retry, State as JobState, Usage, Wait,
 };
 
 use crate::http::Api;
@@ -173,6 +173,9 @@ pub async fn ack_batch(api: Api, body: Body) -> Result<Json<Acked>> {
     Ok(Json(Acked { acked }))
 }
 
+/// The error by which a worker that shuts down hands its job back.
+const WORKER_SHUTDOWN: &str = "worker_shutdown";
+
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct Fail {
     error: Option<String>,
@@ -200,8 +203,14 @@ pub async fn fail(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Fai
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
     let holder = holder(lease_token)?;
     let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
-    let command = Command::failed(holder, Failure { error, backtrace, retry: Retry::Backoff });
-    let hands_back = matches!(command, Command::HandBack(_));
+    let hands_back = error == WORKER_SHUTDOWN;
+    let usage = Usage::default();
+    let command = match hands_back {
+        true => Command::HandBack(HandBack { holder, reason: error, usage }),
+        false => {
+            Command::Fail(FailCommand { holder, failure: Failure { error, backtrace, retry: Retry::Backoff }, usage })
+        }
+    };
     let reply = api.store.ask(id, command, Vec::new()).await?;
     let Reply::Now { state, next_attempt_at, runs_left } = reply else {
         // The job was to be deleted once its attempt had ended, and no longer exists.
