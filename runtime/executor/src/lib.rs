@@ -10,7 +10,7 @@
 //! use tokio::sync::watch;
 //! use windlass_core::{Progress, Usage};
 //! use windlass_executor::{
-//!     Attempt, Config, Executor, Host, HostError, LogLine, Outcome, SavedState, Uncommitted, async_trait,
+//!     Attempt, Config, Executor, Host, HostError, GuestLogLine, Outcome, SavedState, Uncommitted, async_trait,
 //! };
 //!
 //! /// Prints what a guest reports, and stores nothing.
@@ -22,7 +22,7 @@
 //!         println!("{:?}", progress.message);
 //!     }
 //!
-//!     fn log(&self, line: LogLine) {
+//!     fn log(&self, line: GuestLogLine) {
 //!         println!("{}", line.message);
 //!     }
 //!
@@ -83,8 +83,10 @@ pub use compile::strip::{Broken, strip};
 pub use error::{Error, Rejected};
 pub use executor::{CacheConfig, Config, Executor};
 pub use folders::{BadRoot, FolderScope, GrantRoots, Unusable};
-pub use host::{Child, ChildPage, ChildRead, Host, HostError, Level, LogLine, PageLimits, Stream, Uncommitted, Wait};
-pub use limits::{HttpLimits, Limits, TIMEOUT_GRACE};
+pub use host::{
+    Child, ChildPage, ChildRead, GuestLogLine, Host, HostError, Level, PageLimits, RequestedWait, Stream, Uncommitted,
+};
+pub use limits::{Limits, RequestLimits, TIMEOUT_GRACE};
 pub use permissions::{Folder, Permissions};
 pub use plugin::Plugin;
 pub use sources::attach_sources;

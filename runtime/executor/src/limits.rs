@@ -33,12 +33,12 @@ pub struct Limits {
     /// Bytes of those children, including their payloads.
     pub children_bytes: usize,
     /// What each of its HTTP requests may use.
-    pub http: HttpLimits,
+    pub http: RequestLimits,
 }
 
 /// What one HTTP request of a guest may use, and how many there may be. The guest may set shorter timeouts, but not longer ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpLimits {
+pub struct RequestLimits {
     /// Waiting for a free connection, DNS, connecting and the TLS handshake.
     pub connect: Duration,
     /// From there to the head of the response, including sending the request.
@@ -53,9 +53,9 @@ pub struct HttpLimits {
     pub at_once: usize,
 }
 
-impl Default for HttpLimits {
+impl Default for RequestLimits {
     fn default() -> Self {
-        HttpLimits {
+        RequestLimits {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(120),
             between_bytes: Duration::from_secs(30),
@@ -79,7 +79,7 @@ impl Default for Limits {
             result_bytes: 16 * MIB,
             children: 1_000,
             children_bytes: 16 * MIB,
-            http: HttpLimits::default(),
+            http: RequestLimits::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use windlass_core::QueueName;
 use windlass_core::plugin::grant::{Allowed, AllowedHttp, AllowedLimits, Grant, effective};
 use windlass_core::plugin::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
-use windlass_executor::{Folder, FolderScope, HttpLimits, Limits, Permissions, Secret};
+use windlass_executor::{Folder, FolderScope, Limits, Permissions, RequestLimits, Secret};
 
 /// What one attempt of a plugin's version gets.
 #[derive(Clone, Debug)]
@@ -76,8 +76,8 @@ fn limits(allowed: &AllowedLimits, max_body: usize) -> Limits {
     }
 }
 
-fn http(allowed: &AllowedHttp) -> HttpLimits {
-    HttpLimits {
+fn http(allowed: &AllowedHttp) -> RequestLimits {
+    RequestLimits {
         connect: allowed.connect.0,
         first_byte: allowed.first_byte.0,
         between_bytes: allowed.between_bytes.0,
@@ -137,6 +137,6 @@ mod tests {
         let nothing =
             Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
         assert_eq!(setup.permissions, nothing);
-        assert_eq!(setup.limits.http, HttpLimits::default(), "the two lists of defaults agree");
+        assert_eq!(setup.limits.http, RequestLimits::default(), "the two lists of defaults agree");
     }
 }

@@ -69,7 +69,7 @@ pub use read::search::Survey;
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
     Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList,
-    Linked, LogLine, LogRecord, QueueView, RoundRow, RoundsView, Running, ScheduleChange, SecretChange, SecretRow,
+    Linked, LocalAttempt, LogLine, LogRecord, QueueView, RoundRow, RoundsView, ScheduleChange, SecretChange, SecretRow,
     SweepFor, Unreadable, WebhookChange,
 };
 pub use store::Store;

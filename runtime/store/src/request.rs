@@ -196,7 +196,7 @@ pub struct AttemptRow {
 
 /// An attempt that runs in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct LocalAttempt {
     pub job: JobId,
     pub plugin: Name,
     /// The digest in hexadecimal.
@@ -236,7 +236,7 @@ pub enum WebhookChange {
         id: String,
     },
     /// Events have been delivered, or given up.
-    Told {
+    Delivered {
         id: String,
         up_to: u64,
         delivered: u64,
@@ -260,7 +260,7 @@ impl WebhookChange {
             WebhookChange::Edit { id, .. }
             | WebhookChange::Rotate { id, .. }
             | WebhookChange::Remove { id }
-            | WebhookChange::Told { id, .. }
+            | WebhookChange::Delivered { id, .. }
             | WebhookChange::Tried { id, .. } => Some(id),
         }
     }

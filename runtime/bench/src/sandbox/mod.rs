@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use windlass_core::{Progress, Usage};
-use windlass_executor::{Attempt, Cancel, Host, HostError, Limits, LogLine, SavedState, Uncommitted, async_trait};
+use windlass_executor::{Attempt, Cancel, GuestLogLine, Host, HostError, Limits, SavedState, Uncommitted, async_trait};
 
 use crate::figure::Figure;
 
@@ -48,7 +48,7 @@ struct DiscardingHost;
 impl Host for DiscardingHost {
     fn progress(&self, _progress: Progress) {}
 
-    fn log(&self, _line: LogLine) {}
+    fn log(&self, _line: GuestLogLine) {}
 
     async fn checkpoint(&self, _state: SavedState, _uncommitted: Uncommitted, _used: Usage) -> Result<(), HostError> {
         Ok(())

@@ -26,7 +26,9 @@ pub use failed_child::{FailedChild, HowFailed, blame};
 pub use family::{Family, Verdict};
 pub use payload::over;
 pub use progress::{percent, rolled_up};
-pub use rounds::{Bound, Gate, GateCheck, Pace, Position, Round, RoundEvent, RoundFacts, RoundsState, named_by_gates};
+pub use rounds::{
+    Bound, Gate, GateCheck, Position, Round, RoundEvent, RoundFacts, RoundsPhase, RoundsState, named_by_gates,
+};
 pub use tally::Tally;
 
 /// How a job hangs together with others. A job that stands alone has none.
@@ -70,7 +72,7 @@ pub enum FollowUp {
     /// Tell those that depend on `job` that it has ended: those who began to wait before this work was noted.
     Release { job: JobId, state: State },
     /// Cancel the children of `parent`: so many that it spawned, and so many that others put under it.
-    CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CancelReason },
+    CancelChildren { parent: JobId, spawned: u32, adopted: u32, reason: CascadeReason },
     /// Remove everything below `parent`, which waits for that.
     RemoveChildren { parent: JobId },
     /// A round may run: make the jobs that wait for it pending.
@@ -79,18 +81,18 @@ pub enum FollowUp {
 
 /// Why children are cancelled without anybody having asked for them by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CancelReason {
+pub enum CascadeReason {
     ParentCancelled,
     ParentGone,
     SiblingFailed,
 }
 
-impl CancelReason {
+impl CascadeReason {
     pub fn text(self) -> &'static str {
         match self {
-            CancelReason::ParentCancelled => "its parent was cancelled",
-            CancelReason::ParentGone => "its parent, which waited for it, has ended",
-            CancelReason::SiblingFailed => "another child of its parent failed",
+            CascadeReason::ParentCancelled => "its parent was cancelled",
+            CascadeReason::ParentGone => "its parent, which waited for it, has ended",
+            CascadeReason::SiblingFailed => "another child of its parent failed",
         }
     }
 }
@@ -120,9 +122,11 @@ pub fn work(was: Option<&Job>, is: Option<&Job>) -> Vec<FollowUp> {
     }
     let waited = was.and_then(|job| job.links.as_ref()).is_some_and(|links| links.waits_for_children.is_some());
     let reason = match ends {
-        Some(State::Cancelled) => Some(CancelReason::ParentCancelled),
-        Some(_) if waited => Some(CancelReason::ParentGone),
-        None if is.is_some_and(is_cancelling) && !was.is_some_and(is_cancelling) => Some(CancelReason::ParentCancelled),
+        Some(State::Cancelled) => Some(CascadeReason::ParentCancelled),
+        Some(_) if waited => Some(CascadeReason::ParentGone),
+        None if is.is_some_and(is_cancelling) && !was.is_some_and(is_cancelling) => {
+            Some(CascadeReason::ParentCancelled)
+        }
         Some(_) | None => None,
     };
     if let Some(reason) = reason {
@@ -137,7 +141,7 @@ fn is_cancelling(job: &Job) -> bool {
 }
 
 /// The work of cancelling all children of a job that have not ended; none when it has no children.
-pub fn cancel_children(job: &Job, reason: CancelReason) -> Option<FollowUp> {
+pub fn cancel_children(job: &Job, reason: CascadeReason) -> Option<FollowUp> {
     let (spawned, adopted) = (job.children, job.adopted());
     (spawned > 0 || adopted > 0).then_some(FollowUp::CancelChildren { parent: job.id, spawned, adopted, reason })
 }

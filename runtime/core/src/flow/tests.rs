@@ -33,7 +33,7 @@ fn stopping(then: AfterStop) -> Job {
     })
 }
 
-fn cancels(reason: CancelReason) -> Vec<FollowUp> {
+fn cancels(reason: CascadeReason) -> Vec<FollowUp> {
     vec![FollowUp::CancelChildren { parent: parent(State::Dead).id, spawned: 2, adopted: 0, reason }]
 }
 
@@ -61,7 +61,7 @@ fn the_end_of_a_job_releases_its_dependants_once() {
 
 #[test]
 fn children_are_cancelled_with_their_parent_or_when_it_no_longer_waits_for_them() {
-    use CancelReason::{ParentCancelled, ParentGone};
+    use CascadeReason::{ParentCancelled, ParentGone};
     let waiting = |state: State| {
         job(state, |job, links| {
             job.children = 2;
@@ -95,7 +95,7 @@ fn children_that_others_put_under_a_job_are_cancelled_with_it_too() {
     let adopted = |state: State| job(state, |_, links| links.adopted = 3);
     let is = adopted(State::Cancelled);
     let expected =
-        FollowUp::CancelChildren { parent: is.id, spawned: 0, adopted: 3, reason: CancelReason::ParentCancelled };
+        FollowUp::CancelChildren { parent: is.id, spawned: 0, adopted: 3, reason: CascadeReason::ParentCancelled };
     assert_eq!(work(Some(&adopted(State::Active)), Some(&is)), [expected]);
 }
 
@@ -117,8 +117,8 @@ fn what_is_below_a_job_is_removed_when_that_begins_and_not_cancelled_after_it() 
 
 #[test]
 fn each_reason_to_cancel_a_child_says_what_happened() {
-    use CancelReason::{ParentCancelled, ParentGone, SiblingFailed};
-    let texts = [ParentCancelled, ParentGone, SiblingFailed].map(CancelReason::text);
+    use CascadeReason::{ParentCancelled, ParentGone, SiblingFailed};
+    let texts = [ParentCancelled, ParentGone, SiblingFailed].map(CascadeReason::text);
     assert!(texts.iter().all(|text| text.contains("its parent")), "{texts:?}");
     assert!(texts[0] != texts[1] && texts[1] != texts[2] && texts[0] != texts[2], "{texts:?}");
 }

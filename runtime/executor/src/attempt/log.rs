@@ -8,7 +8,7 @@ use windlass_core::LimitKind;
 
 use crate::attempt::gauge::Gauge;
 use crate::attempt::meter::Liveness;
-use crate::host::{Host, Level, LogLine, Stream};
+use crate::host::{GuestLogLine, Host, Level, Stream};
 use crate::limits::{LAST_OUTPUT_BYTES, LOG_LINE_BYTES};
 
 pub(crate) struct AttemptLog {
@@ -51,7 +51,7 @@ impl AttemptLog {
         state.liveness.sign();
         let cut = message.len() > LOG_LINE_BYTES;
         let message = if cut { message[..message.floor_char_boundary(LOG_LINE_BYTES)].to_owned() } else { message };
-        state.put(LogLine { stream, level, message, cut });
+        state.put(GuestLogLine { stream, level, message, cut });
     }
 
     /// Writes bytes from standard output or error.
@@ -105,10 +105,10 @@ impl LogState {
         let line = std::mem::take(self.line(stream));
         let bytes = line.bytes.strip_suffix(b"\r").unwrap_or(&line.bytes);
         let message = String::from_utf8_lossy(bytes).into_owned();
-        self.put(LogLine { stream, level: Level::Info, message, cut: line.too_long });
+        self.put(GuestLogLine { stream, level: Level::Info, message, cut: line.too_long });
     }
 
-    fn put(&mut self, line: LogLine) {
+    fn put(&mut self, line: GuestLogLine) {
         if line.stream == Stream::Stderr || line.level == Level::Error {
             self.remember(&line.message);
         }
@@ -121,7 +121,7 @@ impl LogState {
             self.full = true;
             self.gauge.hit(LimitKind::Log);
             let message = format!("the log is cut here: an attempt may write {} bytes", self.limit);
-            self.host.log(LogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
+            self.host.log(GuestLogLine { stream: Stream::Log, level: Level::Warn, message, cut: true });
             return;
         }
         self.written += size;
@@ -167,12 +167,12 @@ mod tests {
     use crate::host::{HostError, Uncommitted};
 
     #[derive(Default)]
-    struct Lines(Mutex<Vec<LogLine>>);
+    struct Lines(Mutex<Vec<GuestLogLine>>);
 
     #[async_trait::async_trait]
     impl Host for Lines {
         fn progress(&self, _progress: Progress) {}
-        fn log(&self, line: LogLine) {
+        fn log(&self, line: GuestLogLine) {
             self.0.lock().expect("no panic").push(line);
         }
         async fn checkpoint(
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn written(limit: usize, write: impl FnOnce(&AttemptLog)) -> Vec<LogLine> {
+    fn written(limit: usize, write: impl FnOnce(&AttemptLog)) -> Vec<GuestLogLine> {
         let lines = Arc::new(Lines::default());
         let log = AttemptLog::new(
             Arc::clone(&lines) as Arc<dyn Host>,
@@ -198,7 +198,7 @@ mod tests {
         lines.0.lock().expect("no panic").clone()
     }
 
-    fn texts(lines: &[LogLine]) -> Vec<&str> {
+    fn texts(lines: &[GuestLogLine]) -> Vec<&str> {
         lines.iter().map(|line| line.message.as_str()).collect()
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use windlass_core::{Retry, Usage};
 
 use crate::attempt::CancelReason;
-use crate::host::{Uncommitted, Wait};
+use crate::host::{RequestedWait, Uncommitted};
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub enum Outcome {
     /// The handler returned a result. It may have done so after it was asked to stop.
     Completed { result: Bytes },
     /// The handler returned, and the job goes on when its children have ended.
-    Waiting(Wait),
-    /// The handler failed: by its own word, by a trap, or against a limit.
+    Waiting(RequestedWait),
+    /// The handler failed: by its own report, by a trap, or against a limit.
     Failed { error: String, backtrace: Option<String>, retry: Retry },
     /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.
     Stopped { reason: CancelReason, error: String, cooperative: bool },

@@ -62,7 +62,7 @@ pub(crate) async fn run(
     let Some(entered) = entered else {
         return never_started(ForcedStop::Cancelled(CancelReason::Shutdown));
     };
-    let mut running = match Running::begin(&pool, plugin, entered, attempt, host, cpu) {
+    let mut running = match RunningGuest::begin(&pool, plugin, entered, attempt, host, cpu) {
         Ok(running) => running,
         Err(missing) => return impossible(&missing),
     };
@@ -89,7 +89,7 @@ pub(crate) async fn run(
 }
 
 /// A guest that has its instance and runs, or has just returned.
-struct Running {
+struct RunningGuest {
     plugin: Plugin,
     job: types::Job,
     instance: Instance,
@@ -99,7 +99,7 @@ struct Running {
     stall_timeout: Option<Duration>,
 }
 
-impl Running {
+impl RunningGuest {
     fn begin(
         pool: &Pool,
         plugin: Plugin,
@@ -107,7 +107,7 @@ impl Running {
         attempt: Attempt,
         host: Arc<dyn Host>,
         cpu: Arc<CpuMeter>,
-    ) -> Result<Running, NoFolder> {
+    ) -> Result<RunningGuest, NoFolder> {
         let began = Instant::now();
         let time_up = attempt.limits.attempt_timeout.and_then(|timeout| began.checked_add(timeout));
         let stop = Stop::new(attempt.cancel.clone(), time_up).extended_by(Arc::clone(&host));
@@ -130,7 +130,7 @@ impl Running {
             plugin: plugin.clone(),
         };
         let instance = instance(&pool.engine, entered, parts)?;
-        Ok(Running { plugin, job, instance, stop, liveness, cpu, stall_timeout })
+        Ok(RunningGuest { plugin, job, instance, stop, liveness, cpu, stall_timeout })
     }
 
     /// Polls the guest until it returns, or until it is stopped: then its future is dropped, wherever it is.

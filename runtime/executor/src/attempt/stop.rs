@@ -152,7 +152,7 @@ mod tests {
     #[async_trait::async_trait]
     impl Host for Slow {
         fn progress(&self, _: windlass_core::Progress) {}
-        fn log(&self, _: crate::host::LogLine) {}
+        fn log(&self, _: crate::host::GuestLogLine) {}
         fn waited(&self) -> Duration {
             self.0
         }

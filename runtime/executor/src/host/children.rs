@@ -40,7 +40,7 @@ pub struct ChildPage {
 
 /// A wait that the guest has asked for. It takes effect when the guest returns ok.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct RequestedWait {
     pub on_failure: OnFailure,
     /// Replaces the saved state, if there is one.
     pub state: Option<SavedState>,
@@ -97,7 +97,7 @@ impl wit::Host for State {
             wit::OnFailure::Cancel => OnFailure::Cancel,
             wit::OnFailure::Continue => OnFailure::Continue,
         };
-        self.wait = Some(Wait { on_failure, state });
+        self.wait = Some(RequestedWait { on_failure, state });
         Ok(Ok(()))
     }
 }

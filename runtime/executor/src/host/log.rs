@@ -6,7 +6,7 @@ use crate::bindings::windlass::job::types;
 
 /// One line of the job's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
+pub struct GuestLogLine {
     pub stream: Stream,
     pub level: Level,
     pub message: String,

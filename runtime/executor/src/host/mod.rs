@@ -23,8 +23,8 @@ use windlass_core::{Notes, Progress, Record, Usage};
 use crate::attempt::SavedState;
 
 pub use checkpoint::HostError;
-pub use children::{ChildPage, ChildRead, PageLimits, Wait};
-pub use log::{Level, LogLine, Stream};
+pub use children::{ChildPage, ChildRead, PageLimits, RequestedWait};
+pub use log::{GuestLogLine, Level, Stream};
 pub use spawn::Child;
 pub(crate) use spawn::Children;
 
@@ -43,7 +43,7 @@ pub trait Host: Send + Sync {
     fn progress(&self, progress: Progress);
 
     /// A line for the job's log. Must not block.
-    fn log(&self, line: LogLine);
+    fn log(&self, line: GuestLogLine);
 
     /// How long calls of this attempt have waited for a host in trouble, up to this moment. Its time limits are longer by that.
     fn waited(&self) -> Duration {

@@ -20,7 +20,7 @@ use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::attempt::meter::CpuMeter;
-use crate::limits::{HTTP_HEAD_BYTES, HTTP_HEADERS, HTTP_OPEN, HttpLimits};
+use crate::limits::{HTTP_HEAD_BYTES, HTTP_HEADERS, HTTP_OPEN, RequestLimits};
 use crate::outbound::body::{RequestBody, ResponseBody};
 use crate::outbound::connect::Stream;
 use crate::outbound::{Journal, Network};
@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub(super) network: Network,
     pub(super) hosts: Hosts,
     pub(super) journal: Arc<Journal>,
-    limits: HttpLimits,
+    limits: RequestLimits,
     cpu: Arc<CpuMeter>,
     /// Limits the requests that are sent at once.
     permits: Arc<Semaphore>,
@@ -66,7 +66,7 @@ impl Client {
     pub(super) fn new(
         network: Network,
         hosts: Hosts,
-        limits: HttpLimits,
+        limits: RequestLimits,
         journal: Arc<Journal>,
         cpu: Arc<CpuMeter>,
     ) -> Self {

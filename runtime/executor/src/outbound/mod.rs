@@ -24,7 +24,7 @@ use self::client::Client;
 use crate::attempt::gauge::Gauge;
 use crate::attempt::log::AttemptLog;
 use crate::host::{Level, Stream};
-use crate::limits::{HTTP_FIELDS_BYTES, HTTP_LOOKUPS, HTTP_REFUSALS, HttpLimits};
+use crate::limits::{HTTP_FIELDS_BYTES, HTTP_LOOKUPS, HTTP_REFUSALS, RequestLimits};
 use crate::permissions::{Hosts, Refused};
 
 pub(crate) use link::add_to_linker;
@@ -55,7 +55,7 @@ impl Outbound {
     pub(crate) fn new(
         network: Network,
         hosts: Hosts,
-        limits: HttpLimits,
+        limits: RequestLimits,
         log: Arc<AttemptLog>,
         gauge: Arc<Gauge>,
     ) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::flow::{OnFailure, Tally};
 use windlass_core::{JobId, State, Time};
-use windlass_executor::{ChildRead, HostError, Outcome, Wait};
+use windlass_executor::{ChildRead, HostError, Outcome, RequestedWait};
 
 use crate::support::{Recorder, assert_contains, error, start, start_with, trespasser};
 
@@ -30,7 +30,9 @@ async fn a_wait_commits_children_and_state_and_ignores_the_result() {
     let guest = trespasser().await;
     for then in ["wait", "complete"] {
         let ended = start(&guest, &waits(3, then), |attempt| attempt.children_committed = 4).ended().await;
-        let Outcome::Waiting(Wait { on_failure, state }) = ended.outcome else { panic!("{:?}", ended.outcome) };
+        let Outcome::Waiting(RequestedWait { on_failure, state }) = ended.outcome else {
+            panic!("{:?}", ended.outcome)
+        };
         assert_eq!(on_failure, OnFailure::Continue);
         assert_eq!(state.map(|saved| (saved.schema, saved.bytes)), Some((1, Bytes::from_static(b"\"begun\""))));
         assert_eq!(ended.uncommitted.children.iter().map(|child| child.ordinal).collect::<Vec<_>>(), [4, 5, 6]);

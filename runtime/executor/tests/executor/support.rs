@@ -11,7 +11,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
 use windlass_core::{Progress, Record, Usage};
 use windlass_executor::{
-    Attempt, AttemptEnd, Cancel, CancelReason, ChildPage, ChildRead, Config, Executor, Host, HostError, LogLine,
+    Attempt, AttemptEnd, Cancel, CancelReason, ChildPage, ChildRead, Config, Executor, GuestLogLine, Host, HostError,
     Outcome, PageLimits, Permissions, Plugin, SavedState, Uncommitted, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
@@ -68,7 +68,7 @@ pub async fn trespasser() -> Plugin {
 #[derive(Default)]
 pub struct Recorder {
     pub progress: Mutex<Vec<Progress>>,
-    pub log: Mutex<Vec<LogLine>>,
+    pub log: Mutex<Vec<GuestLogLine>>,
     pub checkpoints: Mutex<Vec<(SavedState, Uncommitted)>>,
     /// Committed records, by queue and key.
     pub records: Mutex<BTreeMap<(String, String), Record>>,
@@ -116,7 +116,7 @@ impl Host for Recorder {
         self.changed.notify_one();
     }
 
-    fn log(&self, line: LogLine) {
+    fn log(&self, line: GuestLogLine) {
         self.log.lock().expect("no panic").push(line);
         self.changed.notify_one();
     }

@@ -11,8 +11,8 @@ use windlass_core::{
     Name, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage,
 };
 use windlass_executor::{
-    self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, Reuse, SavedState, Uncommitted,
-    Wait,
+    self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, RequestedWait, Reuse, SavedState,
+    Uncommitted,
 };
 use windlass_store::{Assignment, Clock, Error};
 
@@ -134,11 +134,14 @@ async fn prepare(
     };
     let setup = context.registry.attempt_setup(plugin, version, served).await;
     let is_canary = job.run.as_ref().is_some_and(|run| run.canary);
-    let (code, AttemptSetup { permissions, limits, reuse }) = setup.map_err(|missing| match missing.to_string() {
-        // The failure counts against the canary.
-        why if is_canary => NotStarted::Failed(why),
-        why if context.registry.is_claimed(plugin) => NotStarted::Interrupted(why),
-        why => NotStarted::NotReady(why),
+    let (code, AttemptSetup { permissions, limits, reuse }) = setup.map_err(|missing| {
+        let not_started = match (is_canary, context.registry.is_claimed(plugin)) {
+            // The failure counts against the canary.
+            (true, _) => NotStarted::Failed,
+            (false, true) => NotStarted::Interrupted,
+            (false, false) => NotStarted::NotReady,
+        };
+        not_started(missing.to_string())
     })?;
     let body = async |kind| {
         let read = reporter.retrying(|| context.store.body(job, kind)).await;
@@ -266,7 +269,7 @@ async fn waiting(
     context: &SlotContext,
     reporter: &Reporter,
     holder: Holder,
-    wait: Wait,
+    wait: RequestedWait,
     uncommitted: Uncommitted,
     usage: Usage,
 ) -> Result<(Command, Vec<NewJob>), Error> {

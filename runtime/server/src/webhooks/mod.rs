@@ -52,7 +52,7 @@ pub struct Attempted {
 }
 
 /// The task of a webhook, and how it learns of edits.
-struct Running {
+struct RunningCourier {
     endpoint: watch::Sender<Endpoint>,
     task: JoinHandle<()>,
 }
@@ -85,7 +85,7 @@ impl Webhooks {
     }
 
     async fn run(self, shutdown: Shutdown) {
-        let mut running: HashMap<String, Running> = HashMap::new();
+        let mut running: HashMap<String, RunningCourier> = HashMap::new();
         loop {
             match self.parts.store.webhooks().await {
                 Ok(hooks) => self.keep_running(hooks, &mut running),
@@ -104,7 +104,7 @@ impl Webhooks {
     }
 
     /// Stops the tasks of webhooks that are gone or disabled, tells the others what was edited, and starts those that are missing.
-    fn keep_running(&self, hooks: Vec<Webhook>, running: &mut HashMap<String, Running>) {
+    fn keep_running(&self, hooks: Vec<Webhook>, running: &mut HashMap<String, RunningCourier>) {
         let parts = &self.parts;
         let enabled: Vec<Webhook> = hooks.into_iter().filter(|hook| hook.enabled).collect();
         running.retain(|id, one| {
@@ -129,10 +129,10 @@ impl Webhooks {
                     differs
                 })),
                 None => {
-                    let told = endpoint.hook.told;
+                    let delivered_up_to = endpoint.hook.delivered_up_to;
                     let (sender, receiver) = watch::channel(endpoint);
-                    let courier = Courier::new(Arc::clone(parts), receiver, told);
-                    let one = Running { endpoint: sender, task: tokio::spawn(courier.run()) };
+                    let courier = Courier::new(Arc::clone(parts), receiver, delivered_up_to);
+                    let one = RunningCourier { endpoint: sender, task: tokio::spawn(courier.run()) };
                     running.insert(id, one);
                 }
             }

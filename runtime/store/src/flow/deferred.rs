@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::flow::{CancelReason, Dependency, FollowUp};
+use windlass_core::flow::{CascadeReason, Dependency, FollowUp};
 use windlass_core::{CheckedJob, Command, Job, JobId, State};
 
 use crate::disk::{Disk, DiskError, Space, after_prefix};
@@ -146,7 +146,7 @@ impl<D: Disk> Engine<D> {
         parent: JobId,
         spawned: u32,
         adopted: u32,
-        reason: CancelReason,
+        reason: CascadeReason,
         room: usize,
     ) -> Result<(bool, usize), DiskError> {
         let all = u64::from(spawned) + u64::from(adopted);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use windlass_core::flow::{
-    self, Batch, CancelReason, Chain, Dependency, FailedChild, Family, FollowUp, Links, Verdict,
+    self, Batch, CascadeReason, Chain, Dependency, FailedChild, Family, FollowUp, Links, Verdict,
 };
 use windlass_core::{BodyKind, BodyRef, CheckedJob, Command, Job, JobId, Refusal, State};
 
@@ -286,7 +286,7 @@ impl<D: Disk> Engine<D> {
                 self.try_ask(parent, Command::ChildFailed { child, more })?;
             }
             Verdict::CancelRest => {
-                let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CancelReason::SiblingFailed));
+                let work = self.load(parent)?.and_then(|job| flow::cancel_children(job, CascadeReason::SiblingFailed));
                 if let Some(work) = work {
                     self.note_work(&work);
                 }

@@ -26,7 +26,9 @@ use crate::disk::{DiskError, Space, after_prefix};
 use crate::disk::{codec, keys};
 use crate::engine::{META_KEY, Meta};
 use crate::store::{Store, on_a_thread_of_its_own};
-use crate::{AttemptRow, Error, EventBounds, EventRecord, JobList, LogLine, QueueView, Running, SecretRow, Unreadable};
+use crate::{
+    AttemptRow, Error, EventBounds, EventRecord, JobList, LocalAttempt, LogLine, QueueView, SecretRow, Unreadable,
+};
 
 impl From<DiskError> for Error {
     fn from(error: DiskError) -> Error {
@@ -234,7 +236,7 @@ impl Store {
     }
 
     /// The attempts that run in this process.
-    pub async fn running(&self) -> Result<Vec<Running>, Error> {
+    pub async fn running(&self) -> Result<Vec<LocalAttempt>, Error> {
         self.read(|view| {
             let mut running = Vec::new();
             for pair in view.under(Space::Locals, &[]) {
@@ -246,7 +248,7 @@ impl Store {
                     Err(error) => return Err(error),
                 };
                 if let Some(Runner::Local { plugin, version }) = job.run.map(|run| run.runner) {
-                    running.push(Running { job: id, plugin, version });
+                    running.push(LocalAttempt { job: id, plugin, version });
                 }
             }
             Ok(running)

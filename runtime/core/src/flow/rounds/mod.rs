@@ -80,7 +80,7 @@ impl Position {
 
 /// The state of a queue with rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum RoundsPhase {
     Idle,
     /// It has open jobs, and a gate does not let their round start.
     Waiting,
@@ -88,15 +88,15 @@ pub enum Pace {
     Completed,
 }
 
-impl Pace {
+impl RoundsPhase {
     pub const WORDS: [&'static str; 4] = ["idle", "waiting", "running", "completed"];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Pace::Idle => "idle",
-            Pace::Waiting => "waiting",
-            Pace::Running => "running",
-            Pace::Completed => "completed",
+            RoundsPhase::Idle => "idle",
+            RoundsPhase::Waiting => "waiting",
+            RoundsPhase::Running => "running",
+            RoundsPhase::Completed => "completed",
         }
     }
 }
@@ -127,12 +127,12 @@ impl RoundsState {
         }
     }
 
-    pub fn pace(&self) -> Pace {
+    pub fn phase(&self) -> RoundsPhase {
         match self.position() {
-            Position::Idle => Pace::Idle,
-            Position::Completed => Pace::Completed,
-            Position::At(_) if self.running.is_some() => Pace::Running,
-            Position::At(_) => Pace::Waiting,
+            Position::Idle => RoundsPhase::Idle,
+            Position::Completed => RoundsPhase::Completed,
+            Position::At(_) if self.running.is_some() => RoundsPhase::Running,
+            Position::At(_) => RoundsPhase::Waiting,
         }
     }
 }

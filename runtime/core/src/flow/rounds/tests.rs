@@ -67,11 +67,11 @@ fn a_bound_says_what_a_round_waits_for() {
 
 #[test]
 fn a_queue_is_idle_waits_runs_or_has_completed() {
-    let course = |began, current, running| RoundsState { began, current, running }.pace();
-    assert_eq!(course(false, None, None), Pace::Idle);
-    assert_eq!(course(true, Some(2), None), Pace::Waiting);
-    assert_eq!(course(true, Some(2), Some(2)), Pace::Running);
-    assert_eq!(course(true, None, None), Pace::Completed);
+    let course = |began, current, running| RoundsState { began, current, running }.phase();
+    assert_eq!(course(false, None, None), RoundsPhase::Idle);
+    assert_eq!(course(true, Some(2), None), RoundsPhase::Waiting);
+    assert_eq!(course(true, Some(2), Some(2)), RoundsPhase::Running);
+    assert_eq!(course(true, None, None), RoundsPhase::Completed);
 }
 
 #[test]

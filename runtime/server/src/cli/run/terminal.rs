@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use windlass_core::{JobId, Name, NewMark, NewRecord, Notes, Progress, QueueName, Record, Time, Usage};
-use windlass_executor::{Child, Host, HostError, LogLine, SavedState, Stream, Uncommitted, async_trait};
+use windlass_executor::{Child, GuestLogLine, Host, HostError, SavedState, Stream, Uncommitted, async_trait};
 
 use crate::cli::jobs::watch::{Screen, log_line};
 use crate::cli::run::shown;
@@ -137,7 +137,7 @@ impl Host for Terminal {
         self.screen().progress(&data);
     }
 
-    fn log(&self, line: LogLine) {
+    fn log(&self, line: GuestLogLine) {
         let level = match line.stream {
             Stream::Log => line.level.as_str(),
             Stream::Stdout => "stdout",

@@ -73,7 +73,7 @@ impl Host for Reporter {
         self.wake.notify_one();
     }
 
-    fn log(&self, line: executor::LogLine) {
+    fn log(&self, line: executor::GuestLogLine) {
         let level = match line.stream {
             Stream::Log => line.level.as_str(),
             Stream::Stdout => "stdout",

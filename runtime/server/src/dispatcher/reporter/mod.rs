@@ -159,7 +159,7 @@ impl Reporter {
     }
 
     async fn send(&self, progress: Progress, last: bool) {
-        let beat = || {
+        let report = || {
             Command::Heartbeat(Heartbeat {
                 holder: Holder::Token(self.token),
                 progress: Some(progress.clone()),
@@ -168,11 +168,11 @@ impl Reporter {
                 notes: None,
             })
         };
-        let mut asked = self.store.ask(self.job, beat(), Vec::new()).await;
+        let mut asked = self.store.ask(self.job, report(), Vec::new()).await;
         // A report that is refused by a busy store is soon out of date; only the last one is worth a retry.
         if last && let Err(error @ Error::Overloaded { .. }) = &asked {
             sleep(pause_after(error)).await;
-            asked = self.store.ask(self.job, beat(), Vec::new()).await;
+            asked = self.store.ask(self.job, report(), Vec::new()).await;
         }
         if let Err(error) = asked {
             debug!(job = %self.job, "a progress report was not stored: {error}");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::plugin::grant::{Grant, command, effective};
 use windlass_core::{Blob, Canary, Denial, Digest, Name, Plugin, PluginHistoryEntry, QueueName, Version};
-use windlass_store::Running;
+use windlass_store::LocalAttempt;
 
 use crate::http::Api;
 use crate::http::jobs::attempts::DenialView;
@@ -70,7 +70,7 @@ pub struct VersionAnswer {
 pub struct FiguresAnswer {
     attempts: u64,
     completed: u64,
-    failed: u64,
+    failed_attempts: u64,
     /// How long attempts ran, how much processor time they used, and the most memory they had.
     run_ms: DistributionAnswer,
     cpu_ms: DistributionAnswer,
@@ -93,7 +93,7 @@ impl From<VersionFigures> for FiguresAnswer {
         FiguresAnswer {
             attempts,
             completed,
-            failed,
+            failed_attempts: failed,
             run_ms: run_ms.into(),
             cpu_ms: cpu_ms.into(),
             memory_bytes: memory_bytes.into(),
@@ -180,12 +180,12 @@ pub fn show_grant(grant: &Grant) -> Value {
     value(grant)
 }
 
-fn answer(plugin: Plugin, api: &Api, running: &[Running]) -> PluginAnswer {
+fn answer(plugin: Plugin, api: &Api, running: &[LocalAttempt]) -> PluginAnswer {
     let grant = api.registry.granted(&plugin.name);
     let asked = plugin.active_version().map(|version| &version.manifest);
     let denied = asked.map(|asked| effective(asked, &grant).1).unwrap_or_default();
     let hint = api.registry.scope().hint();
-    let own: Vec<&Running> = running.iter().filter(|attempt| attempt.plugin == plugin.name).collect();
+    let own: Vec<&LocalAttempt> = running.iter().filter(|attempt| attempt.plugin == plugin.name).collect();
     let version = |version: Version| VersionAnswer {
         running: own.iter().filter(|attempt| attempt.version == version.digest()).count(),
         figures: api.figures.of_version(&plugin.name, &version.digest()).into(),

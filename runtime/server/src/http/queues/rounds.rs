@@ -66,7 +66,7 @@ pub struct RoundsNow {
 
 impl From<RoundsView> for RoundsNow {
     fn from(view: RoundsView) -> RoundsNow {
-        RoundsNow { state: view.course.pace().as_str(), round: view.course.current, waits_for: view.waits_for }
+        RoundsNow { state: view.course.phase().as_str(), round: view.course.current, waits_for: view.waits_for }
     }
 }
 

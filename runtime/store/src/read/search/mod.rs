@@ -30,7 +30,7 @@ use crate::search::{Cursor, Found, GroupBy, Page, PayloadFilterError, PayloadPar
 use crate::store::{Store, on_a_thread_of_its_own};
 use crate::{Error, limits};
 use judge::{Matcher, Top, Wanted};
-use plan::{Pace, Plan, Rows};
+use plan::{Plan, Rows, SearchBudget};
 use source::Source;
 pub use survey::Survey;
 
@@ -240,7 +240,7 @@ fn quickly(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Resu
 }
 
 fn quickly_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Option<Top>, Failed> {
-    let plan = Plan::make(view, &task.search, wanted, known, Pace::Quick(task.few))?;
+    let plan = Plan::make(view, &task.search, wanted, known, SearchBudget::Quick(task.few))?;
     if let Some(top) = attempt(view, task, wanted, &plan)? {
         return Ok(Some(top));
     }
@@ -296,7 +296,7 @@ fn at_length(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Re
 }
 
 fn at_length_by_index(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Top, Failed> {
-    let plan = Plan::make(view, &task.search, wanted, known, Pace::Long(task.few))?;
+    let plan = Plan::make(view, &task.search, wanted, known, SearchBudget::Long(task.few))?;
     if let Some(top) = attempt(view, task, wanted, &plan)? {
         return Ok(top);
     }

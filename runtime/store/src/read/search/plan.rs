@@ -35,15 +35,15 @@ pub enum Rows {
 
 /// Who asks: a search that must be short, or one whose turn has come; and how many rows are few.
 #[derive(Clone, Copy, Debug)]
-pub enum Pace {
+pub enum SearchBudget {
     Quick(u64),
     Long(u64),
 }
 
-impl Pace {
+impl SearchBudget {
     fn few(self) -> u64 {
         match self {
-            Pace::Quick(few) | Pace::Long(few) => few,
+            SearchBudget::Quick(few) | SearchBudget::Long(few) => few,
         }
     }
 }
@@ -83,7 +83,13 @@ struct Choice {
 }
 
 impl Plan {
-    pub fn make(view: &View, search: &Search, wanted: Wanted, known: Option<u64>, pace: Pace) -> Result<Plan, Failed> {
+    pub fn make(
+        view: &View,
+        search: &Search,
+        wanted: Wanted,
+        known: Option<u64>,
+        budget: SearchBudget,
+    ) -> Result<Plan, Failed> {
         let filter = &search.filter;
         let nothing = Plan { attempts: Vec::new(), rows: Rows::None, total: Some(known.unwrap_or(0)), weight: 0 };
         let mut stored = 0;
@@ -102,23 +108,23 @@ impl Plan {
         if in_states == 0 {
             return Ok(nothing);
         }
-        let choice = choose(view, filter, &queues, in_states, pace.few())?;
+        let choice = choose(view, filter, &queues, in_states, budget.few())?;
         if choice.rows == 0 {
             return Ok(nothing);
         }
         let counted = (filter.is_counted() && search.payload_filter.is_none()).then_some(in_states);
         match (wanted, known.or(counted)) {
-            (Wanted::Page { .. }, Some(total)) => Ok(page(search, choice, &queues, (in_states, stored, total), pace)),
+            (Wanted::Page { .. }, Some(total)) => Ok(page(search, choice, &queues, (in_states, stored, total), budget)),
             (Wanted::Page { .. }, None) if choice.answers_alone(search) => {
                 // Entries alone are several times cheaper than jobs.
                 let weight = choice.rows / 4;
-                if matches!(pace, Pace::Quick(few) if weight > few) {
-                    return Ok(Plan { weight, ..whole(search, choice, stored, pace.few()) });
+                if matches!(budget, SearchBudget::Quick(few) if weight > few) {
+                    return Ok(Plan { weight, ..whole(search, choice, stored, budget.few()) });
                 }
                 let total = choice.source.count(view, search, u64::MAX)?;
-                Ok(page(search, choice, &queues, (in_states, stored, total), pace))
+                Ok(page(search, choice, &queues, (in_states, stored, total), budget))
             }
-            _ => Ok(whole(search, choice, stored, pace.few())),
+            _ => Ok(whole(search, choice, stored, budget.few())),
         }
     }
 }
@@ -218,9 +224,9 @@ fn page(
     choice: Choice,
     queues: &[Queue],
     (in_states, stored, total): (u64, u64, u64),
-    pace: Pace,
+    budget: SearchBudget,
 ) -> Plan {
-    let few = pace.few() as usize / 2;
+    let few = budget.few() as usize / 2;
     let by_birth = search.sort == Sort::CreatedAt;
     // Of these times none is after the moment at which the job came into its state.
     let latest = search.order == Order::Desc
@@ -244,7 +250,7 @@ fn page(
             attempts.push((source, Stop { when: When::Older, rows: few }));
         }
     }
-    Plan { attempts, total: Some(total), ..whole(search, choice, stored, pace.few()) }
+    Plan { attempts, total: Some(total), ..whole(search, choice, stored, budget.few()) }
 }
 
 fn ids(queues: &[Queue]) -> Vec<u32> {

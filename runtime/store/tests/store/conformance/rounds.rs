@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::flow::{Dependency, Gate, Pace};
+use windlass_core::flow::{Dependency, Gate, RoundsPhase};
 use windlass_core::{
     Body, BulkStatus, Checkpoint, Command, Complete, EventKind, Heartbeat, Holder, JobId, NewJob, NewMark, NewRecord,
     Notes, Refusal, Reply, Retry, State, Usage,
@@ -67,9 +67,9 @@ impl TestStore {
         view.rounds.expect("it has rounds")
     }
 
-    async fn pace(&self, name: &str) -> (Pace, Option<u32>) {
+    async fn phase(&self, name: &str) -> (RoundsPhase, Option<u32>) {
         let view = self.rounds(name).await;
-        (view.course.pace(), view.course.current)
+        (view.course.phase(), view.course.current)
     }
 
     /// Total, open, completed, dead and cancelled of each round.
@@ -109,7 +109,7 @@ fn said(result: Result<(), Error>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_round_starts_when_all_jobs_of_those_before_it_have_ended() {
     let mut test = TestStore::with_rounds("walk").await;
-    assert_eq!(test.pace("walk").await, (Pace::Idle, None));
+    assert_eq!(test.phase("walk").await, (RoundsPhase::Idle, None));
     test.put(job("walk")).await;
     test.put(job("walk")).await;
     let [one, two] = &test.claim_all("walk").await[..] else { panic!("two roots") };
@@ -118,7 +118,7 @@ async fn a_round_starts_when_all_jobs_of_those_before_it_have_ended() {
     test.settle().await;
     assert_eq!(test.job(children[0]).await.waits_for_round(), Some(1));
     assert!(test.claim("walk").await.is_none(), "a job of round 0 runs");
-    assert_eq!(test.pace("walk").await, (Pace::Running, Some(0)));
+    assert_eq!(test.phase("walk").await, (RoundsPhase::Running, Some(0)));
     test.reopen().await;
     test.ask(two.job.id, failed(two, Retry::After(secs(5)))).await.expect("taken");
     test.settle().await;
@@ -130,7 +130,7 @@ async fn a_round_starts_when_all_jobs_of_those_before_it_have_ended() {
     test.settle().await;
     assert_eq!(test.numbers("walk").await, BTreeMap::from([(0, [2, 0, 1, 1, 0]), (1, [3, 3, 0, 0, 0])]));
     assert_eq!(test.run_round("walk", 1).await, [1, 1, 1]);
-    assert_eq!(test.pace("walk").await, (Pace::Completed, None));
+    assert_eq!(test.phase("walk").await, (RoundsPhase::Completed, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +141,7 @@ async fn a_lower_round_that_is_opened_again_goes_before_what_comes_then() {
     let below = test.claim("walk").await.expect("round 1");
     test.ask(root, Command::Retry).await.expect("retried");
     test.settle().await;
-    assert_eq!(test.pace("walk").await, (Pace::Running, Some(0)));
+    assert_eq!(test.phase("walk").await, (RoundsPhase::Running, Some(0)));
     let late = test.done_with_children(&below, "walk", 1).await;
     test.settle().await;
     assert_eq!(test.state(late[0]).await, Some(State::Blocked));
@@ -189,19 +189,19 @@ async fn a_gate_lets_a_queue_start_when_the_other_is_ahead_or_complete() {
     test.settle().await;
     assert!(test.claim("dst").await.is_none());
     let view = test.rounds("dst").await;
-    assert_eq!(view.course.pace(), Pace::Waiting);
+    assert_eq!(view.course.phase(), RoundsPhase::Waiting);
     assert_eq!(view.waits_for.as_deref(), Some("round 0 waits until queue `src` is at round 2; it is at 0"));
     assert_eq!(test.run_round("src", 3).await, [0]);
     assert!(test.claim("dst").await.is_none(), "it is at round 1");
     assert_eq!(test.run_round("src", 3).await, [1]);
-    assert_eq!(test.pace("src").await, (Pace::Running, Some(2)));
+    assert_eq!(test.phase("src").await, (RoundsPhase::Running, Some(2)));
     assert_eq!(test.run_round("dst", 9).await, [0]);
     assert!(test.claim("dst").await.is_none(), "round 1 needs src at 3");
     assert_eq!(test.run_round("src", 3).await, [2]);
     assert_eq!(test.run_round("dst", 9).await, [1]);
     assert!(test.claim("dst").await.is_none(), "round 2 needs src at 4, which it has not");
     assert_eq!(test.run_round("src", 3).await, [3]);
-    assert_eq!(test.pace("src").await, (Pace::Completed, None));
+    assert_eq!(test.phase("src").await, (RoundsPhase::Completed, None));
     assert_eq!(test.run_round("dst", 3).await, [2], "it has completed: nothing is to be waited for");
     assert_eq!(test.run_round("dst", 3).await, [3]);
 }
@@ -216,7 +216,7 @@ async fn a_gate_opens_when_the_first_job_of_the_one_ahead_ends_as_it_comes() {
     assert_eq!(test.state(waits).await, Some(State::Blocked));
     test.put(NewJob { depends_on: vec![Dependency::Job(dead)], ..job("src") }).await;
     test.settle().await;
-    assert_eq!(test.pace("src").await, (Pace::Completed, None));
+    assert_eq!(test.phase("src").await, (RoundsPhase::Completed, None));
     assert_eq!(test.state(waits).await, Some(State::Pending));
 }
 
@@ -240,7 +240,7 @@ async fn the_one_ahead_goes_no_further_than_max_lead() {
     test.ask(last.job.id, cancel()).await.expect("asked");
     test.ask(last.job.id, done(&last)).await.expect("stopped");
     test.settle().await;
-    assert_eq!(test.pace("dst").await, (Pace::Completed, None));
+    assert_eq!(test.phase("dst").await, (RoundsPhase::Completed, None));
     for round in 4..=9 {
         assert_eq!(test.run_round("src", 9).await, [round], "the one behind has completed");
     }
@@ -346,7 +346,7 @@ async fn a_sweep_takes_up_what_failed_and_what_is_marked() {
         test.ask(got.job.id, noted(got, notes)).await.expect("done");
     }
     test.settle().await;
-    assert_eq!(test.pace("walk").await, (Pace::Completed, None));
+    assert_eq!(test.phase("walk").await, (RoundsPhase::Completed, None));
     assert_eq!(test.swept("walk", MARKED).await, 0, "nothing is marked");
     assert_eq!(test.swept("walk", FAILED).await, 1);
     assert_eq!(test.state(roots[0]).await, Some(State::Pending));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::flow::{AfterRemoval, Pace, Position, RoundEvent, RoundsState};
+use windlass_core::flow::{AfterRemoval, Position, RoundEvent, RoundsPhase, RoundsState};
 use windlass_core::{AfterStop, Event, JobId, QueueName, Record, Settings, State};
 use windlass_store::disk::Space;
 use windlass_store::disk::{codec, keys};
@@ -124,7 +124,7 @@ impl Model {
             let current = self.open_rounds(&queue.name).min();
             assert_eq!((course.current, course.position()), (current, self.position(&queue.name)), "{queue:?}");
             let runs = current.is_some_and(|round| self.admits(&queue.name, round, false));
-            assert_eq!(course.pace() == Pace::Running, runs, "{course:?} of {}", queue.name);
+            assert_eq!(course.phase() == RoundsPhase::Running, runs, "{course:?} of {}", queue.name);
             if let Some(row) = current.and_then(|round| stored.flows.rounds.get(&(queue.id, round))) {
                 assert!(!runs || row.waiting == 0 || row.opening, "nothing opens {row:?} of {}", queue.name);
             }
