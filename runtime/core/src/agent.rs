@@ -1,6 +1,6 @@
-//! Handlers that work in rounds: what an ack may say besides the result, how many rounds a job may take, and what was spent.
+//! Handlers that work in iterations: what an ack may say besides the result, how many iterations a job may take, and what was spent.
 //!
-//! An agent acks each round with `continue` (another round from this checkpoint), `hold` (a person should look) or `done`.
+//! An agent acks each iteration with `continue` (another iteration from this checkpoint), `hold` (a person should look) or `done`.
 //! Iterations and cost are counted here; when one is used up the job is held, so that a person decides and no work is lost.
 
 use core::time::Duration;
@@ -29,7 +29,7 @@ pub enum StepStatus {
     Exit,
 }
 
-/// What becomes of an agent's job after this round.
+/// What becomes of an agent's job after this iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentStatus {
     Continue,
@@ -42,11 +42,11 @@ pub enum AgentStatus {
 pub struct Agent {
     pub max_iterations: Option<u32>,
     pub max_cost_usd: Option<f64>,
-    /// The longest one round may take.
+    /// The longest one iteration may take.
     pub iteration_timeout: Option<Duration>,
-    /// Rounds that have ended.
+    /// Iterations that have ended.
     pub iteration: u32,
-    /// The token of the ack that ended the last round, so that its repetition is answered as the first was.
+    /// The token of the ack that ended the last iteration, so that its repetition is answered as the first was.
     pub continued_by: Option<Token>,
 }
 
@@ -84,7 +84,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Why there is no further round, if that is so.
+    /// Why there is no further iteration, if that is so.
     pub(crate) fn used_up(&self, spent: Option<&ModelUsageTotals>) -> Option<String> {
         if let Some(most) = self.max_iterations.filter(|most| self.iteration >= *most) {
             return Some(format!("max_iterations reached: {} of {most}", self.iteration));

@@ -51,10 +51,10 @@ fn parts(stored: &[u8]) -> Option<Parts<'_>> {
 }
 
 /// How many bytes of a body show whether it may be an encrypted checkpoint.
-pub const SEALED_HEAD: usize = 32;
+pub const ENCRYPTED_HEAD: usize = 32;
 
 /// Whether a body that begins so may be an encrypted checkpoint.
-pub fn may_be_sealed(head: &[u8]) -> bool {
+pub fn may_be_encrypted(head: &[u8]) -> bool {
     head.starts_with(UNBOUND) || head.starts_with(BOUND)
 }
 

@@ -164,7 +164,7 @@ impl Plugin {
             self.history.remove(0);
         }
         self.history.push(PluginHistoryEntry { at: now, happening, version, detail: detail.clone() });
-        told(PluginEvent { plugin: self.name.clone(), happening, version, detail }, now)
+        plugin_event(PluginEvent { plugin: self.name.clone(), happening, version, detail }, now)
     }
 
     /// A version becomes the one that new attempts take; its manifest says which queues are served.
@@ -196,8 +196,8 @@ pub fn short(digest: &Digest) -> String {
     digest[..6].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An event about a plugin belongs to no job, and stands under the plugin's own name.
-fn told(event: PluginEvent, now: Time) -> Event {
+/// An event about a plugin belongs to no job; its queue is the plugin's own name.
+fn plugin_event(event: PluginEvent, now: Time) -> Event {
     let queue = event.plugin.clone();
     Event { at: now, job: JobId::NONE, queue, scope: None, kind: EventKind::Plugin(event) }
 }

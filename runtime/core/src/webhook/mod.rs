@@ -29,8 +29,8 @@ pub struct Webhook {
     pub created_at: Time,
     /// When it was last edited or its secret changed.
     pub updated_at: Time,
-    /// The last event that was dealt with.
-    pub told: u64,
+    /// Events up to this number have been delivered or given up.
+    pub delivered_up_to: u64,
     pub delivered: u64,
     /// Deliveries given up.
     pub failed: u64,
@@ -77,8 +77,8 @@ impl Webhook {
     }
 
     /// Events up to this number have been delivered or given up.
-    pub fn note_told(&mut self, up_to: u64, delivered: u64, failed: u64, last_error: Option<String>) {
-        self.told = self.told.max(up_to);
+    pub fn note_delivered(&mut self, up_to: u64, delivered: u64, failed: u64, last_error: Option<String>) {
+        self.delivered_up_to = self.delivered_up_to.max(up_to);
         self.delivered += delivered;
         self.failed += failed;
         self.last_error = last_error.map(|error| bounded(error, bounds::DELIVERY_ERROR_BYTES));
@@ -92,7 +92,7 @@ impl Webhook {
         self.events = edit.events.unwrap_or(self.events);
         self.enabled = edit.enabled.unwrap_or(self.enabled);
         self.retry_limit = edit.retry_limit.unwrap_or(self.retry_limit);
-        self.told = if resumes { self.told.max(newest) } else { self.told };
+        self.delivered_up_to = if resumes { self.delivered_up_to.max(newest) } else { self.delivered_up_to };
         self.updated_at = now;
         self.check()?;
         Ok(self)
@@ -113,7 +113,7 @@ mod tests {
             retry_limit: 3,
             created_at: Time::ZERO,
             updated_at: Time::ZERO,
-            told: 7,
+            delivered_up_to: 7,
             delivered: 0,
             failed: 0,
             last_error: None,
@@ -160,10 +160,10 @@ mod tests {
     fn a_hook_that_is_enabled_again_gets_the_events_from_then_on() {
         let edit = |enabled| WebhookEdit { enabled: Some(enabled), ..WebhookEdit::default() };
         let off = hook(&["*"]).edited(edit(false), 50, Time(1)).expect("a good edit");
-        assert_eq!((off.enabled, off.told), (false, 7));
+        assert_eq!((off.enabled, off.delivered_up_to), (false, 7));
         let still = hook(&["*"]).edited(edit(true), 50, Time(1)).expect("a good edit");
-        assert_eq!(still.told, 7, "it was enabled, so it misses nothing");
+        assert_eq!(still.delivered_up_to, 7, "it was enabled, so it misses nothing");
         let on = off.edited(edit(true), 100, Time(2)).expect("a good edit");
-        assert_eq!((on.enabled, on.told), (true, 100));
+        assert_eq!((on.enabled, on.delivered_up_to), (true, 100));
     }
 }

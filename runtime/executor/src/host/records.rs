@@ -80,7 +80,7 @@ impl From<HostError> for Denial {
 }
 
 impl Denial {
-    fn told<T>(self) -> wasmtime::Result<Result<T, wit::Refusal>> {
+    fn into_refusal<T>(self) -> wasmtime::Result<Result<T, wit::Refusal>> {
         match self {
             Denial::Refused(Refused { how, .. }) => Ok(Err(wit::Refusal::Denied(how))),
             Denial::Host(HostError::Invalid(why)) => Ok(Err(wit::Refusal::Invalid(why))),
@@ -112,7 +112,7 @@ impl wit::Host for State {
         self.alive();
         match found {
             Ok(record) => Ok(Ok(record.map(|record| wit::Entry { value: record.value, mark: record.mark }))),
-            Err(denial) => denial.told(),
+            Err(denial) => denial.into_refusal(),
         }
     }
 
@@ -132,7 +132,7 @@ impl wit::Host for State {
                 Ok(queue) => Ok(self::mark(&mut self.notes, NewMark { queue, key, mark })),
                 Err(refusal) => Ok(Err(wit::Refusal::Invalid(refusal.to_string()))),
             },
-            Err(denial) => denial.told(),
+            Err(denial) => denial.into_refusal(),
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Attempt {
 }
 
 /// Encrypts attempts, and knows which were used.
-pub struct Sealer {
+pub struct AttemptCipher {
     cipher: XChaCha20Poly1305,
     used: Mutex<Used>,
 }
@@ -45,27 +45,27 @@ struct Used {
 const KEY: usize = 32;
 const NONCE: usize = 24;
 
-impl Sealer {
+impl AttemptCipher {
     /// None if the system has no randomness.
-    pub fn new() -> Option<Sealer> {
+    pub fn new() -> Option<AttemptCipher> {
         let key: [u8; KEY] = random()?;
-        Some(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), used: Mutex::default() })
+        Some(AttemptCipher { cipher: XChaCha20Poly1305::new(&key.into()), used: Mutex::default() })
     }
 
     /// The value of the cookie.
-    pub fn seal(&self, attempt: &Attempt) -> Option<String> {
+    pub fn encrypt(&self, attempt: &Attempt) -> Option<String> {
         let nonce: [u8; NONCE] = random()?;
         let plain = serde_json::to_vec(attempt).ok()?;
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), plain.as_slice()).ok()?;
-        Some(URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
+        let ciphertext = self.cipher.encrypt(&XNonce::from(nonce), plain.as_slice()).ok()?;
+        Some(URL_SAFE_NO_PAD.encode([&nonce[..], &ciphertext].concat()))
     }
 
     /// The attempt of a cookie, if the provider answers to it and it was not answered before.
-    pub fn open(&self, cookie: &str, state: &str, now: Time) -> Option<Attempt> {
+    pub fn decrypt(&self, cookie: &str, state: &str, now: Time) -> Option<Attempt> {
         let bytes = URL_SAFE_NO_PAD.decode(cookie).ok()?;
-        let (nonce, sealed) = bytes.split_at_checked(NONCE)?;
+        let (nonce, ciphertext) = bytes.split_at_checked(NONCE)?;
         let nonce: [u8; NONCE] = nonce.try_into().ok()?;
-        let plain = self.cipher.decrypt(&XNonce::from(nonce), sealed).ok()?;
+        let plain = self.cipher.decrypt(&XNonce::from(nonce), ciphertext).ok()?;
         let attempt: Attempt = serde_json::from_slice(&plain).ok()?;
         let is_its: bool = attempt.state.as_bytes().ct_eq(state.as_bytes()).into();
         (is_its && now < Time(attempt.until) && self.use_once(&attempt, now)).then_some(attempt)
@@ -117,38 +117,38 @@ mod tests {
 
     #[test]
     fn an_attempt_counts_once_in_time_and_with_its_own_state() {
-        let sealer = Sealer::new().expect("randomness");
-        let cookie = sealer.seal(&attempt("s1")).expect("a cookie");
-        assert_eq!(sealer.open(&cookie, "s2", Time(1)), None, "the answer to another attempt");
-        assert_eq!(sealer.open(&cookie, "s1", Time(1_000)), None, "too late");
-        assert_eq!(sealer.open(&cookie, "s1", Time(999)), Some(attempt("s1")));
-        assert_eq!(sealer.open(&cookie, "s1", Time(999)), None, "a second time");
-        assert_eq!(sealer.used.lock().expect("nobody panicked").order.len(), 1);
-        let next = sealer.seal(&attempt("s2")).expect("a cookie");
-        assert!(sealer.open(&next, "s2", Time(2)).is_some());
+        let cipher = AttemptCipher::new().expect("randomness");
+        let cookie = cipher.encrypt(&attempt("s1")).expect("a cookie");
+        assert_eq!(cipher.decrypt(&cookie, "s2", Time(1)), None, "the answer to another attempt");
+        assert_eq!(cipher.decrypt(&cookie, "s1", Time(1_000)), None, "too late");
+        assert_eq!(cipher.decrypt(&cookie, "s1", Time(999)), Some(attempt("s1")));
+        assert_eq!(cipher.decrypt(&cookie, "s1", Time(999)), None, "a second time");
+        assert_eq!(cipher.used.lock().expect("nobody panicked").order.len(), 1);
+        let next = cipher.encrypt(&attempt("s2")).expect("a cookie");
+        assert!(cipher.decrypt(&next, "s2", Time(2)).is_some());
     }
 
     #[test]
     fn nobody_else_can_make_read_or_change_a_cookie() {
-        let (sealer, other) = (Sealer::new().expect("randomness"), Sealer::new().expect("randomness"));
-        let cookie = sealer.seal(&attempt("s1")).expect("a cookie");
-        assert_ne!(sealer.seal(&attempt("s1")).expect("a cookie"), cookie);
-        assert_eq!(other.open(&cookie, "s1", Time(1)), None, "that of another server");
+        let (cipher, other) = (AttemptCipher::new().expect("randomness"), AttemptCipher::new().expect("randomness"));
+        let cookie = cipher.encrypt(&attempt("s1")).expect("a cookie");
+        assert_ne!(cipher.encrypt(&attempt("s1")).expect("a cookie"), cookie);
+        assert_eq!(other.decrypt(&cookie, "s1", Time(1)), None, "that of another server");
         let mut changed = URL_SAFE_NO_PAD.decode(&cookie).expect("base64");
         changed[NONCE] ^= 1;
         for wrong in ["", "x", "!", &URL_SAFE_NO_PAD.encode(changed), &cookie[..cookie.len() - 2]] {
-            assert_eq!(sealer.open(wrong, "s1", Time(1)), None, "{wrong}");
+            assert_eq!(cipher.decrypt(wrong, "s1", Time(1)), None, "{wrong}");
         }
     }
 
     #[test]
     fn what_was_used_takes_bounded_memory() {
-        let sealer = Sealer::new().expect("randomness");
+        let cipher = AttemptCipher::new().expect("randomness");
         for number in 0..limits::OIDC_USED * 2 {
             let one = Attempt { until: u64::MAX, ..attempt(&number.to_string()) };
-            assert!(sealer.use_once(&one, Time(1)));
+            assert!(cipher.use_once(&one, Time(1)));
         }
-        let used = sealer.used.lock().expect("nobody panicked");
+        let used = cipher.used.lock().expect("nobody panicked");
         assert_eq!((used.order.len(), used.states.len()), (limits::OIDC_USED, limits::OIDC_USED));
     }
 }

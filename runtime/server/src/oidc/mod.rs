@@ -21,7 +21,7 @@ use windlass_core::access::Session;
 
 use crate::config::OidcConfig;
 use crate::{Shutdown, limits};
-use attempt::Sealer;
+use attempt::AttemptCipher;
 use claims::Verifier;
 pub use claims::{NotVouched, Vouched};
 pub use fetch::AuthorityError;
@@ -36,7 +36,7 @@ pub struct Oidc(Arc<Inner>);
 struct Inner {
     config: OidcConfig,
     provider: Provider,
-    sealer: Sealer,
+    cipher: AttemptCipher,
     sign_in: sign_in::Limits,
 }
 
@@ -53,8 +53,8 @@ impl Oidc {
     pub fn new(config: OidcConfig) -> Result<Oidc, OidcError> {
         let fetch = Fetch::new(&config.issuer, config.ca.as_deref())?;
         let provider = Provider::new(config.issuer.clone(), fetch);
-        let sealer = Sealer::new().ok_or(OidcError::Randomness)?;
-        Ok(Oidc(Arc::new(Inner { config, provider, sealer, sign_in: sign_in::Limits::new() })))
+        let cipher = AttemptCipher::new().ok_or(OidcError::Randomness)?;
+        Ok(Oidc(Arc::new(Inner { config, provider, cipher, sign_in: sign_in::Limits::new() })))
     }
 
     /// Asks the provider who it is until it answers, and then for its keys now and then, until the server stops.

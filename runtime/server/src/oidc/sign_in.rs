@@ -123,14 +123,14 @@ impl Oidc {
             to,
             until: (now + limits::OIDC_ATTEMPT).millis(),
         };
-        let cookie = self.0.sealer.seal(&attempt).ok_or(Failed::Internal)?;
+        let cookie = self.0.cipher.encrypt(&attempt).ok_or(Failed::Internal)?;
         Ok(Begun { address: address.into(), cookie })
     }
 
     /// Who has come back from the provider, and where they wanted to go.
     pub async fn finish(&self, cookie: &str, callback: Callback, now: Time) -> Result<(Vouched, String), Failed> {
         let state = callback.state.unwrap_or_default();
-        let attempt = self.0.sealer.open(cookie, &state, now).ok_or(Failed::NotBegun)?;
+        let attempt = self.0.cipher.decrypt(cookie, &state, now).ok_or(Failed::NotBegun)?;
         if callback.iss.is_some_and(|iss| iss != self.issuer()) {
             warn!("somebody came back from another provider than {}", self.issuer());
             return Err(Failed::Refused);

@@ -22,8 +22,8 @@ pub struct Courier {
     endpoint: watch::Receiver<Endpoint>,
     /// The webhook's id.
     id: String,
-    /// The last event that was dealt with.
-    told: u64,
+    /// Events up to this number have been delivered or given up.
+    delivered_up_to: u64,
     unsaved: Unsaved,
     last_error: Option<String>,
 }
@@ -42,18 +42,18 @@ struct Unsaved {
 struct Stop;
 
 impl Courier {
-    pub fn new(parts: Arc<Parts>, endpoint: watch::Receiver<Endpoint>, told: u64) -> Courier {
+    pub fn new(parts: Arc<Parts>, endpoint: watch::Receiver<Endpoint>, delivered_up_to: u64) -> Courier {
         let (id, last_error) = {
             let hook = &endpoint.borrow().hook;
             (hook.id.clone(), hook.last_error.clone())
         };
-        Courier { parts, endpoint, id, told, unsaved: Unsaved::default(), last_error }
+        Courier { parts, endpoint, id, delivered_up_to, unsaved: Unsaved::default(), last_error }
     }
 
     pub async fn run(mut self) {
         let mut news = self.parts.store.watch();
         loop {
-            let page = match self.parts.store.events_after(self.told, limits::DELIVERIES).await {
+            let page = match self.parts.store.events_after(self.delivered_up_to, limits::DELIVERIES).await {
                 Ok(page) => page,
                 Err(error) => {
                     warn!(webhook = self.id, "its events cannot be read: {error}");
@@ -80,7 +80,7 @@ impl Courier {
             if wanted {
                 self.deliver(record).await?;
             }
-            self.told = record.seq;
+            self.delivered_up_to = record.seq;
             if self.unsaved.is_due() {
                 self.save().await?;
             }
@@ -134,9 +134,9 @@ impl Courier {
     /// Stores how far the webhook is, and what was delivered.
     async fn save(&mut self) -> Result<(), Stop> {
         let Unsaved { delivered, failed, deliveries, .. } = std::mem::take(&mut self.unsaved);
-        let change = WebhookChange::Told {
+        let change = WebhookChange::Delivered {
             id: self.id.clone(),
-            up_to: self.told,
+            up_to: self.delivered_up_to,
             delivered,
             failed,
             last_error: self.last_error.clone(),

@@ -124,7 +124,7 @@ mod tests {
             retry_limit: 3,
             created_at: Time::ZERO,
             updated_at: Time::ZERO,
-            told: 0,
+            delivered_up_to: 0,
             delivered: 0,
             failed: 0,
             last_error: None,
@@ -159,7 +159,7 @@ mod tests {
     fn an_endpoint_differs_by_its_settings_and_not_by_how_far_it_is() {
         let one = endpoint(Vec::new());
         let mut other = one.clone();
-        (other.hook.told, other.hook.delivered) = (9, 9);
+        (other.hook.delivered_up_to, other.hook.delivered) = (9, 9);
         assert!(!one.differs(&other));
         other.hook.url = "https://example.org/".into();
         assert!(one.differs(&other));

@@ -149,7 +149,7 @@ impl From<Webhook1> for Webhook {
             retry_limit,
             created_at,
             updated_at,
-            told,
+            delivered_up_to: told,
             delivered,
             failed,
             last_error,

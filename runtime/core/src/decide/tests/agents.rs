@@ -163,7 +163,7 @@ fn the_money_is_used_up_when_all_of_it_is_spent() {
         let mut fixture = agent(Agent { max_cost_usd: Some(1.0), ..Agent::default() });
         let holder = fixture.start(outside());
         let closing = Closing { agent: Some(AgentStatus::Continue), spent: Some(spent(cost)), ..Closing::default() };
-        fixture.ask(ack(holder, closing)).expect("its own word");
+        fixture.ask(ack(holder, closing)).expect("its own report");
         assert_eq!(fixture.state(), expected, "{cost} of 1");
     }
 }
@@ -178,7 +178,7 @@ fn every_kind_of_token_adds_up_and_the_latest_attempts_are_listed() {
         one.provider = Some(format!("provider {attempt}"));
         let heartbeat = Heartbeat { spent: Some(Box::new(one.clone())), ..Heartbeat::by(holder) };
         fixture.ask(Command::Heartbeat(heartbeat)).expect("it holds the lease");
-        fixture.ask(crate::decide::tests::hand_back(holder)).expect("its own word");
+        fixture.ask(crate::decide::tests::hand_back(holder)).expect("its own report");
     }
     let spending = fixture.job().spending.as_deref().expect("it was told");
     let (total, times) = (&spending.total, attempts as u64);

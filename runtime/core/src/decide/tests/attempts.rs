@@ -57,7 +57,7 @@ fn whatever_ends_an_attempt_it_is_written_down_how_it_ended() {
     }
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(here());
-    fixture.ask(wait(holder)).expect("its own word");
+    fixture.ask(wait(holder)).expect("its own report");
     assert_eq!((outcomes(&fixture), fixture.attempts[&1].usage), (vec![(1, AttemptOutcome::Waits)], usage));
 }
 
@@ -67,10 +67,10 @@ fn a_heartbeat_ends_nothing_and_a_failure_says_when_the_job_runs_again() {
     let choice = PolicyChoice { backoff: Some(BackoffKind::Fixed), base_delay: minute, ..PolicyChoice::default() };
     let mut fixture = Fixture::with(policy(choice));
     let holder = fixture.start(outside());
-    fixture.ask(heartbeat(holder)).expect("its own word");
-    fixture.ask(save(holder, Body::Inline("x".into()))).expect("its own word");
+    fixture.ask(heartbeat(holder)).expect("its own report");
+    fixture.ask(save(holder, Body::Inline("x".into()))).expect("its own report");
     assert!(fixture.attempts.is_empty());
-    fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
+    fixture.ask(fail(holder, Retry::Backoff)).expect("its own report");
     assert_eq!(fixture.attempts[&1].next_at, fixture.job().scheduled_at);
     assert!(fixture.attempts[&1].next_at > Some(fixture.now));
 }
@@ -80,7 +80,7 @@ fn an_attempt_that_completes_its_job_is_told_by_the_job_until_that_is_taken_up_a
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
     fixture.pass(2);
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("its own report");
     let told = PastAttempt::of_completed(fixture.job()).expect("the job tells it");
     assert!(fixture.attempts.is_empty(), "most jobs need no row");
     fixture.pass(9);
@@ -92,7 +92,7 @@ fn an_attempt_that_completes_its_job_is_told_by_the_job_until_that_is_taken_up_a
     );
     assert_eq!(PastAttempt::of_completed(fixture.job()), None, "it is pending again");
     let holder = fixture.start(outside());
-    fixture.ask(fail(holder, Retry::Never)).expect("its own word");
+    fixture.ask(fail(holder, Retry::Never)).expect("its own report");
     assert_eq!(outcomes(&fixture), [(1, AttemptOutcome::Completed), (2, AttemptOutcome::Failed)]);
     assert_eq!(
         (fixture.attempts[&2].attempt, fixture.attempts[&2].number),
@@ -109,7 +109,7 @@ fn what_became_apparent_is_part_of_the_row_and_bounded() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(here());
     fixture.findings = Some(Box::new(findings.clone()));
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("its own report");
     let attempt = &fixture.attempts[&1];
     assert_eq!((attempt.outcome, attempt.findings.denials.len()), (AttemptOutcome::Completed, bounds::DENIALS));
     assert_eq!(attempt.findings.hits, findings.hits);

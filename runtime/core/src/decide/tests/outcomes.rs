@@ -55,12 +55,12 @@ fn a_new_job_carries_what_its_producer_gave() {
 fn a_job_says_how_and_when_it_ended() {
     type End = fn(&mut Fixture, Holder);
     let ends: [(End, State); 3] = [
-        (|fixture, holder| drop(fixture.ask(complete(holder)).expect("its own word")), State::Completed),
-        (|fixture, holder| drop(fixture.ask(fail(holder, Retry::Never)).expect("its own word")), State::Dead),
+        (|fixture, holder| drop(fixture.ask(complete(holder)).expect("its own report")), State::Completed),
+        (|fixture, holder| drop(fixture.ask(fail(holder, Retry::Never)).expect("its own report")), State::Dead),
         (
             |fixture, holder| {
                 fixture.ask(cancel()).expect("it runs");
-                fixture.ask(hand_back(holder)).expect("its own word");
+                fixture.ask(hand_back(holder)).expect("its own report");
             },
             State::Cancelled,
         ),
@@ -92,7 +92,7 @@ fn a_job_whose_lock_outlives_it_is_kept_as_long_as_its_queue_says_at_least() {
         let mut fixture = Fixture::with(NewJob { unique: Some(unique.clone()), ..plain() });
         fixture.settings.retention.completed.age = Duration::from_secs(age);
         let holder = fixture.start(outside());
-        fixture.ask(complete(holder)).expect("its own word");
+        fixture.ask(complete(holder)).expect("its own report");
         assert_eq!(fixture.job().keep_until, Some(fixture.now + Duration::from_secs(expected)));
     }
 }
@@ -108,7 +108,7 @@ fn a_text_that_is_too_long_is_cut_between_two_characters_and_says_so() {
     for (reason, expected) in cases {
         let mut fixture = Fixture::with(plain());
         let holder = fixture.start(outside());
-        fixture.ask(Command::HandBack(HandBack { holder, reason, usage: Usage::default() })).expect("its own word");
+        fixture.ask(Command::HandBack(HandBack { holder, reason, usage: Usage::default() })).expect("its own report");
         assert_eq!(fixture.reason(), expected);
     }
 }
@@ -119,7 +119,7 @@ fn the_error_of_an_attempt_tells_where_it_broke_who_ran_it_and_what_it_took() {
     let holder = fixture.start(outside());
     let usage = Usage { cpu_ms: 3, ..Usage::default() };
     let failure = Failure { error: "it broke".into(), backtrace: Some("in main".into()), retry: Retry::Backoff };
-    fixture.ask(Command::Fail(Fail { holder, failure, usage })).expect("its own word");
+    fixture.ask(Command::Fail(Fail { holder, failure, usage })).expect("its own report");
     let error = fixture.last_error.as_ref().expect("an error");
     assert_eq!((&*error.error, error.backtrace.as_deref(), error.usage), ("it broke", Some("in main"), usage));
     assert_eq!((error.attempt, error.at, &error.runner), (1, fixture.now, &outside()));
@@ -132,7 +132,7 @@ fn a_job_dies_for_the_reason_that_ended_it() {
     for (retry, reason) in [(Retry::Never, "failed for good"), (Retry::Backoff, "retries used up")] {
         let mut fixture = Fixture::with(one());
         let holder = fixture.start(outside());
-        fixture.ask(fail(holder, retry)).expect("its own word");
+        fixture.ask(fail(holder, retry)).expect("its own report");
         assert_eq!((fixture.state(), fixture.reason()), (State::Dead, reason));
     }
 }
@@ -169,7 +169,7 @@ fn progress_is_published_and_kept_with_its_texts_cut() {
         Progress { message: long(), phase: long(), detail: long(), percent: Some(5.0), ..Default::default() };
     fixture
         .ask(Command::Heartbeat(Heartbeat { progress: Some(progress), ..Heartbeat::by(holder) }))
-        .expect("its own word");
+        .expect("its own report");
     let kept = fixture.job().progress.clone().expect("it is kept");
     assert_eq!((kept.ts, kept.percent), (fixture.now, Some(5.0)));
     let lengths = [&kept.message, &kept.phase, &kept.detail].map(|text| text.as_ref().map(String::len));
@@ -191,14 +191,14 @@ fn children_are_counted_with_whatever_brings_them() {
     let mut fixture = Fixture::with(plain());
     let holder = fixture.start(outside());
     fixture.children = 3;
-    fixture.ask(Command::Heartbeat(Heartbeat::by(holder))).expect("its own word");
+    fixture.ask(Command::Heartbeat(Heartbeat::by(holder))).expect("its own report");
     assert_eq!(fixture.job().children, 3);
     fixture.children = 2;
     fixture.ask(wait(holder)).expect("it waits");
     assert_eq!(fixture.job().children, 5);
     fixture.ask(Command::Joined).expect("its children have ended");
     let holder = fixture.start(outside());
-    fixture.ask(complete(holder)).expect("its own word");
+    fixture.ask(complete(holder)).expect("its own report");
     assert_eq!(fixture.job().children, 7);
 }
 
@@ -232,7 +232,7 @@ fn a_move_keeps_or_resets_the_attempts_as_asked() {
     for reset_attempts in [false, true] {
         let mut fixture = Fixture::with(plain());
         let holder = fixture.start(outside());
-        fixture.ask(fail(holder, Retry::Backoff)).expect("its own word");
+        fixture.ask(fail(holder, Retry::Backoff)).expect("its own report");
         let target = crate::Move { queue: queue("images"), reset_attempts, priority: None };
         fixture.ask(Command::Move(target)).expect("it waits");
         let left = if reset_attempts { (0, 0) } else { (1, 1) };
@@ -247,7 +247,7 @@ fn an_attempt_that_ends_without_a_failure_leaves_what_it_took_in_the_timeline() 
         let mut fixture = Fixture::with(plain());
         let holder = fixture.start(here());
         let usage = Usage { cpu_ms, ..Usage::default() };
-        fixture.ask(Command::HandBack(HandBack { holder, reason: "stop".into(), usage })).expect("its own word");
+        fixture.ask(Command::HandBack(HandBack { holder, reason: "stop".into(), usage })).expect("its own report");
         let step = fixture.job().timeline.steps.last().cloned().expect("a step");
         assert_eq!(step.ran.map(|ran| ran.usage.cpu_ms), expected);
     }

@@ -13,7 +13,7 @@ use crate::{
 /// Does something to the plugin on the desk.
 fn ask(fixture: &mut Fixture, command: PluginCommand) {
     let facts = PluginFacts { plugin: fixture.plugin.as_ref(), running: &[], taken: &|_| None };
-    fixture.plugin = change_plugin(&queue("sender"), command, &facts, fixture.now).expect("a good wish").plugin;
+    fixture.plugin = change_plugin(&queue("sender"), command, &facts, fixture.now).expect("a valid command").plugin;
 }
 
 fn component(version: u8) -> Blob {

@@ -227,7 +227,7 @@ fn a_running_job_below_a_rebuilt_one_is_stopped_first() {
         let mut fixture = child(None, Some(0), plain());
         let holder = fixture.start(outside());
         assert_eq!(fixture.ask(Command::RemoveSubtree), Ok(Reply::Stopping));
-        assert_eq!(fixture.ask(Command::Delete), Ok(Reply::Stopping), "the heavier wish stands");
+        assert_eq!(fixture.ask(Command::Delete), Ok(Reply::Stopping), "the heavier of the two requests wins");
         let Ok(Reply::Heartbeat { stop, .. }) = fixture.ask(heartbeat(holder)) else { panic!("it lives") };
         assert_eq!(stop, Some(AfterStop::Remove));
         fixture.children = children;

@@ -121,11 +121,11 @@ fn positions(flow: &Flow) -> Vec<(f64, f64)> {
     let mut down = vec![0.0f64; flow.nodes.len()];
     for column in 0..=layer.iter().copied().max().unwrap_or(0) {
         let mut nodes: Vec<usize> = (0..layer.len()).filter(|at| layer[*at] == column).collect();
-        let wish = |at: &usize| match before[*at].len() {
+        let wanted = |at: &usize| match before[*at].len() {
             0 => *at as f64,
             count => before[*at].iter().map(|from| down[*from]).sum::<f64>() / count as f64,
         };
-        nodes.sort_by(|a, b| wish(a).total_cmp(&wish(b)));
+        nodes.sort_by(|a, b| wanted(a).total_cmp(&wanted(b)));
         for (row, at) in nodes.into_iter().enumerate() {
             down[at] = row as f64;
         }

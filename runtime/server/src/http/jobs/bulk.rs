@@ -219,7 +219,7 @@ async fn chosen(api: &Api, filter: JobFilter) -> Result<(Vec<JobId>, Guard)> {
     Ok((jobs, guard))
 }
 
-/// An action on every job is more likely a mistake than a wish.
+/// An action on every job is more likely a mistake than intended.
 pub fn not_empty(filter: &Filter, no_payload_filter: bool) -> Result<()> {
     if *filter == Filter::default() && no_payload_filter {
         return Err(Error::field("filter", "is empty and would match every job; give at least one condition"));

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use windlass_core::{AfterStop, BodyKind, Job, Progress, QueueName, Time, bounds};
 use windlass_store::Store;
 
-use crate::checkpoints::{SEALED_HEAD, may_be_sealed, plaintext_len};
+use crate::checkpoints::{ENCRYPTED_HEAD, may_be_encrypted, plaintext_len};
 use crate::http::flows::chains::ChainView;
 use crate::http::flows::children;
 use crate::http::jobs::attempt::{ErrorView, RunnerView, StepView, UsageView, usage_view};
@@ -320,14 +320,14 @@ async fn bodies(store: &Store, job: &Job, shown: BodiesShown, chars: usize) -> R
 }
 
 async fn preview(store: &Store, job: &Job, kind: BodyKind, chars: usize) -> Result<Option<BodyPreview>> {
-    let Some(head) = store.body_head(job, kind, BodyPreview::head(chars).max(SEALED_HEAD)).await? else {
+    let Some(head) = store.body_head(job, kind, BodyPreview::head(chars).max(ENCRYPTED_HEAD)).await? else {
         return Ok(None);
     };
-    if may_be_sealed(&head)
+    if may_be_encrypted(&head)
         && let Some(whole) = store.body(job, kind).await?
         && let Some(length) = plaintext_len(&whole)
     {
-        return Ok(Some(BodyPreview::sealed(length as u64)));
+        return Ok(Some(BodyPreview::encrypted(length as u64)));
     }
     Ok(Some(BodyPreview::of(&head, job.body(kind).len(), chars)))
 }

@@ -144,7 +144,7 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<impl Seria
         retry_limit: wanted.retry_limit.unwrap_or(RETRIES),
         created_at: Time::ZERO,
         updated_at: Time::ZERO,
-        told: 0,
+        delivered_up_to: 0,
         delivered: 0,
         failed: 0,
         last_error: None,

@@ -1,5 +1,5 @@
 //! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`, JSON that is nested
-//! too deep for most readers among it. Of a checkpoint that holds a secret, only its length: `{"$sealed": 512}`.
+//! too deep for most readers among it. Of a checkpoint that holds a secret, only its length: `{"$encrypted": 512}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,11 +26,11 @@ impl Serialize for Shown {
         enum Other {
             #[serde(rename = "$base64")]
             Base64(String),
-            #[serde(rename = "$sealed")]
-            Sealed(usize),
+            #[serde(rename = "$encrypted")]
+            Encrypted(usize),
         }
         match plaintext_len(&self.0) {
-            Some(bytes) => Other::Sealed(bytes).serialize(serializer),
+            Some(bytes) => Other::Encrypted(bytes).serialize(serializer),
             None => Other::Base64(STANDARD.encode(&self.0)).serialize(serializer),
         }
     }

@@ -24,7 +24,7 @@ pub enum BodiesShown {
 /// The beginning of a body.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BodyPreview {
-    /// The first characters as they are stored; in base64 if the body is no text; empty if it is sealed.
+    /// The first characters as they are stored; in base64 if the body is no text; empty if it is encrypted.
     text: String,
     encoding: BodyEncoding,
     size_bytes: u64,
@@ -38,7 +38,7 @@ enum BodyEncoding {
     Text,
     Base64,
     /// A checkpoint that contains a secret, of which only the length is shown.
-    Sealed,
+    Encrypted,
 }
 
 /// The number of characters that was asked for, within its bounds.
@@ -81,8 +81,8 @@ impl BodyPreview {
     }
 
     /// Of a body that is not shown.
-    pub fn sealed(size_bytes: u64) -> BodyPreview {
-        BodyPreview { text: String::new(), encoding: BodyEncoding::Sealed, size_bytes, truncated: size_bytes > 0 }
+    pub fn encrypted(size_bytes: u64) -> BodyPreview {
+        BodyPreview { text: String::new(), encoding: BodyEncoding::Encrypted, size_bytes, truncated: size_bytes > 0 }
     }
 }
 

@@ -283,13 +283,13 @@ impl<D: Disk> Operation<D> for WebhookChange {
             WebhookChange::Edit { id, .. } => ("webhook.edit", id.clone()),
             WebhookChange::Rotate { id, .. } => ("webhook.rotate_secret", id.clone()),
             WebhookChange::Remove { id } => ("webhook.remove", id.clone()),
-            WebhookChange::Told { .. } | WebhookChange::Tried { .. } => return None,
+            WebhookChange::Delivered { .. } | WebhookChange::Tried { .. } => return None,
         })
     }
 
     fn cost(&self) -> Cost {
         match self {
-            WebhookChange::Told { deliveries, .. } => {
+            WebhookChange::Delivered { deliveries, .. } => {
                 Cost { commands: 1, bytes: Cost::SMALL.bytes * (1 + deliveries.len()) }
             }
             _ => Cost::SMALL,

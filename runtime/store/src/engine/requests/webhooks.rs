@@ -1,5 +1,5 @@
 //! Webhooks: addresses that events are sent to with their latest deliveries, and queues that take signed requests. Which events were
-//! delivered is told by the server, which sends them.
+//! delivered is reported by the server, which sends them.
 
 use windlass_core::{Delivery, InboundHook, Refusal, Webhook};
 
@@ -22,9 +22,9 @@ impl<D: Disk> Engine<D> {
                 hook.updated_at = self.now;
                 hook
             }
-            WebhookChange::Told { id, up_to, delivered, failed, last_error, deliveries } => {
+            WebhookChange::Delivered { id, up_to, delivered, failed, last_error, deliveries } => {
                 let mut hook = self.catalogue.known_webhook(&id)?;
-                hook.note_told(up_to, delivered, failed, last_error);
+                hook.note_delivered(up_to, delivered, failed, last_error);
                 self.log_deliveries(hook, deliveries)?
             }
             WebhookChange::Tried { id, delivery } => {
@@ -46,7 +46,7 @@ impl<D: Disk> Engine<D> {
             let why = format!("there are {} webhooks, and there can be no more; remove one", limits::WEBHOOKS);
             return Err(Refusal::invalid("url", why));
         }
-        Ok(Webhook { created_at: self.now, updated_at: self.now, told: self.events.last(), ..hook })
+        Ok(Webhook { created_at: self.now, updated_at: self.now, delivered_up_to: self.events.last(), ..hook })
     }
 
     fn put_webhook(&mut self, mut hook: Webhook) {

@@ -26,7 +26,7 @@ async fn add(test: &TestStore) {
         retry_limit: 3,
         created_at: Time::ZERO,
         updated_at: Time::ZERO,
-        told: 0,
+        delivered_up_to: 0,
         delivered: 0,
         failed: 0,
         last_error: None,
@@ -51,9 +51,9 @@ fn delivery(test: &TestStore, seq: u64) -> Delivery {
     }
 }
 
-fn told(up_to: u64, deliveries: Vec<Delivery>) -> WebhookChange {
+fn delivered(up_to: u64, deliveries: Vec<Delivery>) -> WebhookChange {
     let delivered = deliveries.len() as u64;
-    WebhookChange::Told { id: ID.into(), up_to, delivered, failed: 0, last_error: None, deliveries }
+    WebhookChange::Delivered { id: ID.into(), up_to, delivered, failed: 0, last_error: None, deliveries }
 }
 
 async fn seqs(test: &TestStore) -> Vec<u64> {
@@ -67,13 +67,13 @@ async fn the_latest_deliveries_are_stored_and_older_ones_go() {
     add(&test).await;
     let most = bounds::DELIVERIES;
     let page = (1..=most).map(|seq| delivery(&test, seq)).collect();
-    change(&test, told(most, page)).await;
+    change(&test, delivered(most, page)).await;
     assert_eq!(seqs(&test).await, (1..=most).collect::<Vec<_>>());
     change(&test, WebhookChange::Tried { id: ID.into(), delivery: delivery(&test, most + 1) }).await;
     test.reopen().await;
     assert_eq!(seqs(&test).await, (2..=most + 1).collect::<Vec<_>>());
     let hook = test.store.webhooks().await.expect("reads").remove(0);
-    assert_eq!((hook.told, hook.delivered), (most, most), "what is tried again is not told yet");
+    assert_eq!((hook.delivered_up_to, hook.delivered), (most, most), "what is tried again is not delivered yet");
 
     test.pass(bounds::DELIVERY_AGE).await;
     change(&test, WebhookChange::Tried { id: ID.into(), delivery: delivery(&test, 7) }).await;
@@ -86,7 +86,7 @@ async fn the_latest_deliveries_are_stored_and_older_ones_go() {
 async fn deliveries_of_one_webhook_are_not_those_of_another_whose_id_begins_the_same() {
     let test = TestStore::new();
     add(&test).await;
-    change(&test, told(1, vec![delivery(&test, 1)])).await;
+    change(&test, delivered(1, vec![delivery(&test, 1)])).await;
     assert!(test.store.deliveries("hook_").await.expect("reads").is_empty());
     assert!(test.store.deliveries("hook_10").await.expect("reads").is_empty());
 }
@@ -103,7 +103,7 @@ async fn a_new_secret_has_the_one_before_it_beside_it_until_its_time_is_over() {
     assert_eq!(hook.secrets.previous_at(test.now()).map(|previous| previous.until), Some(test.now() + keep));
     test.pass(keep).await;
     // Whatever is written next leaves it out.
-    change(&test, told(1, Vec::new())).await;
+    change(&test, delivered(1, Vec::new())).await;
     let hook = test.store.webhooks().await.expect("reads").remove(0);
     assert_eq!(hook.secrets, SigningSecrets::new(vec![2]));
 }
@@ -119,8 +119,8 @@ async fn an_edit_is_checked_and_one_that_enables_skips_what_happened_meanwhile()
     change(&test, edit(false)).await;
     test.put(job("mail")).await;
     change(&test, edit(true)).await;
-    let told = test.store.webhooks().await.expect("reads").remove(0).told;
-    assert!(test.store.events_after(told, 10).await.expect("reads").is_empty(), "told of {told}");
+    let up_to = test.store.webhooks().await.expect("reads").remove(0).delivered_up_to;
+    assert!(test.store.events_after(up_to, 10).await.expect("reads").is_empty(), "delivered up to {up_to}");
     let wrong = WebhookEdit { events: Some(vec!["nonsense".into()]), ..WebhookEdit::default() };
     let refused = test.store.change_webhook(WebhookChange::Edit { id: ID.into(), edit: wrong }).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid { field: "events", .. }))), "{refused:?}");

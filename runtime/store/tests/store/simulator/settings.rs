@@ -89,12 +89,12 @@ impl World {
         let first: QueueName = QUEUES[0].parse().expect("a name");
         let second: QueueName = QUEUES[1].parse().expect("a name");
         let on = Settings { rounds: true, ..Settings::default() };
-        let mut wishes = vec![self.set(first.clone(), on.clone())];
+        let mut requests = vec![self.set(first.clone(), on.clone())];
         if self.rng.chance(60) {
             let gate = self.rng.maybe(80, |rng| Gate { queue: first, ..gate(rng) });
-            wishes.push(self.set(second, Settings { gate, ..on }));
+            requests.push(self.set(second, Settings { gate, ..on }));
         }
-        wishes
+        requests
     }
 
     pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {

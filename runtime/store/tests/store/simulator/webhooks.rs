@@ -18,7 +18,7 @@ use super::world::World;
 /// What was delivered to an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelHook {
-    told: u64,
+    delivered_up_to: u64,
     delivered: u64,
     failed: u64,
     enabled: bool,
@@ -40,7 +40,7 @@ impl World {
         let id = (*self.rng.pick(&HOOKS).expect("there are some")).to_owned();
         let change = match self.rng.below(16) {
             0..3 => WebhookChange::Add(Box::new(new_hook(id, self.now))),
-            3..9 => WebhookChange::Told {
+            3..9 => WebhookChange::Delivered {
                 id,
                 up_to: self.rng.below(100),
                 delivered: self.rng.below(4),
@@ -91,7 +91,7 @@ fn new_hook(id: String, now: Time) -> Webhook {
         retry_limit: 3,
         created_at: now,
         updated_at: now,
-        told: 0,
+        delivered_up_to: 0,
         delivered: 0,
         failed: 0,
         last_error: None,
@@ -103,7 +103,7 @@ fn new_hook(id: String, now: Time) -> Webhook {
 impl From<&Webhook> for ModelHook {
     fn from(hook: &Webhook) -> ModelHook {
         ModelHook {
-            told: hook.told,
+            delivered_up_to: hook.delivered_up_to,
             delivered: hook.delivered,
             failed: hook.failed,
             enabled: hook.enabled,
@@ -130,7 +130,7 @@ impl Model {
 }
 
 impl Hooks {
-    /// What the change makes of the rows. What was told of events, and which deliveries were removed, is as `found`: the first depends
+    /// What the change makes of the rows. Up to which event it was delivered, and which deliveries were removed, is as `found`: the first depends
     /// on events that are not looked at here, the second is checked by itself.
     fn after(
         &mut self,
@@ -142,8 +142,8 @@ impl Hooks {
         match change.clone() {
             WebhookChange::Add(hook) => {
                 // Only later events are delivered to it.
-                let told = found.get(&hook.id).map_or(0, |hook| hook.told);
-                expected.insert(hook.id.clone(), ModelHook { told, ..ModelHook::from(&*hook) });
+                let delivered_up_to = found.get(&hook.id).map_or(0, |hook| hook.delivered_up_to);
+                expected.insert(hook.id.clone(), ModelHook { delivered_up_to, ..ModelHook::from(&*hook) });
             }
             WebhookChange::Remove { id } => {
                 self.deliveries.retain(|(of, _), _| *of != id);
@@ -152,7 +152,11 @@ impl Hooks {
             WebhookChange::Edit { id, edit } => {
                 if let Some(hook) = expected.get_mut(&id) {
                     let again = edit.enabled == Some(true) && !hook.enabled;
-                    hook.told = if again { found.get(&id).map_or(0, |hook| hook.told) } else { hook.told };
+                    hook.delivered_up_to = if again {
+                        found.get(&id).map_or(0, |hook| hook.delivered_up_to)
+                    } else {
+                        hook.delivered_up_to
+                    };
                     hook.enabled = edit.enabled.unwrap_or(hook.enabled);
                 }
             }
@@ -161,9 +165,9 @@ impl Hooks {
                     hook.secrets.rotate(encrypted, keep, now).expect("a good span");
                 }
             }
-            WebhookChange::Told { id, up_to, delivered, failed, deliveries, .. } => {
+            WebhookChange::Delivered { id, up_to, delivered, failed, deliveries, .. } => {
                 if let Some(hook) = expected.get_mut(&id) {
-                    hook.told = hook.told.max(up_to);
+                    hook.delivered_up_to = hook.delivered_up_to.max(up_to);
                     hook.delivered += delivered;
                     hook.failed += failed;
                 }
@@ -222,7 +226,7 @@ fn of(change: &WebhookChange) -> &str {
         WebhookChange::Add(hook) => &hook.id,
         WebhookChange::Edit { id, .. }
         | WebhookChange::Rotate { id, .. }
-        | WebhookChange::Told { id, .. }
+        | WebhookChange::Delivered { id, .. }
         | WebhookChange::Tried { id, .. }
         | WebhookChange::Remove { id } => id,
     }

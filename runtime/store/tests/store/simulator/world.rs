@@ -117,8 +117,8 @@ impl World {
 
     pub fn run(mut self) {
         let steps = 40 + self.rng.below(80);
-        for wish in self.rounds_at_first() {
-            self.calm(vec![wish]);
+        for request in self.rounds_at_first() {
+            self.calm(vec![request]);
         }
         for step in 0..steps {
             self.pass_time();
@@ -358,8 +358,8 @@ impl World {
             let name: QueueName = name.parse().expect("a name");
             // Rounds are turned off only when all has ended.
             let rounds = self.model.queues.get(&name).is_some_and(|queue| queue.settings.rounds);
-            let wish = self.set(name, Settings { rounds, ..Settings::default() });
-            self.calm(vec![wish]);
+            let request = self.set(name, Settings { rounds, ..Settings::default() });
+            self.calm(vec![request]);
         }
         self.settle();
         for round in 0..10_000 {

@@ -261,8 +261,8 @@ fn an_agent_can_hold_its_job_for_a_person() {
     let server = Server::start();
     let id = server.enqueue(&json!({"queue": "q"}));
     fetch(&server, "w", "q", 2);
-    let beat = json!({"jobs": {&id: {"usage": {"output_tokens": 3}}}});
-    assert_eq!(server.post("/api/v1/heartbeat", &beat).body["jobs"][&id]["status"], "ok");
+    let heartbeat = json!({"jobs": {&id: {"usage": {"output_tokens": 3}}}});
+    assert_eq!(server.post("/api/v1/heartbeat", &heartbeat).body["jobs"][&id]["status"], "ok");
     let ack = json!({"agent_status": "hold", "hold_reason": "which one?"});
     assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &ack).status, 200);
     let job = server.job(&id);

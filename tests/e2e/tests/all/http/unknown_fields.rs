@@ -41,13 +41,13 @@ fn a_misspelt_field_is_named_in_the_answer_with_the_name_that_was_meant() {
     let bulk = json!({"action": "retry", "filter": {"state": "dead", "queu": "q"}});
     warns(&server.post("/api/v1/jobs/bulk", &bulk), &["unknown field `filter.queu`; did you mean `queue`?"]);
     warns(&server.get("/api/v1/jobs?stat=dead"), &["unknown query parameter `stat`; did you mean `state`?"]);
-    let beat = json!({"jobs": {"x": {"usag": {}}}});
-    warns(&server.post("/api/v1/heartbeat", &beat), &["unknown field `jobs.x.usag`; did you mean `usage`?"]);
+    let heartbeat = json!({"jobs": {"x": {"usag": {}}}});
+    warns(&server.post("/api/v1/heartbeat", &heartbeat), &["unknown field `jobs.x.usag`; did you mean `usage`?"]);
     let id = server.enqueue(&json!({"queue": "w"}));
     server.post("/api/v1/fetch", &json!({"queues": ["w"], "worker_id": "w"}));
-    let beat = json!({"worker_id": "w", "jobs": [{"job_id": id, "progress": "{\"percnt\": 5}"}]});
+    let heartbeat = json!({"worker_id": "w", "jobs": [{"job_id": id, "progress": "{\"percnt\": 5}"}]});
     let expected = format!("unknown field `jobs.{id}.progress.percnt`; did you mean `percent`?");
-    warns(&server.post("/api/v1/heartbeat", &beat), &[&expected]);
+    warns(&server.post("/api/v1/heartbeat", &heartbeat), &[&expected]);
     let ack = json!({"children": [{"queue": "w", "tag": {}}], "usage": {"cost": 1}});
     let expected = [
         "unknown field `children[0].tag`; did you mean `tags`?",

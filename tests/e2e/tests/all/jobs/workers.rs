@@ -29,16 +29,16 @@ fn a_worker_fetches_beats_and_acks() {
     );
     assert_eq!((&fetched["checkpoint"], &fetched["tags"]), (&json!([1]), &json!({"a": "b"})));
 
-    let beat = server.post(
+    let heartbeat = server.post(
         "/api/v1/heartbeat",
         &json!({"jobs": {
             &id: {"progress": {"current": 1, "total": 4, "message": "first"}, "checkpoint": {"at": 1}},
             "job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5": {},
         }}),
     );
-    assert_eq!(beat.body["jobs"][&id], json!({"status": "ok"}), "{beat:?}");
-    assert_eq!(beat.body["jobs"]["job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5"], json!({"status": "cancel"}));
-    assert!(beat.body["lease_expires_at"].is_string());
+    assert_eq!(heartbeat.body["jobs"][&id], json!({"status": "ok"}), "{heartbeat:?}");
+    assert_eq!(heartbeat.body["jobs"]["job_01JQ8ZK3V7N3W5X9Y1A2B3C4D5"], json!({"status": "cancel"}));
+    assert!(heartbeat.body["lease_expires_at"].is_string());
     let older = json!({"worker_id": "w", "jobs": [{"job_id": id, "checkpoint": "{\"at\": 2}"}]});
     assert_eq!(server.post("/api/v1/heartbeat", &older).body["jobs"][&id], json!({"status": "ok"}));
     let job = server.job(&id);
@@ -108,8 +108,8 @@ fn a_cancellation_reaches_the_worker_with_its_next_heartbeat() {
     let id = server.enqueue(&json!({"queue": "q"}));
     fetch(&server);
     assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).body, json!({"status": "cancelling"}));
-    let beat = server.post("/api/v1/heartbeat", &json!({"jobs": {&id: {}}}));
-    assert_eq!(beat.body["jobs"][&id], json!({"status": "cancel"}));
+    let heartbeat = server.post("/api/v1/heartbeat", &json!({"jobs": {&id: {}}}));
+    assert_eq!(heartbeat.body["jobs"][&id], json!({"status": "cancel"}));
     assert_eq!(server.post(&format!("/api/v1/ack/{id}"), &json!({"result": 7})).status, 200);
     let job = server.job(&id);
     assert_eq!((&job["state"], &job["result"]), (&json!("cancelled"), &json!(7)));

@@ -193,7 +193,7 @@ fn a_job_that_is_moved_does_not_bring_the_secret_of_one_plugin_to_another() {
         "retry_base_delay": "1h", "max_attempts": 5});
     let id = server.enqueue(&keep);
     eventually("it has saved its secret", || (server.job(&id)["state"] == "retrying").then_some(()));
-    assert!(server.job(&id)["checkpoint"]["$sealed"].is_u64());
+    assert!(server.job(&id)["checkpoint"]["$encrypted"].is_u64());
     let move_to = |queue: &str| {
         let moved = server.post(&format!("/api/v1/jobs/{id}/move"), &json!({"queue": queue}));
         assert_eq!(moved.status, 200, "{moved:?}");

@@ -77,7 +77,7 @@ fn only_its_guest_can_read_a_checkpoint_with_a_secret() {
     let id = server.enqueue(&keep);
     let saved = eventually("it has saved", || server.job(&id)["checkpoint"].as_object().cloned());
     let length = format!("\"kept: {SECRET}\"").len();
-    assert_eq!(serde_json::Value::from(saved), json!({ "$sealed": length }));
+    assert_eq!(serde_json::Value::from(saved), json!({ "$encrypted": length }));
     let (_, _, data) = server.stop();
     assert_eq!(files_holding(data.path(), SECRET.as_bytes()), Vec::<String>::new());
 

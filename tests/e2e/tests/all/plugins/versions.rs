@@ -155,8 +155,8 @@ fn with_bad_second_version() -> (Server, String, String) {
 fn a_canary_that_fails_is_rolled_back_and_no_job_fails_because_of_it() {
     let (server, good, bad) = with_bad_second_version();
     let mut events = server.events("/api/v1/events?types=plugin.canary_started,plugin.rolled_back");
-    let wish = json!({"version": bad, "share": 50, "max_failure_rate": 0.2, "min_attempts": 5});
-    let answer = server.post(&format!("{DIGEST}/canary"), &wish);
+    let request = json!({"version": bad, "share": 50, "max_failure_rate": 0.2, "min_attempts": 5});
+    let answer = server.post(&format!("{DIGEST}/canary"), &request);
     assert_eq!((answer.status, &answer.body["canary"]["version"]), (200, &json!(bad)), "{answer:?}");
     let ids: Vec<String> = (0..20)
         .map(|n| server.enqueue(&json!({"queue": "digest", "payload": {"text": n.to_string()}, "max_attempts": 1})))
@@ -182,8 +182,8 @@ fn a_canary_that_does_well_is_promoted_when_that_was_asked_for() {
     let server = Server::start();
     put(&server, "", 1);
     let second = put(&server, "activate=false", 2);
-    let wish = json!({"version": &second[..8], "share": 100, "min_attempts": 3, "promote_after": 5});
-    assert_eq!(server.post(&format!("{DIGEST}/canary"), &wish).status, 200);
+    let request = json!({"version": &second[..8], "share": 100, "min_attempts": 3, "promote_after": 5});
+    assert_eq!(server.post(&format!("{DIGEST}/canary"), &request).status, 200);
     for n in 0..6 {
         let id = server.enqueue(&json!({"queue": "digest", "payload": {"text": n.to_string()}}));
         server.wait_for(&id, "completed");

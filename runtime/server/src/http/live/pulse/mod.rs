@@ -1,7 +1,7 @@
-//! `GET /pulse`: what changes, twice a second, for those who keep an eye on the server.
+//! `GET /pulse`: what changes, twice a second, for people who watch the server.
 //!
 //! A snapshot of everything is taken for all watchers together, and only while there are any. Each watcher remembers the snapshot it
-//! was last told of, and is told the difference: one that reads slowly skips snapshots and misses nothing. Reading order: this file
+//! was last sent, and gets the difference: one that reads slowly skips snapshots and misses nothing. Reading order: this file
 //! (one watcher), `snapshot` (what is in one), `message` (the difference of two), `hub` (when they are taken).
 
 mod hub;
@@ -56,7 +56,7 @@ pub struct PulseQuery {
 pub async fn watch(api: Api, Query(query): Query<PulseQuery>) -> Result<Response> {
     let jobs = watched(query.jobs.as_deref())?;
     let watching = api.pulse.watch(&api, jobs);
-    let watcher = Watcher { api, watching, told: None, quiet_until: Instant::now(), over: false };
+    let watcher = Watcher { api, watching, last_sent: None, quiet_until: Instant::now(), over: false };
     let lines = stream::unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
         watcher.quiet_until = Instant::now() + limits::SSE_COMMENT;
@@ -90,8 +90,8 @@ fn watched(list: Option<&str>) -> Result<Vec<JobId>> {
 struct Watcher {
     api: Api,
     watching: Watching,
-    /// The snapshot that it was last told of.
-    told: Option<Arc<Snapshot>>,
+    /// The snapshot that it was sent last.
+    last_sent: Option<Arc<Snapshot>>,
     quiet_until: Instant,
     over: bool,
 }
@@ -105,7 +105,7 @@ impl Watcher {
             }
             let changed = tokio::select! {
                 changed = self.watching.snapshots.changed() => changed.is_ok(),
-                () = sleep_until(self.quiet_until), if self.told.is_some() => {
+                () = sleep_until(self.quiet_until), if self.last_sent.is_some() => {
                     return Some(Bytes::from_static(b": still here\n\n"));
                 }
                 () = self.api.shutdown.requested() => return None,
@@ -129,11 +129,11 @@ impl Watcher {
     fn tell(&mut self) -> Option<Bytes> {
         let now = self.watching.snapshots.borrow_and_update().clone()?;
         let (allowed, jobs) = (&self.api.caller.allowed, &self.watching.jobs);
-        let text = match &self.told {
+        let text = match &self.last_sent {
             Some(before) => difference(before, &now, allowed, jobs),
             None => Some(whole(&now, allowed, jobs)),
         };
-        self.told = Some(now);
+        self.last_sent = Some(now);
         text
     }
 }
