@@ -58,10 +58,10 @@ export interface QueueRow {
     oldest_pending_at: string | null;
     enqueued_per_second: number;
     completed_per_second: number;
-    failed_per_second: number;
+    failed_attempts_per_second: number;
     enqueued_per_second_5s: number;
     completed_per_second_5s: number;
-    failed_per_second_5s: number;
+    failed_attempts_per_second_5s: number;
     rounds?: unknown;
 }
 
@@ -94,7 +94,7 @@ export interface Bulk {
 
 export interface Preview {
     text: string;
-    encoding: 'text' | 'base64';
+    encoding: 'text' | 'base64' | 'encrypted';
     size_bytes: number;
     truncated: boolean;
 }
@@ -236,7 +236,7 @@ export interface Series {
     at: string[];
     enqueued: number[];
     completed: number[];
-    failed: number[];
+    failed_attempts: number[];
     dead: number[];
     pending: number[];
     active: number[];

@@ -66,7 +66,7 @@ function Tiles({ series, queues }: { series?: Series; queues: QueueRow[] }) {
     const now5 = live.rates.value;
     const waiting = live.totals.value.pending ?? 0;
     const oldest = queues.filter((queue) => queue.oldest_pending_at).sort((a, b) => (a.oldest_pending_at as string).localeCompare(b.oldest_pending_at as string))[0];
-    const ended = series ? sum(series.completed) + sum(series.failed) + sum(series.dead) : 0;
+    const ended = series ? sum(series.completed) + sum(series.failed_attempts) + sum(series.dead) : 0;
     const failed = series ? ended - sum(series.completed) : 0;
     return (
         <section class="tiles" aria-label="Now">
@@ -97,7 +97,7 @@ function Tiles({ series, queues }: { series?: Series; queues: QueueRow[] }) {
                     {ended > 0 ? ((failed / ended) * 100).toFixed(1) : '0'}
                     <span class="u"> % of {count(ended)}</span>
                 </div>
-                <Spark values={series ? thinned(series.failed.map((value, at) => value + (series.dead[at] ?? 0)), 40) : []} state="dead" />
+                <Spark values={series ? thinned(series.failed_attempts.map((value, at) => value + (series.dead[at] ?? 0)), 40) : []} state="dead" />
             </a>
         </section>
     );
@@ -127,7 +127,7 @@ function Charts({ series }: { series?: Series }) {
             </Panel>
         );
     }
-    const failed = series.failed.map((value, at) => value + (series.dead[at] ?? 0));
+    const failed = series.failed_attempts.map((value, at) => value + (series.dead[at] ?? 0));
     return (
         <Panel title="Throughput" aside={series.at.length < 12 ? <>counted since <Time at={series.since} /></> : undefined}>
             <Chart

@@ -21,7 +21,7 @@ export interface Pulse {
     at: string;
     queues: Record<string, QueueRow>;
     totals: Record<string, number>;
-    rates: { enqueued_per_second_5s: number; completed_per_second_5s: number; failed_per_second_5s: number };
+    rates: { enqueued_per_second_5s: number; completed_per_second_5s: number; failed_attempts_per_second_5s: number };
     slots: Slots;
     canaries: Record<string, Canary>;
     workers: Worker[];
@@ -42,7 +42,7 @@ export const empty = (): Pulse => ({
     at: '',
     queues: {},
     totals: {},
-    rates: { enqueued_per_second_5s: 0, completed_per_second_5s: 0, failed_per_second_5s: 0 },
+    rates: { enqueued_per_second_5s: 0, completed_per_second_5s: 0, failed_attempts_per_second_5s: 0 },
     slots: { total: 0, busy: 0, by_plugin: {} },
     canaries: {},
     workers: [],

@@ -66,6 +66,7 @@ function Body({ job, name, preview }: { job: WholeJob; name: 'payload' | 'checkp
                     {bytes(preview.size_bytes)}
                     {partial && `, of which the first ${count(preview.text.length)} characters are shown`}
                     {preview.encoding === 'base64' && ', not text: shown as base64'}
+                    {preview.encoding === 'encrypted' && ', encrypted because it contains a secret'}
                 </span>
                 {partial && canLoad && preview.encoding === 'text' && preview.size_bytes <= LOAD_BYTES && (
                     <button type="button" class="small" disabled={busy} onClick={load}>
@@ -78,7 +79,7 @@ function Body({ job, name, preview }: { job: WholeJob; name: 'payload' | 'checkp
                     </a>
                 )}
             </div>
-            {partial || preview.encoding === 'base64' ? <PlainText text={text} label={name} /> : <JsonText text={text} label={name} />}
+            {partial || preview.encoding !== 'text' ? <PlainText text={text} label={name} /> : <JsonText text={text} label={name} />}
         </>
     );
 }

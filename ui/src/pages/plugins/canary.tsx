@@ -112,7 +112,7 @@ export function Trial({ plugin, figures, after }: { plugin: Plugin; figures: Fig
                         </tr>
                     </thead>
                     <tbody>
-                        <Against title="failed" values={[active, { ...mine, failed: trial.failed, attempts: trial.ended }]} of={(one) => (one.attempts ? percent(one.failed ?? 0, one.attempts) : null)} text={tenth} />
+                        <Against title="failed" values={[active, { ...mine, failed_attempts: trial.failed, attempts: trial.ended }]} of={(one) => (one.attempts ? percent(one.failed_attempts ?? 0, one.attempts) : null)} text={tenth} />
                         <Against title="cpu p95" values={[active, mine]} of={(one) => one.cpu_ms?.p95 ?? null} text={span} />
                         <Against title="memory p95" values={[active, mine]} of={(one) => one.memory_bytes?.p95 ?? null} text={bytes} />
                         <Against title="time p95" values={[active, mine]} of={(one) => one.run_ms?.p95 ?? null} text={span} />

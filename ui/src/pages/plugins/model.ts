@@ -89,7 +89,7 @@ export interface Dist {
 export interface Figures {
     version: string;
     attempts: number;
-    failed: number;
+    failed_attempts: number;
     cpu_ms: Dist;
     memory_bytes: Dist;
     run_ms: Dist;

@@ -32,7 +32,7 @@ export function Versions({ plugin, figures }: Part) {
             from: 's',
             cell: (version) => {
                 const one = of(version);
-                return one?.attempts ? <span class={percent(one.failed, one.attempts) >= 5 ? 'dead-ink' : ''}>{percent(one.failed, one.attempts).toFixed(1)} %</span> : <span class="dimmer">–</span>;
+                return one?.attempts ? <span class={percent(one.failed_attempts, one.attempts) >= 5 ? 'dead-ink' : ''}>{percent(one.failed_attempts, one.attempts).toFixed(1)} %</span> : <span class="dimmer">–</span>;
             },
         },
         { key: 'cpu', title: 'cpu p95', num: true, width: '80px', from: 'm', cell: (version) => p95((one) => one.cpu_ms, span)(of(version)) },

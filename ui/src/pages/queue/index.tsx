@@ -121,7 +121,7 @@ function Figures({ series }: { series?: Series }) {
                     lines={[
                         { title: 'enqueued', colour: '--active', values: perSecond(series.enqueued), fill: true },
                         { title: 'completed', colour: '--completed', values: perSecond(series.completed) },
-                        { title: 'failed', colour: '--dead', values: perSecond(series.failed.map((value, at) => value + (series.dead[at] ?? 0))) },
+                        { title: 'failed', colour: '--dead', values: perSecond(series.failed_attempts.map((value, at) => value + (series.dead[at] ?? 0))) },
                     ]}
                 />
             </Panel>

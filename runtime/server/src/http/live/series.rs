@@ -43,7 +43,7 @@ pub struct SeriesAnswer {
     /// How many times a job completed.
     completed: Vec<u64>,
     /// Attempts that failed and were followed by another.
-    failed: Vec<u64>,
+    failed_attempts: Vec<u64>,
     /// How many times a job died.
     dead: Vec<u64>,
     /// Jobs that were pending at the end of the step, and jobs that were active.
@@ -130,7 +130,7 @@ fn answer(queue: Option<String>, window: Window, figures: Figures) -> SeriesAnsw
         at: steps.iter().map(|(at, _)| Rfc3339(*at)).collect(),
         enqueued: each(|sum| sum.enqueued),
         completed: each(|sum| sum.completed),
-        failed: each(|sum| sum.failed),
+        failed_attempts: each(|sum| sum.failed),
         dead: each(|sum| sum.dead),
         pending: each(|sum| sum.pending),
         active: each(|sum| sum.active),

@@ -45,11 +45,11 @@ pub struct QueueAnswer {
     enqueued_per_second: f64,
     completed_per_second: f64,
     /// Attempts that failed, and jobs that died.
-    failed_per_second: f64,
+    failed_attempts_per_second: f64,
     /// The same over the last five seconds.
     enqueued_per_second_5s: f64,
     completed_per_second_5s: f64,
-    failed_per_second_5s: f64,
+    failed_attempts_per_second_5s: f64,
     /// The state of its rounds, if it has rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<RoundsNow>,
@@ -80,10 +80,10 @@ impl QueueAnswer {
             oldest_pending_at: oldest_pending_at.map(Rfc3339),
             enqueued_per_second: recent.minute.enqueued,
             completed_per_second: recent.minute.completed,
-            failed_per_second: recent.minute.failed,
+            failed_attempts_per_second: recent.minute.failed,
             enqueued_per_second_5s: recent.seconds.enqueued,
             completed_per_second_5s: recent.seconds.completed,
-            failed_per_second_5s: recent.seconds.failed,
+            failed_attempts_per_second_5s: recent.seconds.failed,
             rounds: rounds.map(RoundsNow::from),
             name: queue.name,
         }

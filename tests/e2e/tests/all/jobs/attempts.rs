@@ -91,7 +91,10 @@ fn an_attempt_in_the_sandbox_says_which_limits_it_hit_and_what_it_was_denied() {
         plugin["denials"].as_array().into_iter().flatten().filter_map(|one| one["wanted"].as_str()).collect();
     assert_eq!(told, ["token", "elsewhere"], "{plugin}");
     let figures = &plugin["versions"][0]["figures"];
-    assert_eq!((&figures["attempts"], &figures["completed"], &figures["failed"]), (&json!(4), &json!(1), &json!(3)));
+    assert_eq!(
+        (&figures["attempts"], &figures["completed"], &figures["failed_attempts"]),
+        (&json!(4), &json!(1), &json!(3))
+    );
     assert_eq!((&figures["memory_bytes"]["count"], figures["cpu_ms"]["p95"].is_u64()), (&json!(4), true), "{figures}");
     assert_eq!(server.put("/api/v1/plugins/hostile/grant", br#"{"secrets": ["token"]}"#).status, 200);
     let plugin = server.get("/api/v1/plugins/hostile").body;

@@ -66,7 +66,7 @@ fn an_attempt_that_is_retried_immediately_counts_as_failed_in_its_queue() {
     assert_eq!((&queue["failed"], &queue["totals"]["failed_attempts"]), (&json!(1), &json!(1)), "{queue:#}");
     let failed: Value = eventually("a rate of failures", || {
         let queue = server.queue("mail");
-        queue["failed_per_second"].as_f64().filter(|rate| *rate > 0.0).map(|_| queue)
+        queue["failed_attempts_per_second"].as_f64().filter(|rate| *rate > 0.0).map(|_| queue)
     });
     assert_eq!(failed["pending"], 1, "{failed:#}");
 }

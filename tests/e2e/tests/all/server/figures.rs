@@ -32,10 +32,10 @@ fn figures_over_time_count_what_happened_since_the_start() {
         answer.body
     };
     let all = eventually("the steps end", || Some(series("")).filter(|series| sum(series, "enqueued") == 3));
-    assert_eq!((sum(&all, "completed"), sum(&all, "dead"), sum(&all, "failed")), (1, 1, 0), "{all}");
+    assert_eq!((sum(&all, "completed"), sum(&all, "dead"), sum(&all, "failed_attempts")), (1, 1, 0), "{all}");
     assert_eq!((&all["window_ms"], &all["step_ms"], &all["tracked"]), (&json!(3_600_000), &json!(5_000), &json!(true)));
     let steps = all["at"].as_array().expect("a list").len();
-    let lists = ["enqueued", "completed", "failed", "dead", "pending", "active"];
+    let lists = ["enqueued", "completed", "failed_attempts", "dead", "pending", "active"];
     assert!(lists.iter().all(|name| all[name].as_array().is_some_and(|list| list.len() == steps)), "{all}");
     assert!(all["run_ms"]["p95"].as_array().is_some_and(|list| list.iter().any(Value::is_number)), "{all}");
     let mail = series("?queue=mail&window=10m&step=5s");

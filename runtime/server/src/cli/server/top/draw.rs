@@ -120,7 +120,7 @@ fn queue(queue: &Value) -> Vec<String> {
         text(&queue["dead"]),
         rate(&queue["enqueued_per_second"]),
         rate(&queue["completed_per_second"]),
-        rate(&queue["failed_per_second"]),
+        rate(&queue["failed_attempts_per_second"]),
         text(&queue["completed"]),
         text(&queue["served_by"]),
         mark(queue).to_owned(),

@@ -110,7 +110,7 @@ fn sums(of: &Snapshot, allowed: &AllowedQueues) -> (String, String) {
     totals.push('}');
     let [enqueued, completed, failed] = rates.map(|rate| (rate * 1_000.0).round() / 1_000.0);
     let rates = format!(
-        "{{\"enqueued_per_second_5s\":{enqueued},\"completed_per_second_5s\":{completed},\"failed_per_second_5s\":{failed}}}"
+        "{{\"enqueued_per_second_5s\":{enqueued},\"completed_per_second_5s\":{completed},\"failed_attempts_per_second_5s\":{failed}}}"
     );
     (totals, rates)
 }
