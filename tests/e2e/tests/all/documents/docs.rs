@@ -102,6 +102,35 @@ fn every_document_with_commands_is_tested() {
     }
 }
 
+/// The widest line of prose.
+const WIDTH: usize = 120;
+
+/// The lines of prose that are too long. Code and tables may be wider, and so may what cannot be wrapped.
+fn too_long(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+    let mut inside = false;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        }
+        let is_code = inside || line.starts_with("    ");
+        let may_be_wide = is_code || line.trim_start().starts_with(['|', '<', '[', '!']) || !line.trim().contains(' ');
+        if !may_be_wide && line.chars().count() > WIDTH {
+            found.push(format!("{document}:{}", number + 1));
+        }
+    }
+    found
+}
+
+#[test]
+fn lines_of_prose_are_at_most_120_characters_long() {
+    let mut all = Vec::new();
+    documents(&root(), &mut all);
+    let found: Vec<_> = all.iter().flat_map(|document| too_long(document)).collect();
+    assert!(found.is_empty(), "wrap these lines at {WIDTH} characters: {}", found.join(", "));
+}
+
 /// Runs a line in a shell, with the program under test for `windlass`.
 fn shell(command: &str, folder: &Path, server: Option<&Server>) -> Output {
     let script = match command.strip_prefix("windlass ") {
