@@ -19,6 +19,13 @@ impl Process {
         Process::start(command)
     }
 
+    /// The same, where every request needs a key: this one is that of an admin.
+    pub fn serve_with_key(dir: &Path, key: &str) -> anyhow::Result<Process> {
+        let mut command = Command::new(windlass()?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir).env("WINDLASS_API_KEY", key);
+        Process::start(command)
+    }
+
     /// The bare HTTP server that Windlass is measured against.
     pub fn echo() -> anyhow::Result<Process> {
         let mut command = Command::new(std::env::current_exe()?);

@@ -18,6 +18,8 @@ pub struct Server {
 pub struct Client {
     url: String,
     agent: ureq::Agent,
+    /// Where its requests are made, if not in `default`.
+    namespace: String,
 }
 
 impl Server {
@@ -25,15 +27,24 @@ impl Server {
         let folder = setting.folder(&format!("guest-{name}"))?;
         let process = Process::serve(&folder.0)?;
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let client = Client { url: process.url.clone(), agent };
+        let client = Client { url: process.url.clone(), agent, namespace: "default".to_owned() };
         Ok(Server { _process: process, _folder: folder, client })
     }
 }
 
+/// By which an admin of all namespaces chooses one.
+const NAMESPACE: &str = "x-windlass-namespace";
+
 impl Client {
+    /// A client of another namespace, which is created.
+    pub fn tenant(&self, name: &str) -> anyhow::Result<Client> {
+        self.post("/namespaces", &json!({"name": name}))?;
+        Ok(Client { namespace: name.to_owned(), ..self.clone() })
+    }
+
     pub fn upload(&self, name: &str, component: &[u8]) -> anyhow::Result<()> {
         let path = format!("{}/api/v1/plugins/{name}?queues={name}", self.url);
-        let mut answer = self.agent.put(path).send(component)?;
+        let mut answer = self.agent.put(path).header(NAMESPACE, &self.namespace).send(component)?;
         if !answer.status().is_success() {
             bail!("the plugin was not accepted: {}", answer.body_mut().read_to_string()?);
         }
@@ -58,13 +69,15 @@ impl Client {
     }
 
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let mut answer = self.agent.post(format!("{}/api/v1{path}", self.url)).send_json(body)?;
+        let mut answer =
+            self.agent.post(format!("{}/api/v1{path}", self.url)).header(NAMESPACE, &self.namespace).send_json(body)?;
         let body: Value = answer.body_mut().with_config().limit(64 << 20).read_json()?;
         if answer.status().is_success() { Ok(body) } else { bail!("{path}: {body}") }
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let mut answer = self.agent.get(format!("{}/api/v1{path}", self.url)).call()?;
+        let mut answer =
+            self.agent.get(format!("{}/api/v1{path}", self.url)).header(NAMESPACE, &self.namespace).call()?;
         let body: Value = answer.body_mut().read_json()?;
         if answer.status().is_success() { Ok(body) } else { bail!("{path}: {body}") }
     }

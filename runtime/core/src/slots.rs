@@ -1,5 +1,5 @@
-//! How the slots of a server are shared between groups of attempts: those of one plugin, say. Deciding only: what runs is counted by
-//! the store.
+//! How the slots of a server are shared between groups of attempts: first between namespaces, then between the plugins of each.
+//! Deciding only: what runs is counted by the store.
 //!
 //! An attempt may never end, so a slot that is taken may never come back. A group therefore takes only its share of the slots that the
 //! other groups leave, and never the last one. However many groups take all they can get, each leaves something to the next: with 64
@@ -40,6 +40,16 @@ impl SlotShare {
         left.min(u32::try_from(share).unwrap_or(left).max(1))
     }
 
+    /// The slots of one namespace, as its plugins share them: what it may hold while the other namespaces hold so many. A namespace
+    /// that is alone has them all, so that a server without tenants knows no namespaces.
+    pub fn within(self, namespace: SlotsHeld) -> SlotShare {
+        let slots = match namespace.is_alone {
+            true => self.slots.saturating_sub(namespace.by_others),
+            false => self.most(namespace),
+        };
+        SlotShare { slots, ..self }
+    }
+
     /// Whether a group may start one more attempt.
     pub fn admits(self, held: SlotsHeld) -> bool {
         held.by_group < self.most(held)
@@ -74,6 +84,37 @@ mod tests {
         assert_eq!(filled(SlotShare { slots: 2, percent: 75 }, 3), [1, 1, 0]);
         assert_eq!(filled(SlotShare { slots: 1, percent: 75 }, 2), [1, 0]);
         assert_eq!(filled(SlotShare { slots: 64, percent: 100 }, 2), [64, 0]);
+    }
+
+    /// Lets the plugins of each namespace in turn take all they can get, and keep it. Returns what each holds.
+    fn filled_by_namespaces(share: SlotShare, namespaces: usize, plugins: usize) -> Vec<Vec<u32>> {
+        let mut held = vec![vec![0; plugins]; namespaces];
+        for (namespace, plugin) in (0..namespaces).flat_map(|of| (0..plugins).map(move |plugin| (of, plugin))) {
+            loop {
+                let own: u32 = held[namespace].iter().sum();
+                let all: u32 = held.iter().flatten().sum();
+                let tenant = SlotsHeld { by_group: own, by_others: all - own, is_alone: namespaces == 1 };
+                let by_group = held[namespace][plugin];
+                let group = SlotsHeld { by_group, by_others: own - by_group, is_alone: plugins == 1 };
+                if !share.within(tenant).admits(group) {
+                    break;
+                }
+                held[namespace][plugin] += 1;
+            }
+        }
+        held
+    }
+
+    #[test]
+    fn however_many_plugins_a_namespace_has_it_leaves_a_part_to_the_next_one() {
+        assert_eq!(filled_by_namespaces(SHARE, 3, 4), [[36, 9, 2, 1], [9, 2, 1, 0], [2, 1, 0, 0]]);
+        // A namespace that is alone shares its slots like a server without any.
+        assert_eq!(filled_by_namespaces(SHARE, 1, 5), [filled(SHARE, 5)]);
+        for (slots, percent) in (2..70).flat_map(|slots| [1, 50, 75, 99].map(|percent| (slots, percent))) {
+            let held = filled_by_namespaces(SlotShare { slots, percent }, 2, 4);
+            let each: Vec<u32> = held.iter().map(|plugins| plugins.iter().sum()).collect();
+            assert!(each.iter().all(|held| *held > 0), "{slots} slots, {percent} percent: {held:?}");
+        }
     }
 
     #[test]

@@ -30,7 +30,39 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
     for (name, payload) in kinds(600_000) {
         figures.push(neighbour(setting, guest, name, &payload)?);
     }
+    figures.push(tenant(setting, guest)?);
     Ok(figures)
+}
+
+/// The plugins over which one tenant spreads its endless jobs, and how many jobs it has.
+const PLUGINS: [&str; 4] = ["one", "two", "three", "four"];
+const ENDLESS: usize = 10_000;
+
+/// A tenant's job beside another tenant's endless jobs, which wait in the queues of several plugins and take what slots they get.
+fn tenant(setting: &Setting, guest: &[u8]) -> anyhow::Result<Figure> {
+    let samples = if setting.quick { 300 } else { 2_000 };
+    let server = Server::start(setting, "tenants")?;
+    let (acme, globex) = (server.client.tenant("acme")?, server.client.tenant("globex")?);
+    globex.upload("noop", guest)?;
+    for name in PLUGINS {
+        acme.upload(name, &crate::guest::swap::other_bytes(guest, name))?;
+    }
+    let nothing: Value = serde_json::from_str(NOTHING)?;
+    let job = || completed(&globex, &nothing);
+    timed(samples / 4, job)?;
+    let mut alone = timed(samples, job)?;
+    for name in PLUGINS {
+        let endless = json!({"queue": name, "payload": {"try": "compute", "ms": 600_000}});
+        for _ in 0..ENDLESS / PLUGINS.len() / 500 {
+            acme.post("/enqueue/batch", &json!({"jobs": vec![&endless; 500]}))?;
+        }
+    }
+    timed(samples / 4, job)?;
+    let mut busy = timed(samples, job)?;
+    let (limit, value) = (percentile(&mut alone, 50), percentile(&mut busy, 50));
+    say(&format!("a tenant's job beside {ENDLESS} endless ones of another takes {value:.2} ms, alone {limit:.2} ms"));
+    let name = "neighbour_tenant_endless";
+    Ok(Figure { name, value, unit: "ms", limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(2.0) })
 }
 
 /// A server with a well-behaved plugin and a hostile one. It is killed with all running jobs, because cancelling guests that ignore

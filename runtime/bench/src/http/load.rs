@@ -29,7 +29,7 @@ pub struct Shape {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum What {
     /// The same request repeatedly.
-    Post { path: String, body: String },
+    Post { path: String, body: String, key: Option<String> },
     /// Fetch a job, ack it.
     Work { queue: String },
     /// Watch a stream of events; with `job`, that of a job, which reports progress meanwhile.
@@ -38,8 +38,16 @@ enum What {
 
 impl Shape {
     pub fn post(url: &str, path: &str, body: &str, connections: usize, seconds: f64) -> Shape {
-        let what = What::Post { path: path.to_owned(), body: body.to_owned() };
+        let what = What::Post { path: path.to_owned(), body: body.to_owned(), key: None };
         Shape { address: address(url), connections, seconds, what }
+    }
+
+    /// The same, with a key in each request.
+    pub fn with_key(mut self, with: &str) -> Shape {
+        if let What::Post { key, .. } = &mut self.what {
+            *key = Some(with.to_owned());
+        }
+        self
     }
 
     pub fn work(url: &str, queue: &str, connections: usize, seconds: f64) -> Shape {
@@ -150,8 +158,8 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
         tasks.spawn(async move {
             let mut count = 0u64;
             match what {
-                What::Post { path, body } => {
-                    let request = post(&path, &body);
+                What::Post { path, body, key } => {
+                    let request = post(&path, &body, key.as_deref());
                     while Instant::now() < until {
                         connection.ask(&request).await?;
                         count += 1;
@@ -159,7 +167,7 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
                 }
                 What::Work { queue } => {
                     let fetch = json!({"queues": [queue], "worker_id": format!("w{number}"), "timeout": 1});
-                    let fetch = post("/api/v1/fetch", &fetch.to_string());
+                    let fetch = post("/api/v1/fetch", &fetch.to_string(), None);
                     while Instant::now() < until {
                         let answer = connection.ask(&fetch).await?;
                         count += 1;
@@ -168,7 +176,7 @@ async fn send(shape: &Shape) -> anyhow::Result<f64> {
                         else {
                             continue;
                         };
-                        let ack = post(&format!("/api/v1/ack/{id}"), "{}");
+                        let ack = post(&format!("/api/v1/ack/{id}"), "{}", None);
                         connection.ask(&ack).await?;
                         count += 1;
                     }
@@ -204,7 +212,7 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
     let busy = async {
         let Some(job) = job else { return std::future::pending().await };
         let body = json!({"jobs": {job: {"progress": {"current": 1, "total": 2, "message": "busy"}}}}).to_string();
-        let heartbeat = post("/api/v1/heartbeat", &body);
+        let heartbeat = post("/api/v1/heartbeat", &body, None);
         let mut connection = Connection::open(&shape.address).await?;
         loop {
             connection.ask(&heartbeat).await?;
@@ -225,10 +233,11 @@ async fn watch(shape: &Shape, path: &str, job: Option<&str>) -> anyhow::Result<u
     Ok(got.get())
 }
 
-fn post(path: &str, body: &str) -> Vec<u8> {
+fn post(path: &str, body: &str, key: Option<&str>) -> Vec<u8> {
     let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
-        .into_bytes()
+    let key = key.map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{key}content-type: application/json\r\n");
+    format!("{head}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
 /// One persistent connection.

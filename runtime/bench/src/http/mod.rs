@@ -31,6 +31,7 @@ pub fn run(setting: &Setting, guest: &Path) -> anyhow::Result<Vec<Figure>> {
     // Measurements with several loads are repeated less often in a quick run.
     let (repeats, long_repeats) = if setting.quick { (2, 1) } else { (4, 4) };
     let mut figures = throughput(setting, span, repeats)?;
+    figures.push(key_check(setting, span, repeats)?);
     figures.push(bulk(setting, span)?);
     match first_instruction(setting, guest)? {
         Some(figure) => figures.push(figure),
@@ -71,6 +72,38 @@ fn throughput(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Ve
         goal: Goal::AtLeast(goal),
     };
     Ok(vec![figure("http_enqueue", median(stored), 0.35), figure("http_fetch_ack", median(worked), 0.3)])
+}
+
+/// What it costs to check a key in each request: two servers in turn, one of which needs none.
+fn key_check(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Figure> {
+    const ADMIN: &str = "the-key-of-an-admin-in-a-benchmark";
+    let (open, closed) = (setting.folder("http-open")?, setting.folder("http-key")?);
+    let (open, closed) = (Process::serve(&open.0)?, Process::serve_with_key(&closed.0, ADMIN)?);
+    let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+    let made = agent.post(format!("{}/api/v1/auth/keys", closed.url)).header("x-api-key", ADMIN);
+    let made: Value = made.send_json(json!({"name": "bench", "role": "producer"}))?.body_mut().read_json()?;
+    let key = made["key"].as_str().context("no key was made")?;
+    let body = json!({"queue": "bench", "payload": {"text": "x".repeat(200)}}).to_string();
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for repeat in 0..=repeats {
+        let enqueue = |url: &str| Shape::post(url, "/api/v1/enqueue", &body, CONNECTIONS, span);
+        let (free, checked) = (load::spawn(&enqueue(&open.url))?, load::spawn(&enqueue(&closed.url).with_key(key))?);
+        say(&format!("enqueue without a key {free:.0}/s, with one {checked:.0}/s"));
+        // The first repetition warms up.
+        if repeat > 0 {
+            without.push(free);
+            with.push(checked);
+        }
+    }
+    let (limit, value) = (median(without), median(with));
+    Ok(Figure {
+        name: "key_check",
+        value,
+        unit: "requests/s",
+        limit: Some(limit),
+        ratio: value / limit,
+        goal: Goal::AtLeast(0.97),
+    })
 }
 
 /// Jobs per second with a thousand in each request, against the engine without HTTP.

@@ -89,9 +89,9 @@ impl Catalogue {
         ceilings
     }
 
-    /// How many plugins serve a queue.
-    pub(crate) fn count_serving(&self) -> usize {
-        self.served.values().collect::<BTreeSet<_>>().len()
+    /// The plugins that serve a queue, each once.
+    pub(crate) fn serving(&self) -> BTreeSet<&Name> {
+        self.served.values().collect()
     }
 
     pub(crate) fn served_queues(&self) -> impl Iterator<Item = &QueueName> {

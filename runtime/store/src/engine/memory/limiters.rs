@@ -9,7 +9,7 @@ use windlass_core::{Name, Settings, Time};
 
 use crate::disk::{Disk, DiskError, Space, WriteBatch};
 use crate::disk::{codec, keys};
-use crate::engine::memory::slots::SlotGroups;
+use crate::engine::memory::slots::Slots;
 use crate::limits;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub struct Limiters {
     /// How many attempts a plugin may run at once, where that is limited.
     ceilings: HashMap<Name, u32>,
     /// The slots that they hold.
-    pub slots: SlotGroups<Name>,
+    pub slots: Slots,
 }
 
 impl Limiters {
@@ -134,7 +134,7 @@ impl Limiters {
     }
 
     pub(crate) fn plugin_started(&mut self, plugin: &Name, now: Time) {
-        self.slots.take(plugin.clone());
+        self.slots.take(plugin);
         if let Some(limiter) = self.plugins.get_mut(plugin) {
             return limiter.start(None, now);
         }

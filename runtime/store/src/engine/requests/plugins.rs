@@ -90,10 +90,10 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// Works out which plugin serves which queue, how many attempts each may run at once, and how many share the slots.
+    /// Works out which plugin serves which queue, how many attempts each may run at once, and who shares the slots.
     pub(crate) fn route(&mut self) {
         self.limiters.set_ceilings(self.catalogue.route());
-        self.limiters.slots.set_groups(self.catalogue.count_serving());
+        self.limiters.slots.set_serving(self.catalogue.serving().into_iter());
         for queue in self.catalogue.served_queues() {
             self.queues.wake(queue);
         }

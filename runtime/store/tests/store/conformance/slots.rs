@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use windlass_core::{Priority, SlotShare, State};
+use windlass_core::plugin::manifest::Manifest;
+use windlass_core::{Namespace, NewJob, PluginCommand, Priority, SlotShare, State};
 use windlass_store::{Assignment, By, Claim, FairUse, Opening};
 
-use super::test_store::{TestStore, done, job, queue, secs, urgent};
+use super::test_store::{TestStore, done, job, queue, secs, upload, urgent};
 
 /// A store with 64 slots, of which a plugin may have three quarters, and a plugin for each of these queues.
 async fn with_plugins(queues: &[&str]) -> TestStore {
@@ -82,4 +83,30 @@ async fn a_plugin_that_is_alone_takes_all_slots_but_one_for_a_plugin_that_comes_
     let modest = fill(&test).await;
     assert_eq!((modest.len(), of(&modest, "modest").len()), (1, 1));
     assert_eq!(test.count("greedy", State::Pending).await, 37);
+}
+
+#[tokio::test]
+async fn a_tenant_with_many_plugins_and_endless_jobs_leaves_slots_to_every_other_one() {
+    let test = with_plugins(&[]).await;
+    let tenants: [Namespace; 2] = ["acme", "globex"].map(|name| name.parse().expect("a name"));
+    let names = ["one", "two", "three", "four"];
+    let of = |tenant: usize, name: &str| queue(name).within(&tenants[tenant]);
+    for (tenant, name) in [0, 1].into_iter().flat_map(|tenant| names.map(|name| (tenant, name))) {
+        let mut upload = upload(9, &[], Manifest::default());
+        if let PluginCommand::Upload { queues, .. } = &mut upload {
+            *queues = Some(vec![of(tenant, name)]);
+        }
+        // A plugin of the name of its queue.
+        test.store.change_plugin(of(tenant, name), upload).await.expect("a plugin");
+    }
+    let job_of = |tenant: usize, name: &str| NewJob { queue: Some(of(tenant, name)), ..NewJob::default() };
+    for name in names {
+        test.store.enqueue(vec![job_of(0, name); 1_000]).await.expect("stored");
+    }
+    // However its plugins share them, a namespace takes three quarters of what the others leave.
+    assert_eq!(fill(&test).await.len(), 48);
+    test.store.enqueue(vec![job_of(1, "four")]).await.expect("stored");
+    let claimed = fill(&test).await;
+    assert_eq!(claimed.len(), 1, "a job of another tenant starts at once");
+    assert_eq!(claimed[0].job.queue, of(1, "four"));
 }
