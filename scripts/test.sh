@@ -35,6 +35,7 @@ host_tests() {
 stage "tools" scripts/host-tools.sh
 stage "format" check_format
 stage "licences, bans and sources" scripts/deny.sh
+stage "workflows of the forge" scripts/workflows.sh
 stage "lints (host)" cargo clippy --locked --workspace --all-targets -- -D warnings
 stage "documentation of the crates" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 stage "lints (guests)" scripts/guests.sh lint
