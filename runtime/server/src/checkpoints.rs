@@ -8,6 +8,7 @@ use bytes::Bytes;
 use windlass_core::{Digest, Job, JobId, Name, Runner, parse_digest};
 
 use crate::secrets::Secrets;
+use crate::secrets::keyring::{self, SecretKey};
 
 /// Whose checkpoint it is.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,15 @@ pub fn may_be_encrypted(head: &[u8]) -> bool {
 
 /// The length of the plaintext, if this is an encrypted checkpoint.
 pub fn plaintext_len(stored: &[u8]) -> Option<usize> {
-    Secrets::plaintext_len(parts(stored)?.ciphertext)
+    keyring::plaintext_len(parts(stored)?.ciphertext)
+}
+
+/// How many bytes of an encrypted checkpoint show which key it needs: the name of a plugin and what stands around it.
+pub const KEY_HEAD: usize = 1024;
+
+/// The id of the key that a checkpoint which begins so needs, if it is an encrypted one.
+pub fn key_of(head: &[u8]) -> Option<u32> {
+    Some(keyring::key_of(parts(head)?.ciphertext))
 }
 
 impl CheckpointOwner<'_> {
@@ -70,13 +79,13 @@ impl CheckpointOwner<'_> {
     }
 
     /// A checkpoint as it is stored: encrypted if it contains a secret. `None` only if the system has no randomness.
-    pub fn encrypt(&self, secrets: &Secrets, state: Bytes, holds_secret: bool) -> Option<Bytes> {
+    pub fn encrypt(&self, key: &SecretKey, state: Bytes, holds_secret: bool) -> Option<Bytes> {
         // One that looks encrypted is encrypted as well, or `decrypt` would not return it unchanged.
         if !holds_secret && plaintext_len(&state).is_none() {
             return Some(state);
         }
         let length = u16::try_from(self.plugin.len()).ok()?;
-        let ciphertext = secrets.encrypt(&self.associated_data(), &state)?;
+        let ciphertext = key.encrypt(&self.associated_data(), &state)?;
         Some([BOUND, &length.to_be_bytes(), self.plugin.as_bytes(), &ciphertext].concat().into())
     }
 
@@ -140,15 +149,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let secrets = secrets(&dir, "key").await;
         let mailer = owner(1, "mailer");
-        assert_eq!(mailer.encrypt(&secrets, STATE, false), Some(STATE));
+        assert_eq!(mailer.encrypt(&secrets.key(), STATE, false), Some(STATE));
         assert_eq!(mailer.decrypt(&secrets, STATE, never), Ok(STATE));
-        let encrypted = mailer.encrypt(&secrets, STATE, true).expect("randomness");
+        let encrypted = mailer.encrypt(&secrets.key(), STATE, true).expect("randomness");
         assert!(!encrypted.windows(6).any(|part| part == b"s3cret"));
         assert_eq!(plaintext_len(&encrypted), Some(STATE.len()));
         assert_eq!(mailer.decrypt(&secrets, encrypted.clone(), never), Ok(STATE));
         // A guest whose own checkpoint looks encrypted gets it back unchanged.
         for forged in [encrypted, Bytes::from([UNBOUND, &[7; 60]].concat())] {
-            let stored = mailer.encrypt(&secrets, forged.clone(), false).expect("randomness");
+            let stored = mailer.encrypt(&secrets.key(), forged.clone(), false).expect("randomness");
             assert_eq!(mailer.decrypt(&secrets, stored, never), Ok(forged));
         }
     }
@@ -157,7 +166,7 @@ mod tests {
     async fn an_encrypted_checkpoint_is_decrypted_only_for_its_job_its_plugin_and_its_key() {
         let dir = tempfile::tempdir().expect("a folder");
         let (own, others) = (secrets(&dir, "key").await, secrets(&dir, "other key").await);
-        let encrypted = owner(1, "mailer").encrypt(&own, STATE, true).expect("randomness");
+        let encrypted = owner(1, "mailer").encrypt(&own.key(), STATE, true).expect("randomness");
         let other = Err(Withheld::OtherPlugin { plugin: "mailer".to_owned() });
         assert_eq!(owner(1, "spy").decrypt(&own, encrypted.clone(), never), other);
         assert_eq!(owner(2, "mailer").decrypt(&own, encrypted.clone(), never), Err(Withheld::WrongKey));
@@ -175,7 +184,7 @@ mod tests {
     async fn one_of_the_first_form_is_decrypted_only_for_the_plugin_that_saved_it() {
         let dir = tempfile::tempdir().expect("a folder");
         let secrets = secrets(&dir, "key").await;
-        let ciphertext = secrets.encrypt(UNBOUND, &STATE).expect("randomness");
+        let ciphertext = secrets.key().encrypt(UNBOUND, &STATE).expect("randomness");
         let old = Bytes::from([UNBOUND, &ciphertext].concat());
         assert_eq!(plaintext_len(&old), Some(STATE.len()));
         assert_eq!(owner(1, "mailer").decrypt(&secrets, old.clone(), || true), Ok(STATE));

@@ -94,6 +94,8 @@ pub const MANIFEST: usize = 64 * 1024;
 /// Bytes of a secret.
 pub const SECRET_LEAST: usize = 4;
 pub const SECRET: usize = 64 * 1024;
+/// The current key of secrets and the older ones that are still needed.
+pub const SECRET_KEYS: usize = 16;
 /// Bytes of the key in a webhook's signing secret: of one that the server makes, and the range that Standard Webhooks allows.
 pub const SIGNING_KEY: usize = 32;
 pub const SIGNING_KEY_LEAST: usize = 24;

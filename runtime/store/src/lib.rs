@@ -68,8 +68,8 @@ pub use options::{Clock, Durability, FairUse, Opening, Options};
 pub use read::search::Survey;
 pub use read::{AuditFilter, AuditPage};
 pub use request::{
-    Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, Enqueued, EventBounds, EventRecord, InboundChange, JobList,
-    Linked, LocalAttempt, LogLine, LogRecord, QueueView, RoundRow, RoundsView, ScheduleChange, SecretChange, SecretRow,
-    SweepFor, Unreadable, WebhookChange,
+    Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, EncryptedAnew, EncryptedRow, Enqueued, EventBounds,
+    EventRecord, InboundChange, JobList, Linked, LocalAttempt, LogLine, LogRecord, NewCiphertext, QueueView, RoundRow,
+    RoundsView, ScheduleChange, SecretChange, SecretRow, SweepFor, Unreadable, WebhookChange,
 };
 pub use store::Store;

@@ -218,6 +218,48 @@ pub enum SecretChange {
     Remove { name: Name },
 }
 
+/// Where a ciphertext of the server's is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EncryptedRow {
+    Secret(Name),
+    Webhook(String),
+    InboundHook(QueueName),
+}
+
+/// A ciphertext that takes the place of another one, of the same text under another key.
+#[derive(Clone, Debug)]
+pub struct NewCiphertext {
+    pub row: EncryptedRow,
+    /// It is replaced only if this is what is stored.
+    pub from: Vec<u8>,
+    pub to: Vec<u8>,
+}
+
+/// A step in the rotation of a key; answers how many ciphertexts were replaced.
+#[derive(Clone, Debug)]
+pub struct EncryptedAnew {
+    /// What the audit log says of it.
+    pub note: String,
+    pub rows: Vec<NewCiphertext>,
+}
+
+impl EncryptedAnew {
+    /// A step that replaces nothing.
+    pub fn note(note: String) -> EncryptedAnew {
+        EncryptedAnew { note, rows: Vec::new() }
+    }
+}
+
+impl std::fmt::Display for EncryptedRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EncryptedRow::Secret(name) => write!(f, "the secret `{name}`"),
+            EncryptedRow::Webhook(id) => write!(f, "the webhook `{id}`"),
+            EncryptedRow::InboundHook(queue) => write!(f, "the inbound webhook of queue `{queue}`"),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum WebhookChange {
     /// A new one. It gets the events from now on.

@@ -57,6 +57,18 @@ impl SigningSecrets {
         }
     }
 
+    /// Puts another ciphertext of the same secret in the place of this one. Returns whether there was one.
+    pub fn replace(&mut self, from: &[u8], to: Vec<u8>) -> bool {
+        let previous = self.previous.as_mut().map(|previous| &mut previous.encrypted);
+        match self.newest.as_mut().into_iter().chain(previous).find(|stored| stored.as_slice() == from) {
+            Some(stored) => {
+                *stored = to;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// All that are stored, newest first.
     pub fn all(&self) -> impl Iterator<Item = &[u8]> {
         let previous = self.previous.iter().map(|previous| previous.encrypted.as_slice());
@@ -92,6 +104,16 @@ mod tests {
         assert_eq!(secrets.all().collect::<Vec<_>>(), [&[3], &[2]]);
         secrets.rotate(vec![4], Duration::ZERO, Time(2)).expect("a good span");
         assert_eq!(secrets, SigningSecrets::new(vec![4]));
+    }
+
+    #[test]
+    fn a_ciphertext_is_replaced_wherever_it_stands_and_only_if_it_is_the_one() {
+        let mut secrets = SigningSecrets::new(vec![1]);
+        secrets.rotate(vec![2], DAY, Time(0)).expect("a good span");
+        assert!(secrets.replace(&[1], vec![11]) && secrets.replace(&[2], vec![12]));
+        assert!(!secrets.replace(&[1], vec![13]), "it has changed meanwhile");
+        assert_eq!(secrets.all().collect::<Vec<_>>(), [&[12], &[11]]);
+        assert!(!SigningSecrets::default().replace(&[1], vec![2]));
     }
 
     #[test]

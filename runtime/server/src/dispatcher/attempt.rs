@@ -25,6 +25,7 @@ use crate::dispatcher::running::{RunningAttempt, RunningEntry};
 use crate::dispatcher::store_wait::retry_until_answered;
 use crate::limits;
 use crate::metrics::figures::{Ended, EndedAttempt};
+use crate::secrets::keyring::SecretKey;
 
 /// The outcome of an attempt, which is over once this has been sent.
 pub(super) struct AttemptReport {
@@ -35,6 +36,8 @@ pub(super) struct AttemptReport {
     findings: Findings,
     /// Until then, a request to stop still finds the attempt.
     _entry: RunningEntry,
+    /// What its last checkpoint was encrypted with, not to be dropped before that is stored.
+    _key: Option<Arc<SecretKey>>,
 }
 
 /// Runs the handler of a claimed job.
@@ -45,6 +48,7 @@ pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> Attemp
     let (clock, secrets) = (Arc::clone(&context.clock), context.registry.secrets().clone());
     let reporter = Arc::new(Reporter::new(context.store.clone(), clock, secrets, &job, token));
     let holder = Holder::Token(token);
+    let mut key = None;
     let (command, children) = match prepare(context, &reporter, &job, &served).await {
         Ok(prepared) => {
             let gauge = Arc::clone(&entry.attempt().gauge);
@@ -58,7 +62,7 @@ pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> Attemp
                 ended
             };
             let (ended, ()) = tokio::join!(running, reporter.forward());
-            outcome(context, &reporter, holder, ended).await
+            outcome(context, &reporter, holder, ended, key.insert(reporter.secret_key())).await
         }
         Err(NotStarted::Failed(error)) => (fail(holder, error, None, Retry::Backoff, Usage::default()), Vec::new()),
         Err(NotStarted::Interrupted(reason)) => {
@@ -70,7 +74,7 @@ pub(super) async fn run(context: &SlotContext, assignment: Assignment) -> Attemp
     };
     let findings = findings(entry.attempt(), context.clock.now());
     count(context, entry.attempt(), command.as_ref(), &findings);
-    AttemptReport { job: job.id, holder, command, children, findings, _entry: entry }
+    AttemptReport { job: job.id, holder, command, children, findings, _entry: entry, _key: key }
 }
 
 /// What became apparent while the attempt ran.
@@ -218,6 +222,7 @@ async fn outcome(
     reporter: &Reporter,
     holder: Holder,
     ended: AttemptEnd,
+    key: &SecretKey,
 ) -> (Option<Command>, Vec<NewJob>) {
     let usage = ended.usage;
     let command = match ended.outcome {
@@ -234,7 +239,7 @@ async fn outcome(
             };
         }
         Outcome::Waiting(wait) => {
-            return match waiting(context, reporter, holder, wait, ended.uncommitted, usage).await {
+            return match waiting(context, reporter, holder, wait, ended.uncommitted, usage, key).await {
                 Ok((command, children)) => (Some(command), children),
                 Err(error) => (fail(holder, not_stored(&error), None, Retry::Backoff, usage), Vec::new()),
             };
@@ -272,11 +277,12 @@ async fn waiting(
     wait: RequestedWait,
     uncommitted: Uncommitted,
     usage: Usage,
+    key: &SecretKey,
 ) -> Result<(Command, Vec<NewJob>), Error> {
     let (children, notes) = reporter.last_commit(uncommitted).await?;
     let checkpoint = match wait.state {
         Some(SavedState { schema, bytes }) => {
-            let state = retry_until_answered(async || reporter.encrypt_checkpoint(bytes.clone())).await?;
+            let state = retry_until_answered(async || reporter.encrypt_checkpoint(key, bytes.clone())).await?;
             let body = retry_until_answered(|| context.store.keep(state.clone())).await?;
             Some(Checkpoint { body, schema, usage })
         }
@@ -297,7 +303,7 @@ async fn store_result(context: &SlotContext, result: Bytes) -> Result<Option<win
 impl AttemptReport {
     /// Sends the report to the store. If the rules refuse it (because of a child's invalid queue, for example), the attempt fails.
     pub(super) async fn send(self, context: &SlotContext) {
-        let AttemptReport { job, holder, command, children, findings, _entry } = self;
+        let AttemptReport { job, holder, command, children, findings, _entry, _key } = self;
         let Some(command) = command else { return };
         let findings = (!findings.is_empty()).then(|| Box::new(findings));
         let report = |command: &Command, children: &[NewJob]| {

@@ -244,6 +244,7 @@ fn plugin(routes: Routes) -> Routes {
         .with(Deploy, routes!(plugins::download))
         .with(Administer, routes!(plugins::secrets::list))
         .with(Administer, routes!(plugins::secrets::set, plugins::secrets::remove))
+        .with(AdministerServer, routes!(plugins::secrets::rotate))
 }
 
 fn producer(routes: Routes) -> Routes {

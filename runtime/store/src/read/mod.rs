@@ -1,6 +1,7 @@
 //! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
 
 mod access;
+mod checkpoints;
 // Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod events;

@@ -32,8 +32,8 @@ use crate::engine::requests::operations::{
 };
 use crate::engine::thread::shared::Shared;
 use crate::{
-    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, Enqueued, Error, EventRecord, InboundChange, LogLine,
-    LogRecord, ScheduleChange, SecretChange, WebhookChange, limits,
+    Assignment, BatchMade, Caller, Claim, Clock, DiskUse, EncryptedAnew, Enqueued, Error, EventRecord, InboundChange,
+    LogLine, LogRecord, ScheduleChange, SecretChange, WebhookChange, limits,
 };
 
 /// The memory of one Windlass. Cheap to clone.
@@ -275,6 +275,11 @@ impl Store {
             SecretChange::Remove { name } => SecretChange::Remove { name: self.own(name) },
         };
         self.call(change).await
+    }
+
+    /// Replaces ciphertexts of any namespace, see [`EncryptedAnew`].
+    pub async fn encrypt_anew(&self, step: EncryptedAnew) -> Result<usize, Error> {
+        self.call(step).await
     }
 
     pub async fn change_webhook(&self, change: WebhookChange) -> Result<(), Error> {

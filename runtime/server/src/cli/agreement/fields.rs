@@ -178,6 +178,7 @@ const REQUESTS: &[(&str, Way)] = &[
     ("get /secrets", By("secret list", &[])),
     ("put /secrets/{name}", By("secret set", &[])),
     ("delete /secrets/{name}", By("secret remove", &[])),
+    ("post /secrets/rotate", By("secret rotate", &[])),
     ("get /webhook-endpoints", By("webhook list", &[])),
     ("get /webhook-endpoints/{id}", Not("`webhook list` shows everything about each")),
     (

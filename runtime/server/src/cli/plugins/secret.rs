@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
 use crate::cli::client::{Remote, part};
 use crate::cli::jobs::job::print_answer;
@@ -36,6 +37,12 @@ enum Action {
         /// The secret's name
         name: String,
     },
+    /// Replace the key that encrypts secrets, while everything keeps running
+    Rotate {
+        /// Drop the older keys that nothing needs any more, instead of adding one
+        #[arg(long)]
+        drop_old: bool,
+    },
 }
 
 const LIST: [Column; 3] = [("NAME", "name"), ("GRANTED TO", "granted_to"), ("UPDATED", "updated_at")];
@@ -61,6 +68,30 @@ impl Secret {
                 }
             }
             Action::Remove { name } => print_answer(remote, &remote.delete(&format!("/secrets/{}", part(&name)))?),
+            Action::Rotate { drop_old } => {
+                let answer = remote.post("/secrets/rotate", &json!({"drop_old": drop_old}))?;
+                if remote.json() {
+                    return show::json(&answer);
+                }
+                println!("{}", rotated(&answer));
+                Ok(())
+            }
         }
     }
+}
+
+/// What a rotation has done, and what is left to do.
+fn rotated(answer: &Value) -> String {
+    let mut lines = vec![format!("key {} encrypts; {} encrypted anew", answer["current"], answer["encrypted_anew"])];
+    lines.extend(answer["dropped"].as_array().into_iter().flatten().map(|id| format!("key {id} dropped")));
+    lines.extend(answer["kept"].as_array().into_iter().flatten().map(|key| {
+        let id = &key["id"];
+        match key["checkpoints"].as_u64() {
+            Some(count) => format!("key {id} stays: {count} encrypted checkpoints need it"),
+            None => {
+                format!("key {id} stays for now; `windlass secret rotate --drop-old` drops it when nothing needs it")
+            }
+        }
+    }));
+    lines.join("\n")
 }

@@ -95,7 +95,8 @@ impl Host for Reporter {
     }
 
     async fn checkpoint(&self, saved: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError> {
-        let state = self.retrying(async || self.encrypt_checkpoint(saved.bytes.clone())).await?;
+        let key = self.secret_key();
+        let state = self.retrying(async || self.encrypt_checkpoint(&key, saved.bytes.clone())).await?;
         let body = self.retrying(|| self.store.keep(state.clone())).await?;
         let first = uncommitted.children.first().map_or(0, |child| child.ordinal);
         let children = self.retrying(|| self.new_jobs(uncommitted.children.clone())).await?;

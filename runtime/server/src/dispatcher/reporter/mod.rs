@@ -27,6 +27,7 @@ use crate::dispatcher::redact::Redactor;
 use crate::dispatcher::store_wait::{Waited, pause_after, retry_until_answered};
 use crate::limits;
 use crate::secrets::Secrets;
+use crate::secrets::keyring::SecretKey;
 
 pub(super) struct Reporter {
     job: JobId,
@@ -113,11 +114,16 @@ impl Reporter {
     }
 
     /// A checkpoint as it is stored. One that contains a secret is encrypted, not redacted, because the guest gets it back unchanged.
-    pub(super) fn encrypt_checkpoint(&self, state: Bytes) -> Result<Bytes, Error> {
+    pub(super) fn encrypt_checkpoint(&self, key: &SecretKey, state: Bytes) -> Result<Bytes, Error> {
         let holds_secret = self.contains_secret(&state);
         let none =
             || Error::Unavailable { why: "the system has no randomness to encrypt the checkpoint with".to_owned() };
-        self.owner().encrypt(&self.secrets, state, holds_secret).ok_or_else(none)
+        self.owner().encrypt(key, state, holds_secret).ok_or_else(none)
+    }
+
+    /// The key to encrypt a checkpoint with, kept until that is stored.
+    pub(super) fn secret_key(&self) -> Arc<SecretKey> {
+        self.secrets.key()
     }
 
     pub(super) fn contains_secret(&self, bytes: &[u8]) -> bool {

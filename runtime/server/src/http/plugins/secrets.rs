@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::Request;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::Name;
 
@@ -10,9 +10,10 @@ use crate::http::Api;
 use crate::http::jobs::{Status, status};
 use crate::http::transport::body;
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::extract::NamePath;
+use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::Rfc3339;
 use crate::limits;
+use crate::secrets::rotation::Rotated;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SecretList {
@@ -58,4 +59,58 @@ pub async fn set(api: Api, NamePath(name): NamePath, request: Request) -> Result
 pub async fn remove(api: Api, NamePath(name): NamePath) -> Result<Json<Status>> {
     api.secrets.remove(&api.store, name).await?;
     Ok(status("removed"))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct RotateKeyBody {
+    /// Drop the older keys that nothing needs any more, instead of adding one.
+    #[serde(default)]
+    drop_old: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RotatedKeys {
+    /// The id of the key that encrypts now.
+    current: u32,
+    /// How many secrets and signing secrets were encrypted anew with it.
+    encrypted_anew: u64,
+    /// The ids of the keys that were dropped.
+    dropped: Vec<u32>,
+    /// The older keys that are still in the file.
+    kept: Vec<KeptKey>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeptKey {
+    id: u32,
+    /// How many encrypted checkpoints need it; `null` if they were not counted.
+    checkpoints: Option<u64>,
+}
+
+/// Replace the key that encrypts secrets
+///
+/// Adds a key to the key file and encrypts all secrets of plugins and webhooks anew with it, while everything keeps running. Older keys
+/// stay for the encrypted checkpoints that need them; with `drop_old`, those that nothing needs are dropped.
+#[utoipa::path(
+    post,
+    path = "/secrets/rotate",
+    tag = "secrets",
+    request_body = RotateKeyBody,
+    responses((status = 200, body = RotatedKeys))
+)]
+pub async fn rotate(api: Api, body: Body) -> Result<Json<RotatedKeys>> {
+    let RotateKeyBody { drop_old } = body.json_or_default()?;
+    let rotated = match drop_old {
+        true => api.secrets.drop_old_keys(&api.store, &api.whole_store).await,
+        false => api.secrets.rotate(&api.store, &api.whole_store).await,
+    };
+    Ok(Json(rotated?.into()))
+}
+
+impl From<Rotated> for RotatedKeys {
+    fn from(rotated: Rotated) -> RotatedKeys {
+        let Rotated { current, encrypted_anew, dropped, kept } = rotated;
+        let kept = kept.into_iter().map(|key| KeptKey { id: key.id, checkpoints: key.checkpoints }).collect();
+        RotatedKeys { current, encrypted_anew: encrypted_anew as u64, dropped, kept }
+    }
 }

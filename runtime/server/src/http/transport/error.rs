@@ -13,6 +13,7 @@ use windlass_core::{JobAction, JobId, Refusal};
 use windlass_executor::Rejected;
 
 use crate::registry;
+use crate::secrets::rotation::RotateError;
 
 /// A refusal, as the client gets it: `{"error": …, "code": …}`.
 #[derive(Debug)]
@@ -263,6 +264,18 @@ impl From<Rejected> for Error {
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Error::new(status, rejected.code(), rejected.to_string())
+    }
+}
+
+impl From<RotateError> for Error {
+    fn from(error: RotateError) -> Error {
+        match error {
+            RotateError::Full => Error::invalid(error.to_string()),
+            RotateError::File { .. } => {
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "KEY_FILE_UNWRITABLE", error.to_string())
+            }
+            RotateError::Store(error) => error.into(),
+        }
     }
 }
 

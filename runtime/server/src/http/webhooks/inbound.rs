@@ -70,10 +70,11 @@ pub async fn set_inbound(api: Api, NamePath(queue): NamePath, body: Body) -> Res
     let Some(scheme) = wanted.scheme else {
         return Err(Error::field("scheme", "is missing; say how the sender signs: github, stripe or standard"));
     };
+    let key = api.secrets.key();
     let secret = match wanted.secret {
         Some(secret) => {
             key_of(scheme.into(), &secret).map_err(|why| Error::field("secret", why))?;
-            Some(api.secrets.encrypt_signing(&Signer::Sender(queue.clone()), &secret)?)
+            Some(key.encrypt_signing(&Signer::Sender(queue.clone()), &secret)?)
         }
         None => None,
     };

@@ -20,6 +20,7 @@ use crate::http::transport::extract::{Body, NamePath};
 use crate::http::wire::{Rfc3339, Span};
 use crate::limits;
 use crate::secrets::Signer;
+use crate::secrets::keyring::SecretKey;
 use crate::webhooks::standard;
 
 /// How many times a failed delivery is retried unless the webhook says otherwise.
@@ -134,7 +135,8 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<impl Seria
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(Error::internal)?;
     let id = format!("hook_{:016x}", u64::from_be_bytes(random));
-    let (encrypted, made) = new_secret(&api, &id, wanted.secret)?;
+    let key = api.secrets.key();
+    let (encrypted, made) = new_secret(&key, &id, wanted.secret)?;
     let hook = Webhook {
         id: id.clone(),
         url,
@@ -157,16 +159,16 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<impl Seria
 }
 
 /// The secret that the client sent, or one that is made: encrypted, and in clear if the client does not have it yet.
-fn new_secret(api: &Api, id: &str, sent: Option<String>) -> Result<(Vec<u8>, Option<String>)> {
+fn new_secret(key: &SecretKey, id: &str, sent: Option<String>) -> Result<(Vec<u8>, Option<String>)> {
     let signer = Signer::Webhook(id.to_owned());
     match sent {
         Some(secret) => {
             standard::key_of(&secret).map_err(|why| Error::field("secret", why))?;
-            Ok((api.secrets.encrypt_signing(&signer, &secret)?, None))
+            Ok((key.encrypt_signing(&signer, &secret)?, None))
         }
         None => {
             let secret = standard::generate().map_err(Error::internal)?;
-            Ok((api.secrets.encrypt_signing(&signer, &secret)?, Some(secret)))
+            Ok((key.encrypt_signing(&signer, &secret)?, Some(secret)))
         }
     }
 }
@@ -206,7 +208,8 @@ pub async fn edit(api: Api, NamePath(id): NamePath, body: Body) -> Result<Json<W
 )]
 pub async fn rotate(api: Api, NamePath(id): NamePath, body: Body) -> Result<Json<impl Serialize>> {
     let RotateBody { secret, keep_previous } = body.json_or_default()?;
-    let (encrypted, made) = new_secret(&api, &id, secret)?;
+    let key = api.secrets.key();
+    let (encrypted, made) = new_secret(&key, &id, secret)?;
     let keep = keep_previous.map_or(limits::PREVIOUS_SECRET, |span| span.0);
     api.store.change_webhook(WebhookChange::Rotate { id: id.to_string(), encrypted, keep }).await?;
     api.webhooks.changed();

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod bulk;
+mod encrypted_anew;
 pub mod operation;
 pub mod operations;
 mod plugins;

@@ -141,3 +141,68 @@ fn secrets_are_set_again_and_removed_and_never_read() {
     let job = server.wait_for(&id, "dead");
     assert!(job["errors"][0]["error"].as_str().is_some_and(|error| error.contains("not set")), "{job:#}");
 }
+
+/// The lines of the key file, which are the keys.
+fn keys(data: &Data) -> Vec<String> {
+    let text = std::fs::read_to_string(data.path().join("secrets.key")).expect("the key file");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_key_of_the_secrets_is_replaced_while_jobs_run_and_dropped_when_no_checkpoint_needs_it() {
+    let data = Data::new();
+    let server = server_with_secret(&data);
+    let grant = json!({"secrets": ["token"]}).to_string();
+    assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
+    let keep =
+        json!({"queue": "hostile", "payload": {"try": "keep_secret", "name": "token"}, "retry_base_delay": "10m"});
+    let id = server.enqueue(&keep);
+    eventually("it has saved", || server.job(&id)["checkpoint"]["$encrypted"].as_u64());
+
+    let rotated = server.post("/api/v1/secrets/rotate", &json!({}));
+    assert_eq!((rotated.status, &rotated.body["current"]), (200, &json!(2)), "{rotated:?}");
+    assert_eq!(rotated.body["encrypted_anew"], 1);
+    assert_eq!(keys(&data).len(), 2);
+    server.kill_9();
+    let server = Server::start_on(&data, &[]);
+    assert_eq!(server.post(&format!("/api/v1/jobs/{id}/run-now"), &json!({})).status, 200);
+    let job = server.wait_for(&id, "completed");
+    assert_eq!(job["result"], "as it was: true; kept: [secret]", "with the key before");
+
+    assert_eq!(server.delete(&format!("/api/v1/jobs/{id}")).status, 200);
+    let mut drop_old = windlass();
+    server.tell(&mut drop_old).args(["secret", "rotate", "--drop-old"]).stdout(Stdio::piped());
+    let out = drop_old.output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "key 2 encrypts; 0 encrypted anew\nkey 1 dropped\n");
+    let left = keys(&data);
+    assert!(left.len() == 1 && left[0].starts_with("2:"), "{} keys", left.len());
+    let read = json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}, "max_attempts": 1});
+    assert_eq!(server.wait_for(&server.enqueue(&read), "completed")["result"], "[secret]");
+
+    let log = server.get("/api/v1/audit-logs?action=secret.rotate").body;
+    let steps = log["entries"].as_array().expect("entries").iter().filter_map(|entry| entry["target"].as_str());
+    assert_eq!(steps.collect::<Vec<_>>(), ["key 2 added", "1 encrypted anew with key 2", "key 1 dropped"]);
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_replaces_keys_reads_every_secret_afterwards() {
+    let data = Data::new();
+    let mut server = server_with_secret(&data);
+    let grant = json!({"secrets": ["token"]}).to_string();
+    assert_eq!(server.put("/api/v1/plugins/hostile/grant", grant.as_bytes()).status, 200);
+    for round in 0..3 {
+        let before = keys(&data).len();
+        let mut rotate = windlass();
+        let mut rotating = server.tell(&mut rotate).args(["secret", "rotate"]).spawn().expect("it runs");
+        eventually("a key is added", || (keys(&data).len() > before).then_some(()));
+        server.kill_9();
+        // It may have been told that it is done, or that the server is gone.
+        rotating.wait().expect("our own child");
+        server = Server::start_on(&data, &[]);
+        let read = json!({"queue": "hostile", "payload": {"try": "secret", "name": "token"}, "max_attempts": 1});
+        assert_eq!(server.wait_for(&server.enqueue(&read), "completed")["result"], "[secret]", "round {round}");
+    }
+    let dropped = server.post("/api/v1/secrets/rotate", &json!({"drop_old": true}));
+    assert_eq!(dropped.body["kept"], json!([]), "{dropped:?}");
+    assert_eq!(keys(&data).len(), 1);
+}
