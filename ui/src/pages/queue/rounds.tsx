@@ -1,6 +1,7 @@
 // A queue that runs in rounds: a bar for each round, the sweep; and the records that handlers keep.
 import { useState } from 'preact/hooks';
-import { ActionButton, count, Empty, Failed, get, href, JobLink, JsonText, Loading, Panel, path, query, setQuery, Table, Time, useResource, type Action, type Column } from '#kit';
+import { count, Empty, Failed, get, href, JobLink, JsonText, Loading, may, Panel, path, query, setQuery, Table, Time, useResource, type Column } from '#kit';
+import { openSweep } from '../rounds/sweep';
 
 interface Round {
     round: number;
@@ -18,18 +19,6 @@ interface Found {
     round: number | null;
     rounds: Round[];
 }
-
-const sweep = (name: string, failed: number): Action => ({
-    label: 'Sweep',
-    does: `Rebuilds the ${count(failed)} dead jobs of ${name} and those whose records are marked, with everything below them.`,
-    done: `${name} is swept`,
-    needs: 'operate',
-    method: 'POST',
-    path: path(['queues', name, 'sweep']),
-    body: {},
-    command: ['queue', 'sweep', name],
-    ask: true,
-});
 
 const columns: Column<Round>[] = [
     { key: 'round', title: 'Round', width: '70px', cell: (round) => round.round },
@@ -55,9 +44,13 @@ export function Rounds({ name }: { name: string }) {
     if (found.error && !found.data) return <Failed error={found.error} retry={found.reload} />;
     if (!found.data) return <Loading rows={4} />;
     const { rounds, round, state } = found.data;
-    const dead = rounds.reduce((all, one) => all + one.dead, 0);
+    const sweep = may('operate') && (
+        <button type="button" onClick={() => openSweep(name, found.reload)}>
+            Sweep…
+        </button>
+    );
     return (
-        <Panel title="Rounds" aside={<span class="row">{round === null ? state : `round ${round} runs`}<ActionButton action={sweep(name, dead)} after={found.reload} /></span>} flush>
+        <Panel title="Rounds" aside={<span class="row">{round === null ? state : `round ${round} runs`}{sweep}</span>} flush>
             <Table label="Rounds" columns={columns} rows={rounds} rowKey={(one) => String(one.round)} href={(one) => href(`/queues/${encodeURIComponent(name)}`, { q: `round:${one.round}` })} empty={<Empty title="No round has begun" />} />
         </Panel>
     );

@@ -1,8 +1,9 @@
 // Rounds: queues that run level by level, how far each round is, which queue waits for which, and what their handlers recorded.
-import { useEffect, useState } from 'preact/hooks';
-import { act, AsCommands, count, Dialog, Empty, Facts, Failed, get, href, live, Loading, may, PageHead, Panel, path, plural, query, QueueLink, setTitle, show, StatePill, Table, useResource, type Action, type Column, type QueueRow } from '#kit';
+import { useEffect } from 'preact/hooks';
+import { count, Empty, Facts, Failed, get, href, live, Loading, may, PageHead, Panel, path, plural, query, QueueLink, setTitle, StatePill, Table, useResource, type Column, type QueueRow } from '#kit';
 import { Lead, type Gate } from './lead';
 import { Records } from './records';
+import { openSweep } from './sweep';
 
 export interface Now {
     state: 'idle' | 'waiting' | 'running' | 'completed';
@@ -60,7 +61,7 @@ function All() {
                         rowKey={(queue) => queue.name}
                         href={(queue) => roundsHref(queue.name)}
                         empty={
-                            <Empty title="No queue has rounds" command="windlass queue set walk.src --rounds true">
+                            <Empty title="No queue has rounds" command="windlass queue set walk.src --rounds on">
                                 A queue with rounds runs its jobs level by level: the children of a job come after all jobs of its own level. It suits trees that are too large for memory, such as folders and sites.
                             </Empty>
                         }
@@ -96,7 +97,7 @@ function Of({ name }: { name: string }) {
                 about={<NowPill now={data} />}
                 actions={
                     may('operate') && (
-                        <button type="button" onClick={() => show((close) => <Sweep name={name} dead={live.queues.value[name]?.dead} close={close} after={found.reload} />)}>
+                        <button type="button" onClick={() => openSweep(name, found.reload)}>
                             Sweep…
                         </button>
                     )
@@ -173,69 +174,5 @@ function Bars({ rounds, now, name }: { rounds: Round[]; now: Now; name: string }
                 );
             })}
         </ol>
-    );
-}
-
-interface Choice {
-    failed: boolean;
-    marked: boolean;
-    cancelled: boolean;
-}
-
-function sweeping(name: string, choice: Choice): Action {
-    const which = [choice.failed && 'dead jobs', choice.marked && 'jobs whose records are marked', choice.cancelled && 'cancelled jobs'].filter(Boolean).join(', ');
-    return {
-        label: 'Sweep',
-        does: `Rebuilds the ${which} of ${name}, in all rounds: everything below each of them is removed, and it runs from the start.`,
-        done: `a sweep of ${name} has begun`,
-        needs: 'operate',
-        method: 'POST',
-        path: path(['queues', name, 'sweep']),
-        body: { ...choice, async: true },
-        command: ['queue', 'sweep', name, ...(choice.failed ? [] : ['--no-failed']), ...(choice.marked ? [] : ['--no-marked']), ...(choice.cancelled ? ['--cancelled'] : []), '--async'],
-    };
-}
-
-function Sweep({ name, dead, close, after }: { name: string; dead?: number; close(): void; after(): void }) {
-    const [choice, set] = useState<Choice>({ failed: true, marked: true, cancelled: false });
-    const action = sweeping(name, choice);
-    const nothing = !choice.failed && !choice.marked && !choice.cancelled;
-    const marked = useResource(`marked ${name}`, (signal) => get<{ records: unknown[]; next?: string }>(path(['queues', name, 'records'], { marked: true, limit: 1000 }), signal));
-    const many = marked.data && (marked.data.next ? `more than ${plural(marked.data.records.length, 'record')}` : plural(marked.data.records.length, 'record'));
-    const check = (key: keyof Choice, text: string) => (
-        <label class="check">
-            <input type="checkbox" checked={choice[key]} onChange={(event) => set({ ...choice, [key]: event.currentTarget.checked })} />
-            {text}
-        </label>
-    );
-    const go = () =>
-        act(action, {
-            after() {
-                close();
-                after();
-            },
-        });
-    return (
-        <Dialog
-            title={`Sweep ${name}`}
-            onClose={close}
-            foot={
-                <>
-                    <button type="button" onClick={close}>
-                        Cancel
-                    </button>
-                    <button type="button" class="danger" disabled={nothing} onClick={go}>
-                        Sweep
-                    </button>
-                </>
-            }
-        >
-            <p>Each job that is chosen is rebuilt: everything below it is removed, and it runs from the start.</p>
-            {check('failed', `Dead jobs${dead === undefined ? '' : `: ${count(dead)}`}`)}
-            {check('marked', `Jobs whose records are marked${many ? `: ${many}` : ''}`)}
-            {check('cancelled', 'Cancelled jobs')}
-            <p class="warn-line">What is removed cannot be brought back.</p>
-            <AsCommands action={action} />
-        </Dialog>
     );
 }

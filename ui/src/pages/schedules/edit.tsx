@@ -1,8 +1,8 @@
 // The form of a schedule: when, with the next times before it is saved, and what it enqueues.
 import { useEffect, useState } from 'preact/hooks';
-import { act, AsCommands, dateTime, Dialog, isJson, live, may, post, useResource } from '#kit';
+import { act, AsCommands, dateTime, Dialog, Field, isJson, live, may, post, Select, useResource } from '#kit';
 import { DAYS, FIRST, fromCron, toCron, type Choice, type Every } from './cron';
-import { draftOf, saving, type Draft, type Schedule } from './schedule';
+import { draftOf, saving, tagsIn, type Draft, type More, type Schedule } from './schedule';
 
 const KINDS: Record<Every, string> = {
     minutes: 'Every few minutes',
@@ -20,8 +20,10 @@ export function Edit({ of, close, after }: { of?: { schedule: Schedule; payload:
     const [draft, setDraft] = useState<Draft>(() => draftOf(of, Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC'));
     const set = (change: Partial<Draft>) => setDraft((before) => ({ ...before, ...change }));
     const payloadFits = isJson(draft.payload.trim() || '{}');
-    const action = saving(draft, changes);
-    const ready = draft.name.trim() !== '' && draft.queue.trim() !== '' && draft.cron.trim() !== '' && payloadFits;
+    const action = saving(draft, of?.schedule);
+    const more = (name: More) => ({ value: draft.more[name], set: (value: string) => set({ more: { ...draft.more, [name]: value } }) });
+    const tagsFit = tagsIn(draft.more.tags).every(([tag]) => tag) && tagsIn(draft.more.tags).length === draft.more.tags.split('=').length - 1;
+    const ready = draft.name.trim() !== '' && draft.queue.trim() !== '' && draft.cron.trim() !== '' && payloadFits && tagsFit;
     const save = (event: Event) => {
         event.preventDefault();
         act(action, {
@@ -39,7 +41,7 @@ export function Edit({ of, close, after }: { of?: { schedule: Schedule; payload:
             foot={
                 <>
                     <button type="button" onClick={close}>
-                        Cancel
+                        Back
                     </button>
                     {may(action.needs) && (
                         <button type="submit" form="schedule" class="main" disabled={!ready}>
@@ -99,6 +101,19 @@ export function Edit({ of, close, after }: { of?: { schedule: Schedule; payload:
                         </label>
                     )}
                 </div>
+                <details class="more-fields">
+                    <summary>Its jobs: priority, attempts, unique key, tags</summary>
+                    <div class="pair">
+                        <Select label="Priority" {...more('priority')} of={{ '': 'as the queue has it', critical: 'critical', high: 'high', normal: 'normal', low: 'low' }} />
+                        <Field label="Attempts, including the first" type="number" min={1} placeholder="as the queue has it" {...more('max_attempts')} />
+                        <Select label="Delay between attempts" {...more('retry_backoff')} of={{ '': 'as the queue has it', none: 'none', fixed: 'the same', linear: 'longer each time', exponential: 'twice as long each time' }} />
+                        <Field label="First delay" placeholder="5s" {...more('retry_base_delay')} />
+                        <Field label="Longest delay" placeholder="10m" {...more('retry_max_delay')} />
+                        <Field label="Unique key" placeholder="none" spellcheck={false} {...more('unique_key')} hint="A run is skipped while a job with this key waits or runs." />
+                        <Field label="Tags" placeholder="tenant=acme, kind=report" spellcheck={false} aria-invalid={!tagsFit} {...more('tags')} hint={tagsFit ? undefined : 'Write tags as name=value, separated by commas.'} />
+                    </div>
+                    {changes && <p class="dim">Except for the tags, what is left empty stays as it is.</p>}
+                </details>
                 <label class="check">
                     <input type="checkbox" checked={draft.paused} onChange={(event) => set({ paused: event.currentTarget.checked })} />
                     Paused: enqueues nothing until it is resumed

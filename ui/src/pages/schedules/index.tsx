@@ -1,7 +1,7 @@
 // Schedules: when each enqueues its next job, what its last ones did, and which runs it skipped.
 import { useEffect } from 'preact/hooks';
 import {
-    ActionButton, count, Empty, Facts, Failed, get, go, href, JobLink, JsonText, Loading, may, notify, PageHead, Panel, path, plural, query, QueueLink, setQuery, setTitle, show, StatePill, Table, Time,
+    ActionButton, count, Empty, Facts, Failed, get, go, href, JobLink, JsonText, Loading, may, notify, PageHead, Panel, path, plural, post, query, QueueLink, setQuery, setTitle, show, StatePill, Table, Time,
     useResource, usePaletteEntries, type Column, type Job,
 } from '#kit';
 import { Edit, inZone, Times } from './edit';
@@ -132,6 +132,8 @@ function One({ name }: { name: string }) {
                                 ['Catch up', { skip: 'missed times are skipped', once: 'once for all missed times', all: `for each missed time${schedule.catch_up_most ? `, at most ${count(schedule.catch_up_most)}` : ''}` }[schedule.catch_up]],
                                 schedule.unique_key && ['Unique key', schedule.unique_key],
                                 schedule.priority && ['Priority', schedule.priority],
+                                schedule.max_attempts !== undefined && ['Attempts', schedule.max_attempts],
+                                schedule.retry_backoff && ['Retries', schedule.retry_backoff],
                                 Object.keys(schedule.tags).length > 0 && ['Tags', Object.entries(schedule.tags).map(([key, value]) => `${key}=${value}`).join(', ')],
                                 ['Changed', <Time at={schedule.updated_at} />],
                             ]}
@@ -162,7 +164,7 @@ const jobColumns: Column<Job>[] = [
 
 function LastJobs({ schedule }: { schedule: Schedule }) {
     const key = `jobs of ${schedule.name} ${schedule.last_job_id}`;
-    const found = useResource(key, (signal) => get<{ jobs: Job[] }>(path(['schedules', schedule.name, 'jobs'], { limit: 20 }), signal), { everyMs: 3000, keep: true });
+    const found = useResource(key, (signal) => post<{ jobs: Job[] }>('/jobs/search', { schedule: schedule.name, payload: 'none', limit: 20 }, signal), { everyMs: 3000, keep: true });
     return (
         <Panel title="Last jobs" aside={<a href={href('/jobs', { q: `schedule:${schedule.name}` })}>all of them</a>} flush>
             {found.error && !found.data ? (

@@ -26,6 +26,10 @@ export interface Schedule {
     overlap: 'allow' | 'skip' | 'cancel';
     paused: boolean;
     priority?: string;
+    max_attempts?: number;
+    retry_backoff?: string;
+    retry_base_delay?: string;
+    retry_max_delay?: string;
     created_at: string;
     updated_at: string;
     last_run: string | null;
@@ -89,7 +93,25 @@ export interface Draft {
     catch_up: Schedule['catch_up'];
     catch_up_most: string;
     paused: boolean;
+    /** Of each job; empty: as the queue has it. */
+    more: Record<More, string>;
 }
+
+/** What may be said of the jobs, each a field of the API and a flag of the command. */
+export const MORE = ['priority', 'max_attempts', 'retry_backoff', 'retry_base_delay', 'retry_max_delay', 'unique_key', 'tags'] as const;
+export type More = (typeof MORE)[number];
+
+const moreOf = (schedule?: Schedule) =>
+    Object.fromEntries(
+        MORE.map((name) => [name, name === 'tags' ? Object.entries(schedule?.tags ?? {}).map(([tag, value]) => `${tag}=${value}`).join(', ') : String(schedule?.[name] ?? '')]),
+    ) as Draft['more'];
+
+export const tagsIn = (text: string) =>
+    text
+        .split(',')
+        .map((part) => part.trim())
+        .filter(Boolean)
+        .map((part) => [part.split('=')[0] as string, part.slice(part.indexOf('=') + 1)] as const);
 
 export const draftOf = (from?: { schedule: Schedule; payload: string }, timezone = 'UTC'): Draft => ({
     name: from?.schedule.name ?? '',
@@ -101,17 +123,35 @@ export const draftOf = (from?: { schedule: Schedule; payload: string }, timezone
     catch_up: from?.schedule.catch_up ?? 'once',
     catch_up_most: String(from?.schedule.catch_up_most ?? ''),
     paused: from?.schedule.paused ?? false,
+    more: moreOf(from?.schedule),
 });
 
 /** Creates the schedule, or changes it if it exists. The body is text, so that the payload stays exactly as it was written. */
-export function saving(draft: Draft, changes: boolean): Action {
-    const { name, payload, catch_up_most, ...rest } = draft;
+export function saving(draft: Draft, of?: Schedule): Action {
+    const { name, payload, catch_up_most, more, ...rest } = draft;
+    const changes = of !== undefined;
+    const before = moreOf(of);
+    const said: Record<string, unknown> = {};
+    const flags: string[] = [];
+    // What is left out stays as it is.
+    for (const field of MORE) {
+        const text = more[field].trim();
+        if (text === before[field]) continue;
+        if (field === 'tags') {
+            said.tags = Object.fromEntries(tagsIn(text));
+            flags.push(...tagsIn(text).flatMap(([tag, value]) => ['--tag', `${tag}=${value}`]));
+        } else if (text) {
+            said[field] = field === 'max_attempts' ? Number(text) : text;
+            flags.push(`--${field.replaceAll('_', '-')}`, text);
+        }
+    }
     const most = draft.catch_up === 'all' && catch_up_most ? { catch_up_most: Number(catch_up_most) } : {};
-    const known = JSON.stringify({ ...(changes ? {} : { name }), ...rest, ...most });
+    const known = JSON.stringify({ ...(changes ? {} : { name }), ...rest, ...most, ...said });
     const command = ['schedule', 'add', name, draft.cron, draft.queue, payload, '--timezone', draft.timezone, '--overlap', draft.overlap, '--catch-up', draft.catch_up];
     if ('catch_up_most' in most) command.push('--catch-up-most', catch_up_most);
     if (draft.paused) command.push('--paused');
     if (changes) command.push('--replace');
+    command.push(...flags);
     return {
         label: changes ? 'Save' : 'Create',
         does: changes ? `Changes the schedule ${name}.` : `Creates the schedule ${name}, which enqueues jobs to ${draft.queue}.`,
