@@ -1,8 +1,8 @@
 // The overview: how much is done, what waits, what fails, and who works.
 import { useMemo } from 'preact/hooks';
 import {
-    Chart, Command, count, get, href, live, now, PageHead, Panel, path, query, queueColumns, queueHref, rate, roughly, sortedQueues, span, Spark, Table, Tabs,
-    thinned, Time, useResource, type DeadGroup, type QueueRow, type Series,
+    bytes, Chart, Command, count, get, href, live, Meter, now, PageHead, Panel, path, percent, query, queueHref, rate, roughly, sortedQueues, span, Spark, Table, Tabs,
+    thinned, Time, useQueueColumns, useResource, type DeadGroup, type QueueRow, type Series,
 } from '#kit';
 
 const WINDOWS = { '1h': { title: 'last hour', step: '5s' }, '24h': { title: 'last day', step: '1m' } } as const;
@@ -24,6 +24,7 @@ export default function Overview() {
                 <div>
                     <Failing />
                     <Slots />
+                    <Disk />
                 </div>
             </div>
             <Queues queues={queues} />
@@ -189,7 +190,7 @@ function Queues({ queues }: { queues: QueueRow[] }) {
     const rows = useMemo(() => sortedQueues(queues, 'completed_per_second', true).slice(0, ROWS), [queues]);
     return (
         <Panel title="Queues" aside={<a href={href('/queues')}>all {count(queues.length)}</a>} flush>
-            <Table label="The busiest queues" columns={queueColumns} rows={rows} rowKey={(queue) => queue.name} href={queueHref} />
+            <Table label="The busiest queues" columns={useQueueColumns()} rows={rows} rowKey={(queue) => queue.name} href={queueHref} />
         </Panel>
     );
 }
@@ -217,6 +218,22 @@ function Slots() {
                 ))}
                 {!!busy_elsewhere && <span class="pill is-cancelled">other namespaces {busy_elsewhere}</span>}
                 {plugins.length === 0 && !busy_elsewhere && <span>Nothing runs in the sandbox.</span>}
+            </p>
+        </Panel>
+    );
+}
+
+/** The disk of the server, for those who may see it. */
+function Disk() {
+    const data = useResource('disk', (signal) => get<{ data: { store_bytes: number; journal_bytes: number; blobs_bytes: number; free_bytes: number; size_bytes: number } | null }>('/system', signal), { everyMs: 10_000 }).data?.data;
+    if (!data) return null;
+    const used = data.size_bytes - data.free_bytes;
+    const part = percent(used, data.size_bytes);
+    return (
+        <Panel title="Disk" aside={<a href={href('/settings')}>{bytes(data.free_bytes)} free</a>}>
+            <Meter value={used} of={data.size_bytes} label="used of the disk" state={part > 90 ? 'dead' : part > 75 ? 'retrying' : 'active'} wide />
+            <p class="slots-legend dim">
+                {Math.round(part)} % used · {bytes(data.store_bytes + data.journal_bytes + data.blobs_bytes)} of it by jobs
             </p>
         </Panel>
     );

@@ -1,12 +1,13 @@
 // All queues: what waits, runs and fails in each, live.
 import { useMemo } from 'preact/hooks';
-import { count, Empty, go, href, live, Loading, PageHead, Panel, query, queueColumns, queueHref, setQuery, sortedQueues, Table } from '#kit';
+import { count, Empty, go, href, live, Loading, PageHead, Panel, query, queueHref, setQuery, sortedQueues, Table, useQueueColumns } from '#kit';
 
 export default function Queues() {
     const search = query.value.get('q') ?? '';
     const only = query.value.get('only') ?? '';
     const by = query.value.get('sort') ?? 'name';
     const down = query.value.get('order') === 'desc';
+    const columns = useQueueColumns();
     const all = Object.values(live.queues.value);
     const shown = useMemo(() => {
         const fits = all.filter((queue) => queue.name.toLowerCase().includes(search.toLowerCase()) && (only === '' || (only === 'failing' ? queue.dead + queue.retrying > 0 : only === 'waiting' ? queue.pending > 0 : queue.paused)));
@@ -31,7 +32,7 @@ export default function Queues() {
                 ) : (
                     <Table
                         label="Queues"
-                        columns={queueColumns}
+                        columns={columns}
                         rows={shown}
                         rowKey={(queue) => queue.name}
                         href={queueHref}

@@ -1,11 +1,13 @@
-//! `GET /stats/series`: figures of one queue or of all queues over the last hour or the last day.
+//! `GET /stats/series`: figures of one queue or of all queues over the last hour or the last day. `GET /stats/queues`: a few of them for
+//! each queue.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::{Name, Refusal, Time};
+use windlass_core::{Name, QueueName, Refusal, Time};
 
 use crate::http::Api;
 use crate::http::transport::error::{Error, Result};
@@ -93,6 +95,67 @@ pub async fn show(api: Api, Query(query): Query<SeriesQuery>) -> Result<Json<Ser
         }
     };
     Ok(Json(answer(Some(queue), window, figures)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct QueuesQuery {
+    /// How far back: up to `24h`. The default is `1h`.
+    window: Option<String>,
+    /// How long a step is, as for `/stats/series`.
+    step: Option<String>,
+}
+
+/// A few figures of each queue over time. All lists are as long as `at`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueuesAnswer {
+    window_ms: u64,
+    step_ms: u64,
+    /// When each step began, oldest first. The step that has not ended is left out.
+    at: Vec<Rfc3339>,
+    /// By the name of the queue. Those without figures are left out.
+    queues: BTreeMap<String, QueueSteps>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct QueueSteps {
+    /// How many times a job completed in the step.
+    completed: Vec<u64>,
+    /// How many attempts failed in it, the last ones of dead jobs included.
+    failed_attempts: Vec<u64>,
+    /// How many jobs were pending at its end.
+    pending: Vec<u64>,
+}
+
+/// A few figures of each queue over time, such as lists of queues draw beside their names
+///
+/// Of the queues that have figures over time, those in which the most happened.
+#[utoipa::path(
+    get,
+    path = "/stats/queues",
+    tag = "system",
+    params(QueuesQuery),
+    responses((status = 200, body = QueuesAnswer))
+)]
+pub async fn queues(api: Api, Query(query): Query<QueuesQuery>) -> Result<Json<QueuesAnswer>> {
+    let window = window(query.window.as_deref(), query.step.as_deref())?;
+    let found = api.series.of_each(&api.caller.allowed, window, limits::SERIES_QUEUES);
+    let steps_of = |(queue, figures): &(QueueName, Figures)| {
+        let each = |of: fn(&Sum) -> u64| figures.steps.iter().map(|(_, sum)| of(sum)).collect();
+        let steps = QueueSteps {
+            completed: each(|sum| sum.completed),
+            failed_attempts: each(|sum| sum.failed + sum.dead),
+            pending: each(|sum| sum.pending),
+        };
+        (queue.as_str().to_owned(), steps)
+    };
+    let at = found.first().map(|(_, figures)| figures.steps.iter().map(|(at, _)| Rfc3339(*at)).collect());
+    Ok(Json(QueuesAnswer {
+        window_ms: millis(window.span),
+        step_ms: millis(window.step),
+        at: at.unwrap_or_default(),
+        queues: found.iter().map(steps_of).collect(),
+    }))
 }
 
 fn window(span: Option<&str>, step: Option<&str>) -> Result<Window> {

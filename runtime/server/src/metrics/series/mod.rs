@@ -77,6 +77,18 @@ impl Series {
         })
     }
 
+    /// The figures of each queue that somebody may see and that has figures, those in which the most happened in the window first.
+    pub fn of_each(&self, allowed: &AllowedQueues, window: Window, most: usize) -> Vec<(QueueName, Figures)> {
+        let kept = self.lock();
+        let own = kept.queues.iter().filter(|(queue, _)| allowed.allow(queue));
+        let mut found: Vec<_> = own
+            .map(|(queue, track)| (queue.clone(), kept.figures(window, std::iter::once(track), true)))
+            .map(|(queue, figures)| (figures.steps.iter().map(|(_, sum)| sum.events()).sum::<u64>(), queue, figures))
+            .collect();
+        found.sort_by(|(a, first, _), (b, second, _)| b.cmp(a).then_with(|| first.cmp(second)));
+        found.into_iter().take(most).map(|(_, queue, figures)| (queue, figures)).collect()
+    }
+
     /// The figures of all queues that somebody may see. Of those who may see only some, these are added up.
     pub fn of_all(&self, allowed: &AllowedQueues, window: Window) -> Figures {
         let kept = self.lock();

@@ -51,6 +51,20 @@ fn each_step_has_what_happened_in_it_and_the_jobs_that_were_there_at_its_end() {
 }
 
 #[test]
+fn of_all_queues_those_come_first_in_which_the_most_happened() {
+    let (series, quiet, busy) = (Series::default(), name("a-quiet"), name("busy"));
+    for second in 0..=10 {
+        let (few, many) = (counts(second, 0), counts(10 * second, 0));
+        series.sample(at(second), [(&quiet, &few), (&busy, &many)].into_iter());
+    }
+    let found = series.of_each(&all(), HOUR, 10);
+    let names: Vec<&str> = found.iter().map(|(queue, _)| queue.as_str()).collect();
+    assert_eq!(names, ["busy", "a-quiet"]);
+    assert_eq!(enqueued(&found[0].1), [50, 50]);
+    assert_eq!(series.of_each(&all(), HOUR, 1).len(), 1);
+}
+
+#[test]
 fn the_hour_is_forgotten_after_an_hour_and_the_day_after_a_day() {
     let (series, mail) = (Series::default(), name("mail"));
     let hours = 26;
