@@ -24,6 +24,9 @@ export interface Action {
     ask?: boolean;
 }
 
+/** As much of an action as a line for the terminal needs. */
+export type Described = Pick<Action, 'method' | 'path' | 'body' | 'shows' | 'command'>;
+
 export const run = <T = unknown>(action: Action) => call<T>(action.method, action.path, action.method === 'GET' ? {} : { body: action.body });
 
 /** One argument of a POSIX shell. */
@@ -31,7 +34,7 @@ export function quoted(text: string): string {
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-export function asCurl(action: Pick<Action, 'method' | 'path' | 'body' | 'shows'>): string {
+export function asCurl(action: Described): string {
     const parts = ['curl', '-X', action.method, '-H', '"X-API-Key: $WINDLASS_API_KEY"'];
     if (namespace.value) parts.push('-H', quoted(`X-Windlass-Namespace: ${namespace.value}`));
     if (action.body !== undefined) {
@@ -42,7 +45,7 @@ export function asCurl(action: Pick<Action, 'method' | 'path' | 'body' | 'shows'
     return parts.join(' ');
 }
 
-export function asCommand(action: Pick<Action, 'command'>): string | null {
+export function asCommand(action: Described): string | null {
     if (!action.command) return null;
     const parts = ['windlass', ...action.command.map(quoted)];
     if (namespace.value) parts.push('--namespace', quoted(namespace.value));

@@ -1,4 +1,5 @@
-// Names for the shapes that pages use. They are those of /openapi.json where it has them (schema.ts, generated).
+// The shapes that pages use, of what the API describes. tests/console/agreement.test.mjs compares the routes and methods that the console
+// uses with /openapi.json, and each browser test every request that was made.
 import type { Denial } from '../components/grants';
 
 export type State = 'scheduled' | 'blocked' | 'pending' | 'active' | 'retrying' | 'completed' | 'dead' | 'cancelled' | 'held';
@@ -139,6 +140,7 @@ export interface Job {
     scope?: string;
     error_fingerprint?: string;
     attempt_timeout?: string;
+    stall_timeout?: string;
     max_duration?: string;
     retry_backoff?: string;
     retry_base_delay?: string;

@@ -6,6 +6,7 @@ import { queues } from './live';
 import { go, href } from './router';
 import { routes } from './routes';
 import { may } from './session';
+import { offered, showOffered } from '../components/actions';
 import { Dialog, show } from '../components/dialog';
 
 export interface Entry {
@@ -71,6 +72,7 @@ function entries(typed: string): Entry[] {
     const pages = routes.filter((route) => !route.path.includes(':') && may(route.needs));
     const all: Entry[] = [
         ...ofPage.value,
+        ...(offered.value.length ? [{ text: 'What this page can do, as commands', kind: 'help', run: showOffered }] : []),
         ...pages.map((route) => ({ text: route.title, kind: 'page', run: () => go(href(route.path)) })),
         ...Object.keys(queues.value).map((name) => ({ text: name, kind: 'queue', run: () => go(href(`/queues/${encodeURIComponent(name)}`)) })),
         ...plugins.value.map((name) => ({ text: name, kind: 'plugin', run: () => go(href(`/plugins/${encodeURIComponent(name)}`)) })),

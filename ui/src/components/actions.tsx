@@ -1,7 +1,8 @@
-// Buttons that do something: they ask first where something is lost, say what they did, and can be copied as a command.
+// Buttons that do something: they ask first where something is lost, say what they did, and can be copied as a command, before and after.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { asCommand, asCurl, run, type Action } from '../api/actions';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { asCommand, asCurl, run, type Action, type Described } from '../api/actions';
 import { complain, notify } from '../app/notices';
 import { may } from '../app/session';
 import { Dialog, show } from './dialog';
@@ -14,7 +15,7 @@ export interface Doing {
 
 async function perform(action: Action, after?: (answer: unknown) => void) {
     const answer = await run(action);
-    notify(action.done);
+    notify(action.done, { same: action });
     after?.(answer);
 }
 
@@ -46,7 +47,7 @@ export function Confirm({ action, close, after, children }: { action: Action; cl
             foot={
                 <>
                     <button type="button" onClick={close}>
-                        Cancel
+                        Back
                     </button>
                     <button type="button" class={action.final ? 'danger' : 'main'} disabled={busy} onClick={go} autofocus>
                         {busy ? 'Working…' : action.label}
@@ -67,22 +68,67 @@ export function Confirm({ action, close, after, children }: { action: Action; cl
     );
 }
 
-export function AsCommands({ action }: { action: Pick<Action, 'method' | 'path' | 'body' | 'shows' | 'command'> }) {
-    const command = asCommand(action);
+export function AsCommands({ action }: { action: Described }) {
     return (
         <details class="as-commands">
             <summary>The same from a terminal</summary>
-            {command && <Command text={command} />}
-            <Command text={asCurl(action)} />
+            <Lines action={action} />
         </details>
     );
 }
 
+function Lines({ action }: { action: Described }) {
+    const command = asCommand(action);
+    return (
+        <>
+            {command && <Command text={command} />}
+            <Command text={asCurl(action)} />
+        </>
+    );
+}
+
+/** What the page that is shown offers. */
+export const offered = signal<{ current: Action }[]>([]);
+
+/** What each button of the page does, and the same from a terminal: also for those that do it at once. */
+export const showOffered = () =>
+    show((close) => (
+        <Dialog title="What this page can do" onClose={close} wide>
+            {offered.value.map(({ current: action }) => (
+                <section key={action.path + action.label} class="stack tight">
+                    <h3>{action.label}</h3>
+                    <p class="dim">{action.does}</p>
+                    <Lines action={action} />
+                </section>
+            ))}
+        </Dialog>
+    ));
+
 /** A button for an action; absent for those who may not. */
 export function ActionButton({ action, after, kind, disabled }: { action: Action; after?: (answer: unknown) => void; kind?: 'main' | 'danger' | ''; disabled?: boolean }) {
-    if (!may(action.needs)) return null;
+    const place = useRef<HTMLButtonElement>(null);
+    const latest = useRef(action);
+    latest.current = action;
+    const allowed = may(action.needs);
+    // Those of a row are the same in each row, and would fill the list.
+    useEffect(() => {
+        if (!allowed || !place.current || place.current.closest('td')) return;
+        offered.value = [...offered.value, latest];
+        return () => {
+            offered.value = offered.value.filter((one) => one !== latest);
+        };
+    }, [allowed]);
+    const [busy, setBusy] = useState(false);
+    if (!allowed) return null;
+    const press = () => {
+        if (action.final || action.ask) return act(action, { after });
+        setBusy(true);
+        void perform(action, after)
+            .catch(complain)
+            .finally(() => setBusy(false));
+    };
     return (
-        <button type="button" class={kind ?? (action.final ? 'danger' : '')} disabled={disabled} title={action.does} onClick={() => act(action, { after })}>
+        <button ref={place} type="button" class={kind ?? (action.final ? 'danger' : '')} disabled={disabled || busy} title={action.does} onClick={press}>
             {action.label}
             {action.final || action.ask ? '…' : ''}
         </button>

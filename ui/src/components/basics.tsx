@@ -6,6 +6,7 @@ import { times } from '../app/prefs';
 import { href } from '../app/router';
 import { clockTime, dateTime, now, roughly, shortId } from './format';
 import { notify } from '../app/notices';
+import { offered, showOffered } from './actions';
 
 /** A time as the person prefers it; the others are in its title. */
 export function Time({ at, future, millis }: { at: string | null | undefined; future?: boolean; millis?: boolean }) {
@@ -62,7 +63,16 @@ export function PageHead(props: { title: ComponentChildren; crumbs?: { text: str
             <div class="row wrap">
                 <h1 tabIndex={-1} ref={heading}>{props.title}</h1>
                 {props.about && <div class="about">{props.about}</div>}
-                {props.actions && <div class="acts push">{props.actions}</div>}
+                {props.actions && (
+                    <div class="acts push">
+                        {props.actions}
+                        {offered.value.length > 0 && (
+                            <button type="button" class="quiet mono" aria-label="What this page can do, as commands" title="What this page can do, as commands" onClick={showOffered}>
+                                &gt;_
+                            </button>
+                        )}
+                    </div>
+                )}
             </div>
         </div>
     );

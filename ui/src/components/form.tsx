@@ -116,7 +116,7 @@ export function FormDialog<T = unknown>({ title, action, why, label, wide, close
         setWrong('');
         try {
             const answer = go ? await go() : await run<T>(action);
-            notify(action.done);
+            notify(action.done, { same: action });
             close();
             after?.(answer);
         } catch (error) {

@@ -1,13 +1,13 @@
 // One action on many jobs: first what it would do, then the confirmation, then its progress.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Action } from '../../api/actions';
-import { call, post } from '../../api/client';
+import type { Action, Described } from '../../api/actions';
+import { get, path, post } from '../../api/client';
 import type { Bulk, DryRun } from '../../api/types';
 import { addShortcuts } from '../../app/keys';
 import * as live from '../../app/live';
-import { complain, explain, notify } from '../../app/notices';
+import { explain, notify } from '../../app/notices';
 import { may } from '../../app/session';
-import { AsCommands } from '../actions';
+import { ActionButton, AsCommands } from '../actions';
 import { Meter } from '../basics';
 import { Dialog, show } from '../dialog';
 import { count, plural } from '../format';
@@ -98,7 +98,7 @@ function BulkDialog({ which, action, close, after }: { which: Which; action: Bul
         try {
             const answer = await post<Accepted>('/jobs/bulk', body);
             if (answer.affected === undefined) return setRunning(answer.bulk_operation_id);
-            notify(`${plural(answer.affected, 'job')} ${action.done}${answer.errors ? `, ${count(answer.errors)} could not be` : ''}`);
+            notify(`${plural(answer.affected, 'job')} ${action.done}${answer.errors ? `, ${count(answer.errors)} could not be` : ''}`, { same });
             after?.();
             close();
         } catch (error) {
@@ -109,8 +109,15 @@ function BulkDialog({ which, action, close, after }: { which: Which; action: Bul
     if (running) return <Running id={running} action={action} close={close} after={after} />;
     const n = dry?.affected ?? 0;
     const word = action.label.toLowerCase();
-    const command = 'ids' in which ? ['bulk', action.action.replace('_', '-'), ...which.ids] : ['bulk', action.action.replace('_', '-'), ...asFlags(which.filter)];
-    if (body.move_to_queue) command.push('--to', String(body.move_to_queue));
+    const named = 'ids' in which ? which.ids : asFlags(which.filter);
+    const flags: [string, unknown][] = [
+        ['--to', body.move_to_queue],
+        ['--set-priority', body.priority],
+        ['--reason', body.reason],
+    ];
+    // Without a filter the command would read ids from its input.
+    const command = named.length ? ['bulk', action.action.replace('_', '-'), ...named, ...flags.flatMap(([flag, value]) => (value ? [flag, String(value)] : [])), ...(action.final ? ['--yes'] : [])] : undefined;
+    const same: Described = { method: 'POST', path: '/jobs/bulk', body, command };
     return (
         <Dialog
             title={`${action.label} many jobs`}
@@ -118,7 +125,7 @@ function BulkDialog({ which, action, close, after }: { which: Which; action: Bul
             foot={
                 <>
                     <button type="button" onClick={close}>
-                        Cancel
+                        Back
                     </button>
                     <button type="button" class={action.final ? 'danger' : 'main'} disabled={busy || !n || (needed && action.asks === 'queue' && !extra)} onClick={go}>
                         {busy ? 'Working…' : `${action.label} ${plural(n, 'job')}`}
@@ -176,29 +183,45 @@ function BulkDialog({ which, action, close, after }: { which: Which; action: Bul
                     {wrong}
                 </p>
             )}
-            <AsCommands action={{ method: 'POST', path: '/jobs/bulk', body, command } satisfies Pick<Action, 'method' | 'path' | 'body' | 'command'>} />
+            <AsCommands action={same} />
         </Dialog>
     );
 }
 
+const ASK_MS = 500;
+
 /** An operation that takes longer; closing the dialog does not stop it. */
 function Running({ id, action, close, after }: { id: string; action: BulkAction; close(): void; after?(): void }) {
-    const now: Bulk | undefined = live.bulks.value.find((one) => one.id === id);
+    const [now, setNow] = useState<Bulk>();
     const over = now !== undefined && !['queued', 'running'].includes(now.status);
+    // Asked for by itself: the pulse may be paused, and whoever waits for this wants to see it move.
     useEffect(() => {
-        if (over) after?.();
+        if (over) return after?.();
+        const mine = new AbortController();
+        const ask = () => void get<Bulk>(path(['bulk', id]), mine.signal).then(setNow, () => undefined);
+        ask();
+        const timer = setInterval(ask, ASK_MS);
+        return () => {
+            clearInterval(timer);
+            mine.abort();
+        };
     }, [over]);
+    const stop: Action = {
+        label: 'Stop',
+        does: 'Stops it here. The jobs that it has handled stay as they are.',
+        done: 'It was asked to stop',
+        needs: 'operate',
+        method: 'POST',
+        path: path(['bulk', id, 'cancel']),
+        command: ['bulk', 'stop', id],
+    };
     return (
         <Dialog
             title={`${action.label} many jobs`}
             onClose={close}
             foot={
                 <>
-                    {!over && (
-                        <button type="button" class="danger" onClick={() => call('POST', `/bulk/${id}/cancel`).catch(complain)}>
-                            Stop
-                        </button>
-                    )}
+                    {!over && <ActionButton action={stop} kind="danger" />}
                     <button type="button" class="main" onClick={close}>
                         {over ? 'Close' : 'Go on in the background'}
                     </button>
@@ -212,6 +235,7 @@ function Running({ id, action, close, after }: { id: string; action: BulkAction;
             </p>
             <Meter value={now?.processed ?? 0} of={now?.total ?? 1} label="handled" wide />
             {now?.error && <p class="wrong-line">{now.error}</p>}
+            {!over && <AsCommands action={stop} />}
         </Dialog>
     );
 }

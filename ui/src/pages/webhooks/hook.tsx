@@ -1,7 +1,7 @@
 // One outgoing webhook: what was sent, what came back, and what to do about it.
 import { useEffect, useState } from 'preact/hooks';
 import {
-    ActionButton, ApiError, call, complain, count, Empty, Facts, Failed, get, go, href, Loading, may, now, PageHead, Panel, path, setTitle, show, span, StatePill, Table, Time, usePaletteEntries, useResource, type Action, type Column,
+    act, ActionButton, ApiError, count, Empty, Facts, Failed, get, go, href, Loading, may, now, PageHead, Panel, path, setTitle, show, span, StatePill, Table, Time, usePaletteEntries, useResource, type Action, type Column,
 } from '#kit';
 import { Edit, eventsOf, Rotate, Standing, type Webhook } from './outgoing';
 
@@ -46,30 +46,42 @@ const switching = (hook: Webhook): Action => ({
     ask: hook.enabled,
 });
 
+const testing = (hook: Webhook): Action => ({
+    label: 'Send a test',
+    does: `Sends a test to ${hook.url} now, once, and shows what comes back.`,
+    done: 'The test was sent',
+    needs: 'administer',
+    method: 'POST',
+    path: path(['webhook-endpoints', hook.id, 'test']),
+    command: ['webhook', 'test', hook.id],
+});
+
+const again = (hook: Webhook, sent: Delivery): Action => ({
+    label: 'Send again',
+    does: `Sends this event to ${hook.url} again, once, and shows what comes back.`,
+    done: 'It was sent again',
+    needs: 'administer',
+    method: 'POST',
+    path: path(['webhook-endpoints', hook.id, 'deliveries', sent.id, 'redeliver']),
+    command: ['webhook', 'redeliver', hook.id, sent.id],
+});
+
 export function Hook({ id }: { id: string }) {
     const found = useResource(`webhook ${id}`, (signal) => get<Webhook>(path(['webhook-endpoints', id]), signal), { everyMs: 4000 });
     const sent = useResource(`deliveries of ${id}`, (signal) => get<Delivery[]>(path(['webhook-endpoints', id, 'deliveries']), signal), { everyMs: 3000 });
     const [result, setResult] = useState<Attempted>();
-    const [busy, setBusy] = useState(false);
     const hook = found.data;
     useEffect(() => setTitle(hook?.url ?? 'Webhook'), [hook?.url]);
     const reload = () => {
         found.reload();
         sent.reload();
     };
-    const attempt = async (address: string) => {
-        setBusy(true);
-        try {
-            setResult(await call<Attempted>('POST', address));
-            reload();
-        } catch (error) {
-            complain(error);
-        }
-        setBusy(false);
+    const came = (answer: unknown) => {
+        setResult(answer as Attempted);
+        reload();
     };
-    const test = () => void attempt(path(['webhook-endpoints', id, 'test']));
     const administers = may('administer');
-    usePaletteEntries(administers && hook ? [{ text: 'Send a test', kind: 'action', run: test }] : [], [administers, hook?.id]);
+    usePaletteEntries(administers && hook ? [{ text: 'Send a test', kind: 'action', run: () => act(testing(hook), { after: came }) }] : [], [administers, hook?.id]);
     const crumbs = [{ text: 'Webhooks', href: href('/webhooks') }];
     if (!hook) {
         if (found.error instanceof ApiError && found.error.status === 404) {
@@ -102,11 +114,7 @@ export function Hook({ id }: { id: string }) {
                       width: '122px',
                       num: true,
                       cell: (one: Delivery) =>
-                          one.cause === 'test' ? null : (
-                              <button type="button" disabled={busy} title="Sends this event again, once" onClick={() => void attempt(path(['webhook-endpoints', id, 'deliveries', one.id, 'redeliver']))}>
-                                  Send again
-                              </button>
-                          ),
+                          one.cause !== 'test' && <ActionButton action={again(hook, one)} after={came} />,
                   } satisfies Column<Delivery & { n: number }>,
               ]
             : []),
@@ -120,9 +128,7 @@ export function Hook({ id }: { id: string }) {
                 actions={
                     administers && (
                         <>
-                            <button type="button" class="main" disabled={busy} onClick={test}>
-                                {busy ? 'Sending…' : 'Send a test'}
-                            </button>
+                            <ActionButton action={testing(hook)} kind="main" after={came} />
                             <button type="button" onClick={edit}>
                                 Edit…
                             </button>

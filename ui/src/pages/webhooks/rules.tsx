@@ -23,7 +23,7 @@ export function Rules() {
         const next = [...rules];
         const [rule] = next.splice(at, 1);
         if (rule) next.splice(at + by, 0, rule);
-        return replacing(next, { label: by < 0 ? '↑' : '↓', does: `Moves rule ${at + 1} ${by < 0 ? 'before' : 'after'} the one ${by < 0 ? 'above' : 'below'} it. The first that covers a queue decides.`, done: 'The order of the rules is changed' });
+        return replacing(next, { label: by < 0 ? '↑' : '↓', does: `Moves rule ${at + 1} ${by < 0 ? 'before' : 'after'} the one ${by < 0 ? 'above' : 'below'} it. The first that covers a queue decides.`, done: 'The order of the rules is changed', command: ['enqueue-rule', 'move', String(at + 1), String(at + 1 + by)] });
     };
     const columns: Column<Rule & { at: number }>[] = [
         { key: 'at', title: '', num: true, width: '44px', cell: (rule) => rule.at + 1 },
@@ -103,7 +103,7 @@ function Edit({ rules, at, close, after }: { rules: Rule[]; at?: number; close()
               label: old ? 'Save' : 'Add',
               does: `Lets ${who === 'anybody' ? 'anybody, also without a key,' : `${who} ${listed.join(', ')}`} enqueue to ${globs.join(', ')}${times ? `, each at most ${rate.trim()}` : ''}. An admin always may.`,
               done: old ? 'The rule is saved' : 'The rule is added',
-              command: old ? undefined : ['enqueue-rule', 'add', globs.join(','), ...(who === 'anybody' ? ['--anybody'] : [`--${who}`, listed.join(',')]), ...(times ? ['--rate', rate.trim()] : [])],
+              command: ['enqueue-rule', ...(at === undefined ? ['add'] : ['edit', String(at + 1)]), globs.join(','), ...(who === 'anybody' ? ['--anybody'] : who === 'roles' ? ['--roles', listed.join(',')] : ['--keys', listed.join(',')]), ...(times ? ['--rate', rate.trim()] : [])],
           });
     return (
         <FormDialog title={old ? `Rule ${(at ?? 0) + 1}` : 'Add a rule'} label={old ? 'Save' : 'Add'} action={action} why={why} close={close} after={after}>

@@ -22,28 +22,61 @@ enum Action {
     /// List the rules in their order: the first that covers a queue decides
     List,
     /// Add a rule after the others
-    Add {
-        /// The queues it is about, such as contact or forms.*
-        #[arg(required = true, value_delimiter = ',')]
-        queues: Vec<String>,
-        /// Anybody may enqueue, also without a key; needs --rate
-        #[arg(long, conflicts_with_all = ["roles", "keys"])]
-        anybody: bool,
-        /// Only keys of these roles may
-        #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
-        roles: Vec<String>,
-        /// Only these keys may, by their ids
-        #[arg(long, value_delimiter = ',')]
-        keys: Vec<String>,
-        /// How often each of them may, such as 10/1m
-        #[arg(long)]
-        rate: Option<String>,
+    Add(Rule),
+    /// Replace the rule at a place of the list, which begins with 1
+    Edit {
+        /// The place
+        place: usize,
+        #[command(flatten)]
+        rule: Rule,
+    },
+    /// Move a rule to another place: the first that covers a queue decides
+    Move {
+        /// The place it has
+        place: usize,
+        /// The place it gets
+        to: usize,
     },
     /// Remove the rule at a place of the list, which begins with 1
     Remove {
         /// The place
         place: usize,
     },
+}
+
+#[derive(Debug, Args)]
+struct Rule {
+    /// The queues it is about, such as contact or forms.*
+    #[arg(required = true, value_delimiter = ',')]
+    queues: Vec<String>,
+    /// Anybody may enqueue, also without a key; needs --rate
+    #[arg(long, conflicts_with_all = ["roles", "keys"])]
+    anybody: bool,
+    /// Only keys of these roles may
+    #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
+    roles: Vec<String>,
+    /// Only these keys may, by their ids
+    #[arg(long, value_delimiter = ',')]
+    keys: Vec<String>,
+    /// How often each of them may, such as 10/1m
+    #[arg(long)]
+    rate: Option<String>,
+}
+
+impl Rule {
+    fn to_json(&self) -> anyhow::Result<Value> {
+        let who = match (self.anybody, self.roles.is_empty(), self.keys.is_empty()) {
+            (true, ..) => json!("anybody"),
+            (false, false, _) => json!({ "roles": self.roles }),
+            (false, true, false) => json!({ "keys": self.keys }),
+            (false, true, true) => bail!("say who: --anybody, --roles or --keys"),
+        };
+        let mut rule = json!({ "queues": self.queues, "who": who });
+        if let Some(text) = &self.rate {
+            rule["rate"] = rate(text)?;
+        }
+        Ok(rule)
+    }
 }
 
 const LIST: [Column; 4] = [("PLACE", "place"), ("QUEUES", "queues"), ("WHO", "who"), ("RATE", "rate")];
@@ -54,29 +87,31 @@ impl EnqueueRule {
         let mut rules = known(remote)?;
         match self.action {
             Action::List => return print(remote, rules),
-            Action::Add { queues, anybody, roles, keys, rate } => {
-                let who = match (anybody, roles.is_empty(), keys.is_empty()) {
-                    (true, ..) => json!("anybody"),
-                    (false, false, _) => json!({ "roles": roles }),
-                    (false, true, false) => json!({ "keys": keys }),
-                    (false, true, true) => bail!("say who: --anybody, --roles or --keys"),
-                };
-                let mut new = json!({ "queues": queues, "who": who });
-                if let Some(text) = rate {
-                    new["rate"] = self::rate(&text)?;
-                }
-                rules.push(new);
+            Action::Add(rule) => rules.push(rule.to_json()?),
+            Action::Edit { place, rule } => {
+                let at = index(place, &rules)?;
+                rules[at] = rule.to_json()?;
+            }
+            Action::Move { place, to } => {
+                let (from, to) = (index(place, &rules)?, index(to, &rules)?);
+                let rule = rules.remove(from);
+                rules.insert(to, rule);
             }
             Action::Remove { place } => {
-                if place == 0 || place > rules.len() {
-                    bail!("there are {} rules; `windlass enqueue-rule list` shows their places", rules.len());
-                }
-                rules.remove(place - 1);
+                rules.remove(index(place, &rules)?);
             }
         }
         remote.put("/enqueue-rules", &serde_json::to_vec(&rules)?)?;
         print(remote, known(remote)?)
     }
+}
+
+/// Where the rule at a place is.
+fn index(place: usize, rules: &[Value]) -> anyhow::Result<usize> {
+    if place == 0 || place > rules.len() {
+        bail!("there are {} rules; `windlass enqueue-rule list` shows their places", rules.len());
+    }
+    Ok(place - 1)
 }
 
 fn known(remote: &Remote) -> anyhow::Result<Vec<Value>> {
