@@ -1,7 +1,7 @@
 // The audit log: who changed what, when and from where, and whether the log itself is whole.
 import { useState } from 'preact/hooks';
 import {
-    asCommand, asCurl, Command, Empty, explain, Failed, get, href, Loading, PageHead, Panel, path, query, session, setQuery, StatePill, Table, Time, useResource, type Column,
+    asCommand, asCurl, Command, Empty, explain, Failed, get, href, Loading, PageHead, Panel, path, query, saveAs, session, setQuery, StatePill, Table, Time, useResource, type Column,
 } from '#kit';
 
 interface Entry {
@@ -194,11 +194,7 @@ function Export({ filter }: { filter: Record<string, string> }) {
                 if (page.cursor === undefined) break;
                 after = page.cursor;
             }
-            const link = document.createElement('a');
-            link.href = URL.createObjectURL(new Blob([lines.join('\n') + '\n'], { type: 'application/x-ndjson' }));
-            link.download = 'windlass-audit.jsonl';
-            link.click();
-            setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+            saveAs('windlass-audit.jsonl', new Blob([lines.join('\n') + '\n'], { type: 'application/x-ndjson' }));
         } catch (error) {
             setWrong(explain(error));
         }

@@ -1,8 +1,8 @@
 // Dead letters: what failed for good, grouped by its error, so that one press brings a group back.
 import { useState } from 'preact/hooks';
 import {
-    BulkButtons, count, Empty, Failed, get, href, JobList, jobColumns, JobLink, JsonText, live, Loading, PageHead, Panel, path, PlainText, query, QueueLink, setQuery, Tabs, Time,
-    useResource, shortDigest, type Column, type DeadGroup, type Job, type WholeJob,
+    BulkButtons, count, Empty, Failed, get, href, JobList, jobColumns, JobLink, JsonText, live, Loading, PageHead, Panel, path, PlainText, post, query, QueueLink, setQuery, Tabs, Time,
+    useResource, shortDigest, type Column, type DeadGroup, type Job, type Search, type WholeJob,
 } from '#kit';
 
 interface Groups {
@@ -52,7 +52,7 @@ export default function Dead() {
             {tab === 'groups' && <GroupList found={groups.data} error={groups.error} reload={groups.reload} queue={queue} />}
             {tab === 'jobs' && (
                 <>
-                    {group && <GroupPart group={chosen} fingerprint={group} queue={queue} reload={groups.reload} alone />}
+                    {group && (chosen ? <GroupPart group={chosen} queue={queue} reload={groups.reload} alone /> : groups.data && <Unlisted fingerprint={group} queue={queue} reload={groups.reload} />)}
                     <JobList
                         label="Dead jobs"
                         base={{ state: ['dead'], ...(queue ? { queue } : {}), ...(group ? { error_fingerprint: group } : {}) }}
@@ -77,7 +77,7 @@ function GroupList({ found, error, reload, queue }: { found?: Groups; error?: Er
     return (
         <>
             {found.groups.map((group) => (
-                <GroupPart key={group.fingerprint} group={group} fingerprint={group.fingerprint} queue={queue} reload={reload} />
+                <GroupPart key={group.fingerprint} group={group} queue={queue} reload={reload} />
             ))}
             {!found.complete && (
                 <p class="dim">
@@ -89,9 +89,31 @@ function GroupList({ found, error, reload, queue }: { found?: Groups; error?: Er
     );
 }
 
-function GroupPart({ group, fingerprint, queue, reload, alone }: { group?: DeadGroup; fingerprint: string; queue: string; reload(): void; alone?: boolean }) {
+/** A group that is too small or too old to be among those that were listed: what the search tells of it. */
+function Unlisted({ fingerprint, queue, reload }: { fingerprint: string; queue: string; reload(): void }) {
+    const filter = { state: ['dead'], error_fingerprint: fingerprint, ...(queue ? { queue } : {}) };
+    const edge = (order: string) => (signal: AbortSignal) => post<Search>('/jobs/search', { ...filter, payload: 'none', sort: 'failed_at', order, limit: 1 }, signal);
+    const last = useResource(`last of ${fingerprint} ${queue}`, edge('desc'), { everyMs: 4000, keep: true });
+    const first = useResource(`first of ${fingerprint} ${queue}`, edge('asc'), { everyMs: 4000, keep: true });
+    const [newest, oldest] = [last.data?.jobs[0], first.data?.jobs[0]];
+    if (!newest || !oldest) return null;
+    const group: DeadGroup = {
+        fingerprint,
+        pattern: '',
+        count: last.data?.total ?? 0,
+        queues: [{ queue: newest.queue, count: last.data?.total ?? 0 }],
+        sample_error: newest.last_error ?? '',
+        sample_job_id: newest.id,
+        first_at: oldest.failed_at ?? oldest.updated_at,
+        last_at: newest.failed_at ?? newest.updated_at,
+        versions: [],
+    };
+    return <GroupPart group={group} queue={queue} reload={reload} alone />;
+}
+
+function GroupPart({ group, queue, reload, alone }: { group: DeadGroup; queue: string; reload(): void; alone?: boolean }) {
     const [whole, setWhole] = useState(false);
-    if (!group) return null;
+    const { fingerprint } = group;
     const filter = { state: ['dead'], error_fingerprint: fingerprint, ...(queue ? { queue } : {}) };
     const address = href('/dead', { queue, group: fingerprint });
     return (

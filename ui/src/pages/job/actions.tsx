@@ -1,8 +1,9 @@
 // What can be done with a job in its state. Each is described once, and shown, sent and copied from that.
 import { useEffect, useState } from 'preact/hooks';
 import {
-    act, ActionButton, addShortcuts, complain, ENDED, Field, firstError, FormDialog, go, href, isJson, JsonEditor, Loading, may, path, pretty, QueueField, Select, send, show, usePaletteEntries, type Action, type WholeJob,
+    act, ActionButton, addShortcuts, ENDED, Field, FormDialog, go, href, may, path, QueueField, Select, show, usePaletteEntries, type Action, type WholeJob,
 } from '#kit';
+import { Edit } from './edit';
 
 const WAITING = ['scheduled', 'pending', 'retrying', 'held', 'blocked'];
 
@@ -29,6 +30,10 @@ function choices(job: WholeJob, state: string): Choice[] {
     if ((ENDED as string[]).includes(state)) {
         const does = `Runs it again with the same payload and all its ${job.max_attempts} attempts${state === 'completed' ? ', without its checkpoint' : ''}. Its history stays.`;
         found.push({ action: of('retry', 'Retry', does, 'It runs again', { ask: state === 'completed' }), kind: 'main', key: 'r' });
+    }
+    if ((ENDED as string[]).includes(state) && (job.children || job.round !== undefined)) {
+        const does = 'Runs it again from the start, without its checkpoint, after removing all jobs below it.';
+        found.push({ action: of('rebuild', 'Rebuild', does, 'It is rebuilt', { ask: true }) });
     }
     if (state === 'dead') found.push({ action: of('requeue', 'One more attempt', 'Gives it one more attempt; its attempts so far still count.', 'It gets one more attempt') });
     if (['pending', 'scheduled', 'retrying', 'active'].includes(state)) found.push({ action: of('hold', 'Hold', 'It waits until somebody approves or rejects it.', 'It is held', { ask: state === 'active' }) });
@@ -105,7 +110,7 @@ export function JobActions({ job, state, after }: { job: WholeJob; state: string
     );
 }
 
-interface FormProps {
+export interface FormProps {
     job: WholeJob;
     close(): void;
     after(): void;
@@ -149,56 +154,3 @@ function Move({ job, close, after }: FormProps) {
         </FormDialog>
     );
 }
-
-/** Larger payloads are not edited in a page. */
-const EDIT_BYTES = 512 * 1024;
-
-/** An ended job runs again with what is written here; a waiting one is changed. The text is sent as it is, so that large numbers stay exact. */
-function Edit({ job, state, close, after }: FormProps & { state: string }) {
-    const ended = (ENDED as string[]).includes(state);
-    const preview = job.payload_preview;
-    const [text, setText] = useState<string | null>(preview && !preview.truncated && preview.encoding === 'text' ? shown(preview.text) : null);
-    const [priority, setPriority] = useState(job.priority);
-    const [start, setStart] = useState(text);
-    useEffect(() => {
-        if (text !== null || (preview && (preview.encoding !== 'text' || preview.size_bytes > EDIT_BYTES))) return;
-        send('GET', path(['jobs', job.id, 'payload'])).then(async (response) => {
-            const whole = shown(await response.text());
-            setStart(whole);
-            setText(whole);
-        }, complain);
-    }, []);
-    if (preview && (preview.encoding !== 'text' || preview.size_bytes > EDIT_BYTES)) {
-        return (
-            <FormDialog title="Another payload" action={null} close={close} after={after}>
-                <p>The payload is too large to edit here, or not text. Download it, change it, and enqueue it with the command: windlass enqueue {job.queue} @FILE</p>
-            </FormDialog>
-        );
-    }
-    const valid = text !== null && firstError(text) === null;
-    const changed = text !== start;
-    const parts = [...(ended || changed ? [`"payload":${text}`] : []), ...(!ended && priority !== job.priority ? [`"priority":${JSON.stringify(priority)}`] : [])];
-    const action: Action | null =
-        valid && (ended || parts.length > 0)
-            ? {
-                  label: ended ? 'Run again' : 'Save',
-                  does: ended ? 'Runs this job again with the payload below, with all its attempts and without its checkpoint. Its history stays.' : 'Changes the job before it runs.',
-                  done: ended ? 'It runs again' : 'Saved',
-                  needs: 'operate',
-                  method: ended ? 'POST' : 'PATCH',
-                  path: ended ? path(['jobs', job.id, 'retry']) : path(['jobs', job.id]),
-                  body: `{${parts.join(',')}}`,
-                  command: ended
-                      ? ['job', 'retry', job.id, '--payload', text]
-                      : ['job', 'edit', job.id, ...(changed ? ['--payload', text] : []), ...(priority !== job.priority ? ['--priority', priority] : [])],
-              }
-            : null;
-    return (
-        <FormDialog title={ended ? 'Run again with another payload' : 'Edit payload and priority'} action={action} wide why={text !== null && !valid ? 'This is not JSON yet.' : 'Nothing is changed.'} close={close} after={after}>
-            {!ended && <Select label="Priority" value={priority} set={setPriority} of={{ critical: 'critical', high: 'high', normal: 'normal', low: 'low' }} />}
-            {text === null ? <Loading rows={6} /> : <JsonEditor label="Payload" value={text} set={setText} rows={16} autofocus />}
-        </FormDialog>
-    );
-}
-
-const shown = (text: string) => (isJson(text) ? pretty(text) : text);

@@ -1,7 +1,7 @@
 // Log, payload, checkpoint, result, timeline and tree, one at a time. A large body is shown by its beginning until somebody asks for all.
 import { useState } from 'preact/hooks';
 import {
-    bytes, complain, count, ENDED, get, href, JobLink, JsonText, Loading, namespace, Panel, path, PlainText, plural, query, send, StatePill, Tabs, Time, useResource,
+    bytes, complain, count, Download, ENDED, get, href, JobLink, JsonText, Loading, Panel, path, PlainText, plural, query, send, StatePill, Tabs, Time, useResource,
     type Job, type Preview, type Step, type WholeJob,
 } from '#kit';
 import { Log } from './log';
@@ -73,11 +73,7 @@ function Body({ job, name, preview }: { job: WholeJob; name: 'payload' | 'checkp
                         {busy ? 'Loading…' : 'Load all of it'}
                     </button>
                 )}
-                {canLoad && !namespace.value && (
-                    <a class="button small" href={`/api/v1/jobs/${job.id}/${name}`} download={`${job.id}-${name}`}>
-                        Download
-                    </a>
-                )}
+                {canLoad && <Download from={path(['jobs', job.id, name])} name={`${job.id}-${name}`} small />}
             </div>
             {partial || preview.encoding !== 'text' ? <PlainText text={text} label={name} /> : <JsonText text={text} label={name} />}
         </>

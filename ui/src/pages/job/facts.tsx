@@ -4,16 +4,23 @@ import { useState } from 'preact/hooks';
 import { bytes, count, Facts as List, href, JobLink, Meter, may, now, Panel, QueueLink, shortDigest, show, span, Time, type Attempt, type Live, type WholeJob } from '#kit';
 import { deniedTo, GrantAndRetry } from './grant';
 
+/** Limits that an attempt may run into and that are not amounts which grow, as the API names them. */
+const LIMITS: Record<string, string> = { stall_timeout: 'time without a sign of life', checkpoint: 'size of a checkpoint', result: 'size of the result', children: 'children between two checkpoints', http: 'size of an HTTP request or response' };
+
 export function Sandbox({ live, job }: { live: Live | null; job: WholeJob }) {
     if (!live) return <Usage job={job} />;
     const since = job.started_at ? now.value - Date.parse(job.started_at) : 0;
     const until = live.deadline && job.started_at ? Date.parse(live.deadline) - Date.parse(job.started_at) : 0;
+    const hit = (name: string) => live.hits.includes(name);
+    // Those without a meter.
+    const others = live.hits.flatMap((name) => LIMITS[name] ?? []);
     return (
         <Panel title="In the sandbox" aside="now">
-            <Use title="Memory" value={live.memory_bytes} of={live.memory_limit_bytes} text={bytes} hit={live.hits.includes('memory')} />
-            <Use title="CPU" value={live.cpu_ms} of={live.cpu_limit_ms ?? 0} text={span} hit={live.hits.includes('cpu_time') || live.hits.includes('cpu')} />
-            <Use title="Time" value={since} of={until} text={span} hit={false} />
-            <Use title="Log" value={live.log_bytes} of={live.log_limit_bytes} text={bytes} hit={live.hits.includes('log')} />
+            <Use title="Memory" value={live.memory_bytes} of={live.memory_limit_bytes} text={bytes} hit={hit('memory')} />
+            <Use title="CPU" value={live.cpu_ms} of={live.cpu_limit_ms ?? 0} text={span} hit={hit('cpu_time')} />
+            <Use title="Time" value={since} of={until} text={span} hit={hit('attempt_timeout')} />
+            <Use title="Log" value={live.log_bytes} of={live.log_limit_bytes} text={bytes} hit={hit('log')} />
+            {others.length > 0 && <p class="warn-line">Limit reached: {others.join(', ')}</p>}
             <p class="dim">
                 {count(live.host_calls)} host calls · at most {bytes(live.memory_peak_bytes)} so far
             </p>
