@@ -249,9 +249,12 @@ fn activate(
     }
     if changes {
         let detail = match swap {
-            Swap::Drain => "running attempts finish on their version",
-            Swap::Checkpoint { .. } => "running attempts are handed over at their next checkpoint",
-            Swap::Now => "running attempts are stopped and start again",
+            Swap::Drain => "running attempts finish on their version".to_owned(),
+            // The console reads from this until when it waits.
+            Swap::Checkpoint { within } => {
+                format!("running attempts are handed over at their next checkpoint, within {} s", within.as_secs())
+            }
+            Swap::Now => "running attempts are stopped and start again".to_owned(),
         };
         events.push(plugin.note(now, PluginHistoryKind::Activated, Some(digest), detail));
     }

@@ -1,7 +1,7 @@
 // A canary: a version on trial with a share of the new attempts, how it does against the active one, and the verdict.
 import { useState } from 'preact/hooks';
 import { ActionButton, bytes, count, Field, FormDialog, path, percent, Panel, show, span, Time, type Action } from '#kit';
-import { short, type Figures, type Plugin, type Version } from './model';
+import { short, type Dist, type Figures, type Plugin, type Version } from './model';
 
 export const openCanary = (plugin: Plugin, version: Version, after: () => void) => show((close) => <Start plugin={plugin} version={version} close={close} after={after} />);
 
@@ -99,42 +99,93 @@ export function Trial({ plugin, figures, after }: { plugin: Plugin; figures: Fig
                         <ActionButton action={ending(plugin, false)} kind="danger" after={after} />
                     </div>
                 </div>
-                <table class="plain-table against">
-                    <thead>
-                        <tr>
-                            <th scope="col">per attempt</th>
-                            <th scope="col" class="num">
-                                active
-                            </th>
-                            <th scope="col" class="num">
-                                canary
-                            </th>
-                        </tr>
-                    </thead>
-                    <tbody>
-                        <Against title="failed" values={[active, { ...mine, failed_attempts: trial.failed, attempts: trial.ended }]} of={(one) => (one.attempts ? percent(one.failed_attempts ?? 0, one.attempts) : null)} text={tenth} />
-                        <Against title="cpu p95" values={[active, mine]} of={(one) => one.cpu_ms?.p95 ?? null} text={span} />
-                        <Against title="memory p95" values={[active, mine]} of={(one) => one.memory_bytes?.p95 ?? null} text={bytes} />
-                        <Against title="time p95" values={[active, mine]} of={(one) => one.run_ms?.p95 ?? null} text={span} />
-                    </tbody>
-                </table>
+                <div class="against">
+                    <p class="dim">
+                        Per attempt, since the server started. Failed: active {failedOf(active)}, canary {tenth(failing)}.
+                    </p>
+                    <Compared versions={[active, mine]} />
+                </div>
             </div>
         </Panel>
     );
 }
 
-/** One figure of both; a worse one of the canary is marked, in words too. */
-function Against({ title, values, of, text }: { title: string; values: (Partial<Figures> | undefined)[]; of(one: Partial<Figures>): number | null; text(n: number): string }) {
-    const [active, canary] = values.map((one) => (one ? of(one) : null));
-    const worse = typeof active === 'number' && typeof canary === 'number' && canary > active * 1.2 && canary - active > 0.5;
+const failedOf = (one: Figures | undefined) => (one?.attempts ? tenth(percent(one.failed_attempts, one.attempts)) : '–');
+
+const MEASURES: [string, (one: Figures) => Dist, (n: number) => string][] = [
+    ['CPU', (one) => one.cpu_ms, span],
+    ['Memory', (one) => one.memory_bytes, bytes],
+    ['Time', (one) => one.run_ms, span],
+];
+const POINTS = [
+    ['p50', 'half'],
+    ['p95', '95 %'],
+    ['p99', '99 %'],
+    ['max', 'most'],
+] as const;
+
+/** How what attempts use is spread, for the active version and the canary, each measure on one scale: the thick part is from half to 95 %, the line goes to the most. */
+function Compared({ versions }: { versions: (Figures | undefined)[] }) {
+    return (
+        <table class="plain-table">
+            <thead>
+                <tr>
+                    <th scope="col" colSpan={2}>
+                        at most
+                    </th>
+                    <th class="from-s" aria-hidden="true" />
+                    {POINTS.map(([key, title]) => (
+                        <th key={key} scope="col" class={`num ${key === 'p99' ? 'from-s' : ''}`}>
+                            {title}
+                        </th>
+                    ))}
+                </tr>
+            </thead>
+            {MEASURES.map(([title, of, text]) => {
+                const [active, canary] = versions.map((one) => one && of(one));
+                const most = Math.max(active?.max ?? 0, canary?.max ?? 0) || 1;
+                return (
+                    <tbody key={title}>
+                        <Spread title={title} who="active" of={active} most={most} text={text} />
+                        <Spread who="canary" of={canary} against={active} most={most} text={text} />
+                    </tbody>
+                );
+            })}
+        </table>
+    );
+}
+
+/** One measure of one version. What is clearly worse than in the other is marked, in words too. */
+function Spread({ title, who, of, against, most, text }: { title?: string; who: 'active' | 'canary'; of?: Dist; against?: Dist; most: number; text(n: number): string }) {
+    const at = (value: number | null | undefined) => ((value ?? 0) / most) * 100;
     return (
         <tr>
-            <th scope="row">{title}</th>
-            <td class="num">{typeof active === 'number' ? text(active) : '–'}</td>
-            <td class={`num ${worse ? 'warn-line' : ''}`}>
-                {typeof canary === 'number' ? text(canary) : '–'}
-                {worse && <span class="sr"> (worse)</span>}
+            {title && (
+                <th scope="rowgroup" rowSpan={2}>
+                    {title}
+                </th>
+            )}
+            <th scope="row" class={who === 'active' ? 'dim' : ''}>
+                {who}
+            </th>
+            <td class="spread from-s" aria-hidden="true">
+                {of?.p50 != null && (
+                    <span class={`is-${who === 'active' ? 'cancelled' : 'held'}`}>
+                        <b style={{ width: `${at(of.max)}%` }} />
+                        <i style={{ left: `${at(of.p50)}%`, width: `${Math.max(1, at(of.p95) - at(of.p50))}%` }} />
+                    </span>
+                )}
             </td>
+            {POINTS.map(([key]) => {
+                const [value, other] = [of?.[key] ?? null, against?.[key] ?? null];
+                const worse = value !== null && other !== null && value > other * 1.2 && value - other > 0.5;
+                return (
+                    <td key={key} class={`num ${key === 'p99' ? 'from-s' : ''} ${worse ? 'warn-line' : ''}`}>
+                        {value === null ? '–' : text(value)}
+                        {worse && <span class="sr"> (more than the active one)</span>}
+                    </td>
+                );
+            })}
         </tr>
     );
 }

@@ -83,6 +83,7 @@ export interface Dist {
     count: number;
     p50: number | null;
     p95: number | null;
+    p99: number | null;
     max: number | null;
 }
 

@@ -2,18 +2,20 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { count, get, href, now, Panel, path, plural, post, useResource, type Job, type Live, type Search } from '#kit';
 import { left, short, swapWord, type Plugin } from './model';
-import { begun } from './swap';
+import type { How } from './swap';
 
 const MOST = 300;
 const STAYS_MS = 20_000;
 const MOVE_MS = 700;
 
-/** How the latest swap treats running attempts, as the history tells it. */
-function howOf(plugin: Plugin): string {
-    const known = begun.get(plugin.name);
-    if (known?.version === plugin.active) return known.how;
-    const detail = plugin.history.findLast((one) => one.type === 'plugin.activated')?.detail ?? '';
-    return detail.includes('checkpoint') ? 'checkpoint' : detail.includes('stopped') ? 'now' : 'drain';
+/** When the latest swap began, how it treats running attempts, and until when it waits for them: as the history tells it, so that everybody sees the same. */
+function latestSwap(plugin: Plugin): { how: How; at: number; until: number | null } {
+    const entry = plugin.history.findLast((one) => one.type === 'plugin.activated');
+    const detail = entry?.detail ?? '';
+    const at = entry ? Date.parse(entry.at) : 0;
+    const within = /next checkpoint, within (\d+) s/.exec(detail);
+    if (detail.includes('next checkpoint')) return { how: 'checkpoint', at, until: within ? at + Number(within[1]) * 1000 : null };
+    return { how: detail.includes('stopped') ? 'now' : 'drain', at, until: null };
 }
 
 interface RunningNow {
@@ -34,8 +36,8 @@ export function Moving({ plugin }: { plugin: Plugin }) {
     const remaining = left(plugin);
     const [seen] = useState<Seen>(() => ({ from: new Map(), ran: new Set(), moving: false, over: null }));
     const last = useRef<Job[]>([]);
-    const mine = begun.get(plugin.name);
-    const fresh = mine !== undefined && mine.version === plugin.active && now.value - mine.at < STAYS_MS;
+    const { how, at, until } = latestSwap(plugin);
+    const fresh = plugin.versions.length > 1 && now.value - at < STAYS_MS;
     const watched = remaining.length > 0 || fresh || (seen.over !== null && now.value - seen.over < STAYS_MS);
     const body = { plugin: plugin.name, state: ['active'], payload: 'none', sort: 'started_at', order: 'asc', limit: MOST };
     // Before a swap, too: what moves is told from what began on the new version by where it was.
@@ -58,11 +60,9 @@ export function Moving({ plugin }: { plugin: Plugin }) {
     const place = useMoves([jobs.map((job) => `${job.id}${isNew(job)}`).join()]);
     if (!watched || !plugin.active || (!found.data && remaining.length === 0)) return null;
 
-    const how = howOf(plugin);
     const pinned = older.filter((job) => job.pinned_version);
     const cameOver = (job: Job) => (seen.from.get(job.id) ?? plugin.active) !== plugin.active;
     const came = newer.filter(cameOver);
-    const until = mine?.version === plugin.active && mine.until ? mine.until : null;
     const over = remaining.length === 0;
     const stopped = older.filter((job) => stopping.has(job.id)).length;
     const others = older.length - pinned.length - stopped;
@@ -79,7 +79,7 @@ export function Moving({ plugin }: { plugin: Plugin }) {
     return (
         <Panel
             title={over ? 'The swap is over: every attempt runs on the active version' : `Swap under way: ${swapWord(how)}`}
-            aside={until && !over ? <Until at={until} began={mine?.at ?? 0} /> : <a href={href('/jobs', { q: `plugin:${plugin.name}`, state: 'active' })}>{plural(jobs.length, 'running job')}</a>}
+            aside={until && !over ? <Until at={until} began={at} /> : <a href={href('/jobs', { q: `plugin:${plugin.name}`, state: 'active' })}>{plural(jobs.length, 'running job')}</a>}
         >
             <div class="swap" ref={place}>
                 <div>

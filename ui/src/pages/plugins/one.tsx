@@ -1,6 +1,6 @@
 // One plugin: what runs, what is on trial, what it may reach, and what happened to it.
 import { useEffect } from 'preact/hooks';
-import { act, ApiError, Empty, Facts, Failed, get, href, Loading, may, namespace, PageHead, Panel, path, query, QueueLink, setTitle, Tabs, Time, usePaletteEntries, useResource } from '#kit';
+import { ActionButton, act, ApiError, Download, Empty, Facts, Failed, get, href, Loading, may, PageHead, Panel, path, query, QueueLink, setTitle, Tabs, Time, usePaletteEntries, useResource } from '#kit';
 import { openCanary, Trial } from './canary';
 import { Grants } from './grants';
 import { Standing } from './list';
@@ -8,7 +8,7 @@ import { ManifestTab } from './manifest';
 import { activeOf, beforeActive, find, removing, short, type Figures, type Plugin } from './model';
 import { Moving } from './moving';
 import { Reach, Review } from './review';
-import { openRollback } from './swap';
+import { rollingBack } from './swap';
 import { DropHint, openUpload, useDrop } from './upload';
 import { History, Versions } from './versions';
 
@@ -104,14 +104,14 @@ function Actions({ plugin, reload }: Part) {
     const deploys = may('deploy');
     const before = beforeActive(plugin);
     const upload = () => openUpload({ name: plugin.name, known: [plugin] });
-    const back = () => openRollback(plugin, reload);
+    const back = before && rollingBack(plugin, before);
     // The newest one that is neither active nor on trial is what somebody wants to try.
     const next = plugin.versions.findLast((one) => one.version !== plugin.active && one.version !== plugin.canary?.version);
     usePaletteEntries(
         deploys
             ? [
                   { text: 'Upload a version', kind: 'action', run: upload },
-                  ...(before ? [{ text: `Roll back to ${short(before.version)}`, kind: 'action', run: back }] : []),
+                  ...(before && back ? [{ text: `Roll back to ${short(before.version)}`, kind: 'action', run: () => act(back, { after: reload }) }] : []),
                   ...(next && plugin.active ? [{ text: `Try ${short(next.version)} as a canary`, kind: 'action', run: () => openCanary(plugin, next, reload) }] : []),
                   { text: 'Delete this plugin', kind: 'action', run: () => act(removing(plugin)) },
               ]
@@ -121,11 +121,7 @@ function Actions({ plugin, reload }: Part) {
     if (!deploys) return null;
     return (
         <>
-            {before && (
-                <button type="button" class="danger" title={`To ${short(before.version)}, which was uploaded before the active one`} onClick={back}>
-                    Roll back…
-                </button>
-            )}
+            {back && <ActionButton action={back} kind="danger" after={reload} />}
             <button type="button" class="main" onClick={upload}>
                 Upload a version…
             </button>
@@ -150,7 +146,7 @@ function Summary(part: Part) {
                             ['Changed', <Time at={plugin.updated_at} />],
                             ['Running', plugin.running],
                             ['Jobs', <a href={href('/jobs', { q: `plugin:${plugin.name}` })}>all that it runs or ran</a>],
-                            !!active && may('deploy') && !namespace.value && ['Component', <a download={`${plugin.name}.wasm`} href={`/api/v1${path(['plugins', plugin.name, 'component'])}`}>download</a>],
+                            !!active && may('deploy') && ['Component', <Download from={path(['plugins', plugin.name, 'component'])} name={`${plugin.name}.wasm`} small />],
                         ]}
                     />
                 </Panel>

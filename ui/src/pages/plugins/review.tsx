@@ -1,5 +1,5 @@
 // One version: what it could reach, against another one, before it is activated; and what to do with it.
-import { ActionButton, bytes, count, Facts, go, href, may, namespace, Panel, path, query, setQuery, Time } from '#kit';
+import { ActionButton, bytes, count, Download, Facts, go, href, may, Panel, path, query, setQuery, Time } from '#kit';
 import { openCanary } from './canary';
 import { openGrant } from './grants';
 import { activeOf, beforeActive, find, removingVersion, short, type Plugin, type Version } from './model';
@@ -99,11 +99,7 @@ export function Review({ plugin, reload, version }: Part & { version: Version })
                             )}
                         </>
                     )}
-                    {may('deploy') && !namespace.value && (
-                        <a class="button" download={`${plugin.name}-${short(version.version)}.wasm`} href={`/api/v1${path(['plugins', plugin.name, 'component'], { version: version.version })}`}>
-                            Download
-                        </a>
-                    )}
+                    {may('deploy') && <Download from={path(['plugins', plugin.name, 'component'], { version: version.version })} name={`${plugin.name}-${short(version.version)}.wasm`} />}
                     <a class="button" href={href(own, { tab: 'manifest', of: version.version.slice(0, 12) })}>
                         Manifest
                     </a>
