@@ -170,7 +170,7 @@ function Top() {
 
 const namespaces = signal<string[]>([]);
 
-/** Whoever may work in all namespaces chooses one; others see theirs if it is not the usual one. */
+/** Whoever may work in all namespaces chooses one; others see theirs. */
 function NamespaceChoice() {
     const known = session.value;
     useEffect(() => {
@@ -182,7 +182,11 @@ function NamespaceChoice() {
     if (!known) return null;
     const all = [...new Set(['default', known.namespace, ...namespaces.value])];
     if (!known.chooses_namespace || all.length < 2) {
-        return known.namespace === 'default' ? null : <span class="namespace">{known.namespace}</span>;
+        return (
+            <span class="namespace" title="The namespace you work in">
+                {known.namespace}
+            </span>
+        );
     }
     return (
         <label class="namespace">
