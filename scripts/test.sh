@@ -45,6 +45,7 @@ stage "the provider that sign-in is tested against" scripts/sign-in-provider.sh
 stage "build" cargo build --locked --workspace --all-targets
 stage "plugins" plugins/build.sh
 stage "tests (host, including end to end)" host_tests
+stage "the console in a browser" scripts/console-tests.sh
 stage "examples in the documentation of the crates" cargo test --quiet --workspace --doc
 stage "the API against its description" scripts/schemathesis.sh "$ROOT/target/debug/windlass" 4 35 8
 say "[${SECONDS}s] everything passed"

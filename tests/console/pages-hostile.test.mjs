@@ -1,7 +1,7 @@
 // Every page on a server whose every text tries to be something else than text: scripts, writing from right to left, emoji made of several,
 // words without end.
 import assert from 'node:assert/strict';
-import { after } from 'node:test';
+import { after, test } from 'node:test';
 import { Person } from './lib/browser.mjs';
 import { fillHostile } from './lib/fill.mjs';
 import { testPages } from './lib/pages.mjs';
@@ -22,4 +22,11 @@ async function isText(tab) {
     assert.deepEqual(found, { ran: undefined, elements: 0 });
 }
 
-testPages('hostile', addresses(made), () => ana, { axe: false, also: isText });
+testPages('hostile', [...addresses(made), `/jobs/${made.talker}?tab=log`], () => ana, { also: isText });
+
+test('a hostile line of a log is shown as it was written', async () => {
+    const tab = await ana.open(`/jobs/${made.talker}?tab=log`);
+    await tab.sees(/<script>window\.ran = 1<\/script>/, tab.page.locator('.log'));
+    await isText(tab);
+    await tab.close();
+});

@@ -92,16 +92,25 @@ test('a schedule is made with its next times before it is saved, run, paused, ch
     await tab.field('Time zone', tab.dialog).fill('Europe/Berlin');
     await eventually('five times are shown', async () => (await tab.dialog.locator('.times li').count()) === 5 && (await tab.dialog.locator('.times li').first().innerText()).includes('04:30'));
     await tab.field('Payload of each job (JSON)', tab.dialog).fill('{"big": 9007199254740993}');
+    await tab.dialog.getByText('Its jobs: priority, attempts, unique key, tags').click();
+    await tab.choice('Priority', tab.dialog).selectOption('high');
+    await tab.field('Attempts, including the first', tab.dialog).fill('5');
+    await tab.choice('Delay between attempts', tab.dialog).selectOption('linear');
+    await tab.field('Tags', tab.dialog).fill('tenant=acme');
     await tab.button('Create', tab.dialog).click();
     await eventually('its page is shown', () => tab.path === '/schedules?name=nightly');
     const found = await server.get('/schedules/nightly');
     assert.deepEqual([found.cron, found.timezone, found.queue], ['30 4 * * *', 'Europe/Berlin', 'reports']);
+    assert.deepEqual([found.priority, found.max_attempts, found.retry_backoff, found.tags], ['high', 5, 'linear', { tenant: 'acme' }]);
     await tab.sees('9007199254740993', tab.main);
     await tab.button('Run now').click();
     await tab.sees('A job was enqueued');
     await tab.page.getByRole('link', { name: 'Show it' }).click();
     await eventually('the job is shown', () => /^\/jobs\/job_/.test(tab.path));
+    const job = tab.path.slice('/jobs/'.length);
     await tab.go('/schedules?name=nightly');
+    const last = tab.main.locator(`tr:has(a[title="${job}"])`);
+    await tab.sees('pending', last);
     await tab.button('Pause', tab.main).click();
     await tab.sees(/^paused$/, tab.main);
     await tab.button('Edit').click();
@@ -134,5 +143,30 @@ test('a worker is drained', async () => {
     await tab.sees(/gets no further jobs, and finishes the 1 that it holds/, tab.dialog);
     await tab.button('Drain', tab.dialog).click();
     await tab.sees(/^draining$/, tab.main);
+    clean();
+});
+
+test('what a queue has completed lately is a line beside it', async () => {
+    await server.enqueue('lined', {});
+    await server.ack(await server.fetch('lined'));
+    await tab.page.setViewportSize({ width: 1440, height: 900 });
+    await tab.go('/queues?q=lined');
+    await tab.sees('1 completed', tab.main.locator('tbody'));
+    assert.equal(await tab.main.locator('tbody svg.spark').count(), 1);
+    clean();
+});
+
+test('a queue with rounds is swept: what died is rebuilt, and the question says how many', async () => {
+    await server.post('/queues/walk.src/settings', { rounds: true });
+    const id = await server.dead('walk.src', 'no such folder');
+    for (const path of ['/rounds?queue=walk.src', '/queues/walk.src?tab=rounds']) {
+        await tab.go(path);
+        await tab.button('Sweep…', tab.main).click();
+        await tab.sees(/Dead jobs: 1/, tab.dialog);
+        await tab.button('Sweep', tab.dialog).last().click();
+        await server.in(id, 'pending');
+        await server.fail(await server.fetch('walk.src'), 'no such folder');
+        await server.in(id, 'dead');
+    }
     clean();
 });

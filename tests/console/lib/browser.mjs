@@ -1,8 +1,10 @@
-// Chromium without a window, and tabs that notice everything a browser complains about.
+// Chromium without a window, and tabs that notice everything a browser complains about. What the tabs of a file ask of the server and the
+// commands that they show are compared at its end with what there is.
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { described, isDescribed, notUnderstood } from './agreement.mjs';
 import { DEADLINE_MS, eventually } from './wait.mjs';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -23,7 +25,28 @@ export function browser() {
     return running;
 }
 // The scripts that measure and take pictures use it, too, and are no tests.
-if (process.env.NODE_TEST_CONTEXT) (await import('node:test')).after(async () => (await running)?.close());
+if (process.env.NODE_TEST_CONTEXT) {
+    const { after } = await import('node:test');
+    after(async () => (await running)?.close());
+    after(agrees);
+}
+
+/** What tabs have asked servers for, as `METHOD /path`, and the commands that they have shown. */
+const asked = new Set();
+const shown = new Map();
+let api;
+
+/** Ids differ from one run to the next, and their commands do not. */
+const withoutIds = (line) => line.replace(/\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b/g, 'ID');
+
+/** Each request was to a route that the API describes, and each command is one that the program understands. */
+async function agrees() {
+    const known = await api;
+    if (!known) return;
+    const wrong = [...asked].filter((one) => !isDescribed(known, ...one.split(' '))).map((one) => `${one} is not in the description of the API`);
+    wrong.push(...(await notUnderstood([...shown.values()])));
+    if (wrong.length > 0) throw new Error(`the console does not agree with the server:\n${wrong.join('\n')}`);
+}
 
 export const WIDE = { width: 1280, height: 800 };
 /** A phone; and a window of 1280 px whose text is twice as large. */
@@ -36,6 +59,7 @@ export class Person {
     static async at(server, { key = server.key, ...options } = {}) {
         const person = new Person();
         person.server = server;
+        api ??= described(server.url);
         person.context = await (await browser()).newContext({ viewport: WIDE, baseURL: server.url, locale: 'en-GB', timezoneId: 'Europe/Berlin', reducedMotion: 'reduce', ...options });
         person.context.setDefaultTimeout(DEADLINE_MS);
         if (key) {
@@ -75,12 +99,26 @@ export class Tab {
             void dialog.dismiss();
         });
         page.on('request', (request) => {
-            const { origin, protocol } = new URL(request.url());
+            const { origin, pathname, protocol } = new URL(request.url());
             if (origin !== server.url && !['data:', 'blob:'].includes(protocol)) this.wrong.push(`a request to somebody else: ${request.url()}`);
+            if (pathname.startsWith('/api/v1/')) asked.add(`${request.method()} ${pathname}`);
         });
         // The page's own event tells of a rule that was broken, also where the console does not.
         await page.exposeFunction('tellBroken', (text) => this.wrong.push(`against the content security policy: ${text}`));
         await page.addInitScript(() => addEventListener('securitypolicyviolation', (event) => window.tellBroken(`${event.violatedDirective} ${event.blockedURI}`)));
+        await page.exposeFunction('tellCommand', (line) => shown.set(withoutIds(line), line));
+        await page.addInitScript(() => {
+            const told = new Set();
+            const look = () => {
+                for (const one of document.querySelectorAll('.command code, .same button')) {
+                    const line = one.title || one.textContent;
+                    if (!line.startsWith('windlass ') || told.has(line)) continue;
+                    told.add(line);
+                    window.tellCommand(line);
+                }
+            };
+            new MutationObserver(look).observe(document, { subtree: true, childList: true, characterData: true });
+        });
     }
 
     /** Loads an address of the console, and waits until its page is drawn. */

@@ -95,5 +95,9 @@ export async function fillHostile(server) {
     await server.post('/schedules', { name: NAME.slice(0, 60), queue, cron: '0 6 1 * *', payload: { text } });
     await server.post('/auth/keys', { name: SCRIPT.slice(0, 60), role: 'producer' });
     await server.upload(PLUGIN, 'sums');
-    return { queue, job: [dead, held, done, cancelled, active], flow: [children.batch_id], rounds, schedule: NAME.slice(0, 60), worker: SCRIPT.slice(0, 60), plugin: PLUGIN };
+    // What a handler writes to its error output is in its log.
+    await server.upload('test-rust', 'talks');
+    const talker = await server.enqueue('talks', { mode: 'panic', text }, { max_attempts: 1 });
+    await server.in(talker, 'dead');
+    return { queue, talker, job: [dead, held, done, cancelled, active], flow: [children.batch_id], rounds, schedule: NAME.slice(0, 60), worker: SCRIPT.slice(0, 60), plugin: PLUGIN };
 }

@@ -17,8 +17,11 @@ export function plugin(name) {
     return path;
 }
 
-/** The environment in which the command `windlass` is this binary and speaks to a server. */
-export const command = (server) => ({ PATH: `${dirname(resolve(BINARY))}:${process.env.PATH}`, WINDLASS_URL: server.url, WINDLASS_API_KEY: server.key });
+/** The environment in which the command `windlass` is this binary. */
+export const SHELL = { ...process.env, PATH: `${dirname(resolve(BINARY))}:${process.env.PATH}` };
+
+/** The same, in which it speaks to a server. */
+export const command = (server) => ({ ...SHELL, WINDLASS_URL: server.url, WINDLASS_API_KEY: server.key });
 
 /** A server that refused something; tests that expect it read `status` and `code`. */
 export class Refused extends Error {
@@ -52,6 +55,9 @@ export class Server {
         env.XDG_STATE_HOME = join(this.data, 'state');
         const child = spawn(BINARY, ['serve', '--listen', listen, '--data', this.data, ...ui, ...this.flags], { env, stdio: ['ignore', 'ignore', 'pipe'] });
         children.add(child);
+        // One that is left over does not keep the tests from ending: it is killed when they do.
+        child.unref();
+        child.stderr.unref();
         this.child = child;
         this.said = '';
         this.ended = new Promise((done) => child.once('exit', done));
