@@ -127,7 +127,7 @@ test('what is in another namespace does not exist, and whoever may use all of th
     await open(his, `/jobs/${made.job[0]}`);
     assert.deepEqual(his.wrong.filter((text) => !text.includes('404')), []);
     await his.page.goto(`${server.url}/ui/~default/jobs/${made.job[0]}`);
-    await his.sees(/This key is for the namespace `acme` alone/);
+    await his.sees(/is for the namespace `acme` alone/);
     await his.page.getByRole('link', { name: 'To your own namespace' }).click();
     await his.ready();
     await bob.close();

@@ -91,11 +91,11 @@ test('a queue verifies the webhooks of a service, and stops to', async () => {
     await tab.sees('github.pushes', tab.main.locator('tbody'));
     assert.deepEqual((await server.get('/inbound-webhooks')).map((one) => [one.queue, one.scheme]), [['github.pushes', 'github']]);
     assert.equal((await fetch(`${server.url}/api/v1/webhooks/github.pushes`, { method: 'POST', body: '{}' })).status, 401);
-    await tab.button('Edit…', tab.main).click();
-    await tab.choice('How the sender signs', tab.dialog).selectOption('standard');
+    await tab.button('Change…', tab.main).click();
+    await tab.choice('How the sender signs', tab.dialog).selectOption('stripe');
     await tab.field("The sender's secret", tab.dialog).fill('another secret of sixteen');
     await tab.button('Save', tab.dialog).click();
-    await eventually('it is changed', async () => (await server.get('/inbound-webhooks'))[0].scheme === 'standard');
+    await eventually('it is changed', async () => (await server.get('/inbound-webhooks'))[0].scheme === 'stripe');
     await tab.button('Remove…', tab.main).click();
     await tab.button('Remove', tab.dialog).click();
     await tab.sees('No queue verifies signatures');
@@ -115,6 +115,7 @@ test('rules for enqueueing are added, moved, edited and removed, and their order
     }
     await tab.button('↑', tab.page.locator('tr', { hasText: 'forms.*' })).click();
     await eventually('they have changed places', async () => (await rules())[0][0] === 'forms.*');
+    await tab.sees('forms.*', tab.main.locator('tbody tr').first());
     await tab.button('Edit…', tab.page.locator('tr', { hasText: 'contact' })).click();
     await tab.dialog.getByText('Keys of some roles').click();
     await tab.field('Roles', tab.dialog).fill('worker');

@@ -14,13 +14,13 @@ interface Steps {
     queues: Record<string, { completed: number[] }>;
 }
 
-/** The columns, with a line of what each queue has completed in the last half hour. */
+/** The columns, with a line of what each queue has completed in the last ten minutes. */
 export function useQueueColumns(): Column<QueueRow>[] {
-    const steps = useResource('stats of queues', (signal) => get<Steps>('/stats/queues?window=30m&step=30s', signal), { everyMs: 10_000 });
-    return useMemo(() => columns.map((one) => (one.key === 'line' ? { ...one, cell: (queue) => <HalfHour completed={steps.data?.queues[queue.name]?.completed} /> } : one)), [steps.data]);
+    const steps = useResource('stats of queues', (signal) => get<Steps>('/stats/queues?window=10m&step=10s', signal), { everyMs: 10_000 });
+    return useMemo(() => columns.map((one) => (one.key === 'line' ? { ...one, cell: (queue) => <Lately completed={steps.data?.queues[queue.name]?.completed} /> } : one)), [steps.data]);
 }
 
-const HalfHour = ({ completed = [] }: { completed?: number[] }) => {
+const Lately = ({ completed = [] }: { completed?: number[] }) => {
     const said = `${count(completed.reduce((all, one) => all + one, 0))} completed`;
     return (
         <span title={said}>
@@ -36,7 +36,7 @@ const columns: Column<QueueRow>[] = [
     { key: 'pending', title: 'Waiting', num: true, width: '84px', sort: 'pending', cell: (queue) => count(queue.pending) },
     { key: 'active', title: 'Running', width: '150px', from: 's', sort: 'active', cell: (queue) => <Running queue={queue} /> },
     { key: 'rate', title: 'Done /s', num: true, width: '76px', sort: 'completed_per_second', cell: (queue) => rate(queue.completed_per_second) },
-    { key: 'line', title: 'Last 30 min', width: '106px', from: 'l', cell: () => null },
+    { key: 'line', title: 'Last 10 min', width: '106px', from: 'l', cell: () => null },
     { key: 'came', title: 'New /s', num: true, width: '76px', from: 'l', sort: 'enqueued_per_second', cell: (queue) => rate(queue.enqueued_per_second) },
     { key: 'oldest', title: 'Oldest', num: true, width: '72px', from: 'm', sort: 'oldest', cell: (queue) => <Oldest at={queue.oldest_pending_at} /> },
     { key: 'retrying', title: 'Retrying', num: true, width: '80px', from: 'l', sort: 'retrying', cell: (queue) => quiet(queue.retrying) },

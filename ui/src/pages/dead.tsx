@@ -124,7 +124,7 @@ function GroupPart({ group, queue, reload, alone }: { group: DeadGroup; queue: s
                     <span class="dim"> {group.count === 1 ? 'job' : 'jobs'}</span>
                 </a>
                 <div class="group-about">
-                    <p class={`mono ${whole ? 'error-text' : 'two-lines'}`}>{group.sample_error || 'no error was given'}</p>
+                    <p class={`mono ${whole ? 'error-text' : 'two-lines'}`} tabIndex={whole ? 0 : undefined}>{group.sample_error || 'no error was given'}</p>
                     <p class="dim">
                         {group.queues.slice(0, 4).map((one, at) => (
                             <span key={one.queue}>

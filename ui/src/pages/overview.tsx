@@ -24,13 +24,13 @@ export default function Overview() {
                 <div>
                     <Failing />
                     <Slots />
-                    <Disk />
                 </div>
             </div>
             <Queues queues={queues} />
             <div class="halves">
                 <Canaries />
                 <Workers />
+                <Disk />
             </div>
         </>
     );

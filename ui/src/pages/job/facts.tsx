@@ -76,7 +76,9 @@ export function Errors({ job, attempts, after }: { job: WholeJob; attempts: Atte
                     <p class="dimmer">
                         attempt {one.attempt} · <Time at={one.at} />
                     </p>
-                    <p class="error-text">{one.error}</p>
+                    <p class="error-text" tabIndex={0}>
+                        {one.error}
+                    </p>
                     {one.backtrace && <pre class="backtrace" tabIndex={0} aria-label="Backtrace">{one.backtrace}</pre>}
                 </div>
             ))}
