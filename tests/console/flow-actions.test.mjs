@@ -1,4 +1,4 @@
-// Flows: the list, the graph, the time line and the tree, and what is done with a flow as a whole.
+// What is done with a flow as a whole: its dead jobs are retried, its open ones cancelled, and a batch is sealed.
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { Person } from './lib/browser.mjs';
@@ -21,23 +21,6 @@ async function batch() {
     await server.fetch('parts');
     return { id: batch_id, jobs: job_ids };
 }
-
-test('a flow is in the list, and is shown as a graph, over time and as a tree', async () => {
-    const { id, jobs } = await batch();
-    await tab.go('/flows');
-    await tab.page.locator(`main a[href*="${id}"]`).first().click();
-    await eventually('the flow is shown', () => tab.path.startsWith(`/flows/${id}`));
-    const nodes = tab.page.locator('.graph-node');
-    await eventually('each job is a node of the graph', async () => (await nodes.count()) >= jobs.length);
-    const places = await nodes.evaluateAll((all) => all.map((one) => `${one.style.left} ${one.style.top}`));
-    assert.equal(new Set(places).size, places.length, 'no two nodes are in one place');
-    await tab.link('Over time', tab.main).click();
-    await eventually('each job has a line', async () => (await tab.page.locator('.gantt li').count()) >= jobs.length);
-    assert.ok((await tab.page.locator('.gantt-track .ran').count()) >= 3, 'those that ran show when');
-    await tab.link('Tree', tab.main).click();
-    await tab.sees(/dead/, tab.main);
-    clean();
-});
 
 test('the dead jobs of a flow are retried, and those that are open are cancelled', async () => {
     const { id, jobs } = await batch();
