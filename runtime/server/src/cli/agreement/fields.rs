@@ -219,7 +219,7 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /fail/{id}", Not(WORKER)),
     ("get /info", By("status", &[])),
     ("get /stats/series", By("stats", &[])),
-    ("get /stats/queues", Not("lines beside the queues of a list; `stats --queue` shows the figures of one")),
+    ("get /stats/queues", Not("lines beside the queues of a list; `stats --queue mail` shows the figures of one")),
     ("get /pulse", Not("a stream for programs; `top` shows the same to people")),
     ("get /system", By("status", &[])),
     ("get /attempts", By("attempt list", &[])),
