@@ -168,35 +168,15 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
     let served = SERVED.fetch_add(1, Ordering::Relaxed) + 1;
     match attempt {
         Attempt::Nothing => Ok(String::new()),
-        Attempt::Clock => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(Error::new)?;
-            Ok(now.as_nanos().to_string())
-        }
+        Attempt::Clock => since_1970().map(|now| now.as_nanos().to_string()),
         Attempt::Sleep { ms } => {
             thread::sleep(Duration::from_millis(ms));
             Ok(String::new())
         }
-        Attempt::Compute { ms } => {
-            let mut sum = 0u64;
-            for_so_long(ms, || (0..100_000u64).for_each(|n| sum = std::hint::black_box(sum.wrapping_mul(31) ^ n)));
-            Ok(sum.to_string())
-        }
-        Attempt::Flood { ms } => {
-            for_so_long(ms, || ctx.log(Level::Info, "a line, and not the last one"));
-            Ok(String::new())
-        }
-        Attempt::Call { ms } => {
-            for_so_long(ms, || drop(ctx.config("nothing")));
-            Ok(String::new())
-        }
-        Attempt::Memory { mb, ms } => {
-            for_so_long(ms, || {
-                let mut taken = vec![0u8; mb << 20];
-                taken.iter_mut().step_by(4_096).for_each(|byte| *byte = 1);
-                std::hint::black_box(taken);
-            });
-            Ok(String::new())
-        }
+        Attempt::Compute { ms } => Ok(compute(ms)),
+        Attempt::Flood { ms } => done(|| for_so_long(ms, || ctx.log(Level::Info, "a line, and not the last one"))),
+        Attempt::Call { ms } => done(|| for_so_long(ms, || drop(ctx.config("nothing")))),
+        Attempt::Memory { mb, ms } => done(|| for_so_long(ms, || take_memory(mb))),
         Attempt::Save { bytes, ms } => {
             let mut failed = None;
             for_so_long(ms, || failed = ctx.checkpoint_raw(vec![b'x'; bytes]).err());
@@ -208,28 +188,15 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::Rename { from, to } => told(fs::rename(from, to).map(|()| "renamed".to_owned())),
         Attempt::List { path } => told(list(&path)),
         Attempt::Environment { name } => std::env::var(name).map_err(Error::new),
-        Attempt::WholeEnvironment => {
-            let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
-            names.sort();
-            Ok(names.join(" "))
-        }
+        Attempt::WholeEnvironment => Ok(sorted(std::env::vars().map(|(name, _)| name).collect())),
         Attempt::Connect { to } => told(TcpStream::connect(to).map(|_| "connected".to_owned())),
-        Attempt::Send { to } => {
-            let sent = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"hello", to));
-            told(sent.map(|_| "sent".to_owned()))
-        }
+        Attempt::Send { to } => told(send(&to)),
         Attempt::Resolve { name } => {
             told((name, 80).to_socket_addrs().map(|found| format!("{:?}", found.collect::<Vec<_>>())))
         }
         Attempt::Secret { name } => ctx.secret(&name),
         Attempt::TellSecret { name } => tell(ctx, &name),
-        Attempt::KeepSecret { name } => {
-            let state = ctx.secret(&name).map(|secret| format!("kept: {secret}"));
-            match ctx.state::<String>()? {
-                Some(kept) => Ok(format!("as it was: {}; {kept}", state.is_ok_and(|state| kept == state))),
-                None => ctx.checkpoint(&state?).and(Err(Error::new("once more"))),
-            }
-        }
+        Attempt::KeepSecret { name } => keep_secret(ctx, &name),
         Attempt::SpawnSecret { name } => {
             let child = Child::new("children", &ctx.secret(&name)?)?;
             ctx.spawn(child).map(|ordinal| ordinal.to_string())
@@ -238,25 +205,68 @@ fn run(ctx: &mut Context, attempt: Attempt) -> Result<String> {
         Attempt::Spawn { queue } => ctx.spawn(Child::new(queue, &1)?).map(|ordinal| ordinal.to_string()),
         Attempt::Descend { queue, width } => bombs::descend(ctx, &queue, width),
         Attempt::Fill { with, ms } => bombs::fill(ctx, with, ms),
-        Attempt::TimeLimit => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(Error::new)?;
-            let deadline = ctx.job().deadline_ms.ok_or_else(|| Error::new("there is none"))?;
-            Ok(deadline.saturating_sub(now.as_millis() as u64).to_string())
-        }
+        Attempt::TimeLimit => time_limit(ctx),
         Attempt::Config { name } => ctx.config(&name).ok_or_else(|| Error::new("not set")),
         Attempt::Wait { children, then } => wait(ctx, children, then),
         Attempt::Record { key, queue, then } => record(ctx, &key, &queue, then),
         Attempt::RecordFlood => loop {
             ctx.put_record("key", &"value")?;
         },
-        Attempt::Deep { levels, queue } => {
-            let nested = format!("{}1{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
-            ctx.checkpoint_raw(nested.clone())?;
-            ctx.spawn(Child::raw(queue, nested).delay(Duration::from_secs(3_600))).map(|ordinal| ordinal.to_string())
-        }
+        Attempt::Deep { levels, queue } => deep(ctx, levels, queue),
         Attempt::Served => Ok(served.to_string()),
         Attempt::Panic => panic!("served {served} jobs and had enough"),
     }
+}
+
+fn done(work: impl FnOnce()) -> Result<String> {
+    work();
+    Ok(String::new())
+}
+
+fn since_1970() -> Result<Duration> {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(Error::new)
+}
+
+fn compute(ms: u64) -> String {
+    let mut sum = 0u64;
+    for_so_long(ms, || (0..100_000u64).for_each(|n| sum = std::hint::black_box(sum.wrapping_mul(31) ^ n)));
+    sum.to_string()
+}
+
+fn take_memory(mb: usize) {
+    let mut taken = vec![0u8; mb << 20];
+    taken.iter_mut().step_by(4_096).for_each(|byte| *byte = 1);
+    std::hint::black_box(taken);
+}
+
+fn send(to: &str) -> io::Result<String> {
+    let sent = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(b"hello", to));
+    sent.map(|_| "sent".to_owned())
+}
+
+fn keep_secret(ctx: &mut Context, name: &str) -> Result<String> {
+    let state = ctx.secret(name).map(|secret| format!("kept: {secret}"));
+    match ctx.state::<String>()? {
+        Some(kept) => Ok(format!("as it was: {}; {kept}", state.is_ok_and(|state| kept == state))),
+        None => ctx.checkpoint(&state?).and(Err(Error::new("once more"))),
+    }
+}
+
+fn time_limit(ctx: &mut Context) -> Result<String> {
+    let now = since_1970()?;
+    let deadline = ctx.job().deadline_ms.ok_or_else(|| Error::new("there is none"))?;
+    Ok(deadline.saturating_sub(now.as_millis() as u64).to_string())
+}
+
+fn deep(ctx: &mut Context, levels: usize, queue: String) -> Result<String> {
+    let nested = format!("{}1{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+    ctx.checkpoint_raw(nested.clone())?;
+    ctx.spawn(Child::raw(queue, nested).delay(Duration::from_secs(3_600))).map(|ordinal| ordinal.to_string())
+}
+
+fn sorted(mut names: Vec<String>) -> String {
+    names.sort();
+    names.join(" ")
 }
 
 fn wait(ctx: &mut Context, children: u32, then: Then) -> Result<String> {
@@ -322,8 +332,7 @@ fn list(path: &str) -> io::Result<String> {
     for entry in fs::read_dir(path)? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
-    names.sort();
-    Ok(names.join(" "))
+    Ok(sorted(names))
 }
 
 fn told(answer: io::Result<String>) -> Result<String> {

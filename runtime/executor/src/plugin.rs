@@ -27,21 +27,27 @@ struct Inner {
     disk: PluginBudget,
 }
 
-impl Plugin {
-    pub(crate) fn new(
-        digest: String,
-        size: usize,
-        imports: Vec<String>,
-        from_cache: bool,
-        shares: u32,
-        sources: Option<&str>,
-        pre: HandlerPre<State>,
-    ) -> Self {
+/// A component as it comes from the compiler or its cache.
+pub(crate) struct Compiled<'a> {
+    pub(crate) digest: String,
+    pub(crate) size: usize,
+    pub(crate) imports: Vec<String>,
+    pub(crate) from_cache: bool,
+    pub(crate) shares: u32,
+    pub(crate) sources: Option<&'a str>,
+    pub(crate) pre: HandlerPre<State>,
+}
+
+impl From<Compiled<'_>> for Plugin {
+    fn from(compiled: Compiled<'_>) -> Plugin {
+        let Compiled { digest, size, imports, from_cache, shares, sources, pre } = compiled;
         let (digest, sources) = (digest.into(), sources.map(Arc::from));
         let disk = PluginBudget::begin(Instant::now());
         Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre, disk }) }
     }
+}
 
+impl Plugin {
     /// The sha-256 of the component's bytes, in hex.
     pub fn digest(&self) -> &str {
         &self.inner.digest

@@ -4,7 +4,7 @@
 //! handlers get a grace period and their jobs are handed back; open requests finish; the store closes last.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -105,30 +105,13 @@ impl App {
             Opening { lost: config.accept_missing_commits, paused: config.paused, fair_use: fair_use(config) };
         let store = Store::open_with(options, time, opening)?;
         info!("the data is in {}", config.data.display());
-        let executor = Executor::new(executor::Config {
-            max_component_bytes: limits::COMPONENT,
-            compiler: Some(compiler()),
-            cache: Some(CacheConfig {
-                folder: config.data.join("compiled"),
-                key_file: config.data.join("compiled.key"),
-            }),
-            ..executor::Config::default()
-        })?;
+        let executor = Executor::new(executor_config(config))?;
         let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
-        let tls_key = config.tls.as_ref().map(|tls| &tls.key);
         let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
         let oidc = config.oidc.clone().map(Oidc::new).transpose()?;
-        let oidc_client = config.oidc.as_ref().and_then(|oidc| oidc.client.as_ref());
         // After these files have been created, so that their paths can be resolved.
-        let private: Vec<_> = [&config.data, &key_file]
-            .into_iter()
-            .chain(&config.file)
-            .chain(&config.api_key_file)
-            .chain(tls_key)
-            .chain(oidc_client.and_then(|client| client.secret.as_ref()).map(|secret| &secret.path))
-            .cloned()
-            .collect();
+        let private = private_files(config, &key_file);
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;
@@ -172,13 +155,7 @@ impl App {
         let orders = self.store.orders().ok_or(StartError::SecondDispatcher)?;
         let (running, figures) = (RunningAttempts::default(), PluginFigures::default());
         let slots = ConnectionSlots::new(self.bounds.connections, self.bounds.of_address);
-        let dispatcher = Dispatcher::new(
-            self.store.clone(),
-            self.executor.clone(),
-            self.registry.clone(),
-            Arc::clone(&self.clock),
-            (self.slots, running.clone(), figures.clone()),
-        );
+        let dispatcher = self.dispatcher(running.clone(), figures.clone());
         tokio::spawn(self.registry.clone().follow(shutdown.clone()));
         if let Some(oidc) = self.authority.oidc().cloned() {
             tokio::spawn(oidc.follow(shutdown.clone()));
@@ -186,6 +163,7 @@ impl App {
         let noting = tokio::spawn(self.authority.clone().note_use(shutdown.clone()));
         let dispatching = tokio::spawn(dispatcher.run(orders, shutdown.clone()));
         let (rates, series) = metrics::sample_queues(self.store.clone(), Arc::clone(&self.clock), shutdown.clone());
+        let webhooks = self.start_webhooks(shutdown.clone());
         let parts = Parts {
             whole_store: self.store.clone(),
             registry: self.registry.clone(),
@@ -203,13 +181,7 @@ impl App {
             slots: self.slots,
             figures,
             server_state: ServerState::new(self.settings, slots.clone()),
-            webhooks: Webhooks::start(
-                self.store.clone(),
-                self.secrets.clone(),
-                Arc::clone(&self.clock),
-                self.webhooks_private,
-                shutdown.clone(),
-            ),
+            webhooks,
             authority: self.authority.clone(),
             inbound: self.inbound.clone(),
             console: self.console.clone(),
@@ -225,6 +197,36 @@ impl App {
         self.store.close().await;
         Ok(())
     }
+
+    fn dispatcher(&self, running: RunningAttempts, figures: PluginFigures) -> Dispatcher {
+        let (store, executor, registry) = (self.store.clone(), self.executor.clone(), self.registry.clone());
+        Dispatcher::new(store, executor, registry, Arc::clone(&self.clock), (self.slots, running, figures))
+    }
+
+    fn start_webhooks(&self, shutdown: Shutdown) -> Webhooks {
+        let (store, secrets, clock) = (self.store.clone(), self.secrets.clone(), Arc::clone(&self.clock));
+        Webhooks::start(store, secrets, clock, self.webhooks_private, shutdown)
+    }
+}
+
+fn executor_config(config: &Config) -> executor::Config {
+    let cache = CacheConfig { folder: config.data.join("compiled"), key_file: config.data.join("compiled.key") };
+    executor::Config {
+        max_component_bytes: limits::COMPONENT,
+        compiler: Some(compiler()),
+        cache: Some(cache),
+        ..executor::Config::default()
+    }
+}
+
+/// What no plugin may see, whatever folder it is granted.
+fn private_files(config: &Config, key_file: &Path) -> Vec<PathBuf> {
+    let oidc_client = config.oidc.as_ref().and_then(|oidc| oidc.client.as_ref());
+    let oidc_secret = oidc_client.and_then(|client| client.secret.as_ref()).map(|secret| &secret.path);
+    let named = [&config.file, &config.api_key_file].into_iter().flatten();
+    let tls_key = config.tls.as_ref().map(|tls| &tls.key);
+    let files = named.chain(tls_key).chain(oidc_secret).map(PathBuf::as_path);
+    [config.data.as_path(), key_file].into_iter().chain(files).map(Path::to_owned).collect()
 }
 
 /// What no plugin may exceed, for the sake of the others.

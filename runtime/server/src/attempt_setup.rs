@@ -20,18 +20,23 @@ pub struct AttemptSetup {
     pub reuse: u32,
 }
 
-/// The setup of an attempt. `served` are the queues that its plugin serves, including the job's own; `scope` is where its folders may
-/// be, `secret` returns the value of a granted secret, `command` is the start of the command that grants what was denied; `max_body`
-/// is the limit of a checkpoint or a result when neither the manifest nor the grant sets one.
-pub fn setup(
-    manifest: &Manifest,
-    granted: &Grant,
-    served: &[QueueName],
-    scope: FolderScope,
-    secret: impl Fn(&str) -> Option<Secret>,
-    command: &str,
-    max_body: usize,
-) -> AttemptSetup {
+/// What an attempt gets besides what its manifest and its grant say.
+pub struct Surroundings<'a> {
+    /// The queues that its plugin serves, including the job's own.
+    pub served: &'a [QueueName],
+    /// Where its folders may be.
+    pub scope: FolderScope,
+    /// The value of a granted secret.
+    pub secret: &'a dyn Fn(&str) -> Option<Secret>,
+    /// The start of the command that grants what was denied.
+    pub command: &'a str,
+    /// The limit of a checkpoint or a result when neither the manifest nor the grant sets one.
+    pub max_body: usize,
+}
+
+/// The setup of an attempt.
+pub fn setup(manifest: &Manifest, granted: &Grant, surroundings: Surroundings<'_>) -> AttemptSetup {
+    let Surroundings { served, scope, secret, command, max_body } = surroundings;
     let (allowed, denied) = effective(manifest, granted);
     let limits = limits(&allowed.limits, max_body);
     let hint = scope.hint();
@@ -102,8 +107,14 @@ mod tests {
     const MAX_BODY: usize = 7_000_000;
 
     fn attempt_setup(manifest: &Manifest, granted: &Grant) -> AttemptSetup {
-        let scope = FolderScope::default();
-        setup(manifest, granted, &[], scope, |name| Some(Secret::new(name)), "windlass plugin grant mailer", MAX_BODY)
+        let surroundings = Surroundings {
+            served: &[],
+            scope: FolderScope::default(),
+            secret: &|name| Some(Secret::new(name)),
+            command: "windlass plugin grant mailer",
+            max_body: MAX_BODY,
+        };
+        setup(manifest, granted, surroundings)
     }
 
     #[test]

@@ -139,7 +139,7 @@ pub fn change(
                 manifest: Manifest::default(),
                 revision: 0,
             };
-            upload(plugin, version, manifest, queues, swap, facts, now)
+            upload(plugin, Upload { version, manifest, queues, swap }, facts, now)
         }
         PluginCommand::Activate { version, swap } => activate(known()?, version, swap, facts, now),
         PluginCommand::Rollback { swap } => {
@@ -163,15 +163,18 @@ pub fn change(
     }
 }
 
-fn upload(
-    mut plugin: Plugin,
-    new: Version,
+/// A component that arrives, with what is known of it.
+struct Upload {
+    /// Without its manifest.
+    version: Version,
     manifest: Option<Manifest>,
     queues: Option<Vec<QueueName>>,
+    /// Whether it becomes the active version, and how.
     swap: Option<Swap>,
-    facts: &PluginFacts<'_>,
-    now: Time,
-) -> Result<PluginChange, Refusal> {
+}
+
+fn upload(mut plugin: Plugin, upload: Upload, facts: &PluginFacts<'_>, now: Time) -> Result<PluginChange, Refusal> {
+    let Upload { version: new, manifest, queues, swap } = upload;
     let digest = new.component.sha256;
     let old = plugin.version(&digest).map(|version| version.manifest.clone());
     let inherited = || plugin.active_version().map(|version| version.manifest.clone());

@@ -33,7 +33,7 @@ use crate::executor::Config;
 use crate::host::sources;
 use crate::limits::{COMPILE_STARVATION, COMPILE_TURN, COMPILES, FUNCTION_BYTES, TABLES_PER_SHARE};
 use crate::outbound;
-use crate::plugin::Plugin;
+use crate::plugin::{Compiled, Plugin};
 use crate::pool::threads::lower_priority;
 use crate::shortage::has_shortage;
 use crate::sources::split;
@@ -178,7 +178,7 @@ impl Pipeline {
             .map_err(|error| Rejected::ImportMismatch { reason: format!("{error:#}") })?;
         let pre = HandlerPre::new(pre)
             .map_err(|error| Rejected::WrongType { export: RUN.to_owned(), reason: format!("{error:#}") })?;
-        Ok(Plugin::new(digest, bytes.len(), imports, from_cache, shares, sources, pre))
+        Ok(Compiled { digest, size: bytes.len(), imports, from_cache, shares, sources, pre }.into())
     }
 }
 

@@ -2,7 +2,7 @@
 //! guest chooses its method, host, path and headers.
 
 use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceTable};
 use wasmtime_wasi_http::p2::HeaderError;
 use wasmtime_wasi_http::p2::bindings::http::types::{self, HostFields, HostOutgoingRequest, Method, Scheme};
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Unsent;
@@ -27,6 +27,14 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);
     let mut types = linker.instance(TYPES)?;
+    link_makers(&mut types)?;
+    link_setters(&mut types)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// What makes an entry in the guest's table: there may be only so many.
+fn link_makers(types: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     types.func_wrap("[constructor]fields", |mut store: StoreContextMut<'_, State>, (): ()| {
         let mut http = store.data_mut().http();
         check_unsent(http.table)?;
@@ -55,7 +63,11 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
             check_unsent(http.table)?;
             Ok((HostOutgoingRequest::new(&mut http, headers)?,))
         },
-    )?;
+    )
+}
+
+/// What sets a part of a request: it may be only so long.
+fn link_setters(types: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     types.func_wrap(
         "[method]outgoing-request.set-method",
         |mut store: StoreContextMut<'_, State>, (request, method): (Resource<Unsent>, Method)| {
@@ -87,9 +99,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
             let set = |http: &mut _| HostOutgoingRequest::set_authority(http, request, authority);
             Ok((if too_long { Set::Err(()) } else { set(&mut store.data_mut().http())? },))
         },
-    )?;
-    linker.allow_shadowing(false);
-    Ok(())
+    )
 }
 
 /// Whether the guest may create one more. Counted each time, because entries leave the table in many ways.

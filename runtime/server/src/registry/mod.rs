@@ -20,7 +20,7 @@ use windlass_core::{Digest, EventKind, Name, Plugin, QueueName, Refusal, Version
 use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
-use crate::attempt_setup::{AttemptSetup, setup};
+use crate::attempt_setup::{AttemptSetup, Surroundings, setup};
 use crate::metrics;
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
@@ -280,15 +280,14 @@ impl Registry {
 
     fn setup_for(&self, plugin: &Name, version: &Version, served: &[QueueName]) -> AttemptSetup {
         let namespace = plugin.namespace();
-        setup(
-            &version.manifest,
-            &self.granted(plugin),
+        let surroundings = Surroundings {
             served,
-            self.inner.scope.clone(),
-            |name| self.inner.secrets.get(&Name::parse("secret", name).ok()?.within(&namespace)),
-            &windlass_core::plugin::grant::command(plugin),
-            self.inner.max_body,
-        )
+            scope: self.inner.scope.clone(),
+            secret: &|name| self.inner.secrets.get(&Name::parse("secret", name).ok()?.within(&namespace)),
+            command: &windlass_core::plugin::grant::command(plugin),
+            max_body: self.inner.max_body,
+        };
+        setup(&version.manifest, &self.granted(plugin), surroundings)
     }
 
     /// Compiles a stored version, usually from the cache, and retains its code, or the reason why it cannot be run.

@@ -29,7 +29,7 @@ use windlass_store::Clock;
 use self::state::StateFile;
 use self::terminal::Terminal;
 use crate::app::compiler;
-use crate::attempt_setup::{AttemptSetup, setup};
+use crate::attempt_setup::{AttemptSetup, Surroundings, setup};
 use crate::cli::jobs::enqueue;
 use crate::cli::jobs::watch as watching;
 use crate::cli::terminal::show;
@@ -94,7 +94,9 @@ impl Run {
         };
         let served: Vec<QueueName> = manifest.queues.iter().chain([&queue]).cloned().collect();
         let secret = |name: &str| secrets.get(name).cloned();
-        let mut setup = setup(&manifest, &grant, &served, scope, secret, "windlass run", limits::BODY);
+        let (command, max_body) = ("windlass run", limits::BODY);
+        let mut setup =
+            setup(&manifest, &grant, Surroundings { served: &served, scope, secret: &secret, command, max_body });
         let timeout = self.timeout.map(|Span(timeout)| timeout).or(setup.limits.attempt_timeout);
         setup.limits.attempt_timeout = Some(timeout.unwrap_or(bounds::ATTEMPT_TIMEOUT));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

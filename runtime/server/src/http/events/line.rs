@@ -164,7 +164,15 @@ pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
     let details = details(store, &event.kind, job.as_ref()).await;
-    json(Some(record.seq), event.kind.as_str(), event.job, &event.queue, event.scope.as_deref(), event.at, details)
+    json(&Data {
+        seq: Some(record.seq),
+        kind: event.kind.as_str(),
+        job_id: JobIdText(event.job),
+        queue: &event.queue,
+        scope: event.scope.as_deref(),
+        at: event.at.into(),
+        data: details,
+    })
 }
 
 /// The `data` of an event that somebody asked for, to try a webhook.
@@ -196,7 +204,7 @@ pub async fn of_ended_job(store: &Store, job: &Job) -> Bytes {
         _ => EventKind::Dead { attempt, reason },
     };
     let details = details(store, &kind, Some(job)).await;
-    render(kind.as_str(), job.id, &job.queue, job.scope.as_deref(), job.since, details)
+    of_job(kind.as_str(), job, job.since, details)
 }
 
 pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
@@ -207,7 +215,7 @@ pub fn of_log(job: &Job, n: u64, line: LogLine) -> Bytes {
         text: Some(line.text),
         ..Details::default()
     };
-    render("log", job.id, &job.queue, job.scope.as_deref(), line.at, details)
+    of_job("log", job, line.at, details)
 }
 
 /// An event about the stream itself.
@@ -217,23 +225,16 @@ pub fn of_stream(kind: &str, code: &str, message: &str) -> Bytes {
 }
 
 /// An event without a number in the stream.
-fn render(kind: &str, job: JobId, queue: &QueueName, scope: Option<&str>, at: Time, data: Details) -> Bytes {
-    Bytes::from(format!("event: {kind}\ndata: {}\n\n", json(None, kind, job, queue, scope, at, data)))
+fn of_job(kind: &str, job: &Job, at: Time, data: Details) -> Bytes {
+    let (queue, scope) = (&job.queue, job.scope.as_deref());
+    let data = Data { seq: None, kind, job_id: JobIdText(job.id), queue, scope, at: at.into(), data };
+    Bytes::from(format!("event: {kind}\ndata: {}\n\n", json(&data)))
 }
 
-fn json(
-    seq: Option<u64>,
-    kind: &str,
-    job: JobId,
-    queue: &QueueName,
-    scope: Option<&str>,
-    at: Time,
-    data: Details,
-) -> String {
-    let data = Data { seq, kind, job_id: JobIdText(job), queue, scope, at: at.into(), data };
+fn json(data: &Data<'_>) -> String {
     // A map of plain fields always serializes. A result is shown as it was sent, perhaps over several lines; outside of its
     // strings, where line breaks are escaped, a line break is only white space.
-    serde_json::to_string(&data).unwrap_or_default().replace(['\n', '\r'], " ")
+    serde_json::to_string(data).unwrap_or_default().replace(['\n', '\r'], " ")
 }
 
 async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details {

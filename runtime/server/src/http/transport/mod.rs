@@ -6,6 +6,7 @@ pub(crate) mod body_budget;
 pub(super) mod compress;
 pub(super) mod connections;
 pub(crate) mod credentials;
+mod description;
 pub(crate) mod error;
 pub(crate) mod extract;
 pub(crate) mod headers;

@@ -68,43 +68,19 @@ impl<D: Disk> Operation<D> for AccessChange {
 impl<D: Disk> Engine<D> {
     fn change_access(&mut self, change: AccessChange) -> Result<(), Failure> {
         match change {
-            AccessChange::AddKey(key) => {
-                if self.count_keys()? >= bounds::API_KEYS {
-                    let why = format!("there are {} keys, and there can be no more; revoke some", bounds::API_KEYS);
-                    return Err(Refusal::invalid("name", why).into());
-                }
-                self.put_access(keys::api_key(&key.id), &*key);
-            }
+            AccessChange::AddKey(key) => self.add_key(&key)?,
             AccessChange::RevokeKey { id } => {
-                let key = keys::api_key(&id);
-                if self.written(Space::Access, key.clone())?.is_none() {
-                    return Err(Refusal::not_found("key", id).into());
-                }
-                self.unsaved.batch.delete(Space::Access, key);
+                self.delete_access(keys::api_key(&id), "key", &id)?;
                 let of = SessionOf::Key(id);
                 self.end_sessions(|session| session.of == of)?;
             }
             AccessChange::AddSession(session) => self.add_session(&session)?,
-            AccessChange::EndSession { id } => {
-                let key = keys::session(&id);
-                if self.written(Space::Access, key.clone())?.is_none() {
-                    return Err(Refusal::not_found("session", id).into());
-                }
-                self.unsaved.batch.delete(Space::Access, key);
-            }
+            AccessChange::EndSession { id } => self.delete_access(keys::session(&id), "session", &id)?,
             AccessChange::RemoveExpiredSessions => {
                 let now = self.now;
                 self.end_sessions(|session| session.is_expired(now))?;
             }
-            AccessChange::KeysUsed(used) => {
-                for (id, at) in used {
-                    let key = keys::api_key(&id);
-                    if let Some(bytes) = self.written(Space::Access, key.clone())? {
-                        let row: ApiKey = codec::decode(Space::Access, &bytes)?;
-                        self.put_access(key, &ApiKey { last_used_at: Some(at), ..row });
-                    }
-                }
-            }
+            AccessChange::KeysUsed(used) => self.note_keys_used(used)?,
             AccessChange::SetRules { namespace, rules } => {
                 if rules.len() > bounds::ENQUEUE_RULES {
                     return Err(Refusal::invalid("rules", format!("at most {}", bounds::ENQUEUE_RULES)).into());
@@ -112,31 +88,59 @@ impl<D: Disk> Engine<D> {
                 rules.iter().try_for_each(EnqueueRule::check)?;
                 self.put_access(keys::enqueue_rules(&namespace), &(namespace.clone(), rules));
             }
-            AccessChange::PutNamespace { row, replace } => {
-                row.quotas.check()?;
-                let key = keys::namespace(&row.name);
-                let known = row.name.is_default() || self.written(Space::Access, key.clone())?.is_some();
-                match (known, replace) {
-                    (true, false) => {
-                        return Err(Refusal::Exists { what: "namespace", name: row.name.to_string() }.into());
-                    }
-                    (false, true) => return Err(Refusal::not_found("namespace", &row.name).into()),
-                    (true, true) | (false, false) => {}
-                }
-                self.put_access(key, &*row);
-                self.quotas.set(row.name, row.quotas);
-            }
+            AccessChange::PutNamespace { row, replace } => self.put_namespace(*row, replace)?,
             AccessChange::RemoveNamespace { name } => {
-                let key = keys::namespace(&name);
-                if self.written(Space::Access, key.clone())?.is_none() {
-                    return Err(Refusal::not_found("namespace", name).into());
-                }
-                self.unsaved.batch.delete(Space::Access, key);
+                self.delete_access(keys::namespace(&name), "namespace", name.as_str())?;
                 self.unsaved.batch.delete(Space::Access, keys::enqueue_rules(&name));
                 self.quotas.remove(&name);
             }
         }
         self.unsaved.require_commit();
+        Ok(())
+    }
+
+    fn add_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+        if self.count_keys()? >= bounds::API_KEYS {
+            let why = format!("there are {} keys, and there can be no more; revoke some", bounds::API_KEYS);
+            return Err(Refusal::invalid("name", why).into());
+        }
+        self.put_access(keys::api_key(&key.id), key);
+        Ok(())
+    }
+
+    fn note_keys_used(&mut self, used: Vec<(String, Time)>) -> Result<(), DiskError> {
+        for (id, at) in used {
+            let key = keys::api_key(&id);
+            if let Some(bytes) = self.written(Space::Access, key.clone())? {
+                let row: ApiKey = codec::decode(Space::Access, &bytes)?;
+                self.put_access(key, &ApiKey { last_used_at: Some(at), ..row });
+            }
+        }
+        Ok(())
+    }
+
+    fn put_namespace(&mut self, row: NamespaceRow, replace: bool) -> Result<(), Failure> {
+        row.quotas.check()?;
+        let key = keys::namespace(&row.name);
+        let known = row.name.is_default() || self.written(Space::Access, key.clone())?.is_some();
+        match (known, replace) {
+            (true, false) => {
+                return Err(Refusal::Exists { what: "namespace", name: row.name.to_string() }.into());
+            }
+            (false, true) => return Err(Refusal::not_found("namespace", &row.name).into()),
+            (true, true) | (false, false) => {}
+        }
+        self.put_access(key, &row);
+        self.quotas.set(row.name, row.quotas);
+        Ok(())
+    }
+
+    /// Deletes a row that must be there; `what` and `name` are said if it is not.
+    fn delete_access(&mut self, key: Vec<u8>, what: &'static str, name: &str) -> Result<(), Failure> {
+        if self.written(Space::Access, key.clone())?.is_none() {
+            return Err(Refusal::not_found(what, name).into());
+        }
+        self.unsaved.batch.delete(Space::Access, key);
         Ok(())
     }
 
