@@ -25,7 +25,7 @@ use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::transport::warnings;
 use crate::http::wire::agent::AgentBody;
-use crate::http::wire::aliases;
+use crate::http::wire::policy::PolicyBody;
 use crate::http::wire::{
     BackoffName, Moment, NameText, OnFailureName, PriorityName, Span, StateName, UntilName, WithinName,
 };
@@ -450,20 +450,21 @@ fn queue(name: Option<&str>, place: &str) -> Result<QueueName> {
 
 impl JobBody<'_> {
     fn policy(&self, place: &str) -> Result<PolicyChoice> {
-        let span = |span: Option<Span>| span.map(|span| span.0);
-        Ok(PolicyChoice {
-            priority: self.priority.map(Into::into),
-            max_attempts: aliases::max_attempts(place, self.max_attempts, self.max_retries)?,
-            backoff: self.retry_backoff.map(Into::into),
-            base_delay: span(self.retry_base_delay),
-            max_delay: span(self.retry_max_delay),
-            attempt_timeout: span(self.attempt_timeout),
-            stall_timeout: span(self.stall_timeout),
-            max_duration: span(self.max_duration),
-            expire_after: span(self.expire_after),
-            lease: span(self.lease_duration),
-            ttl: span(self.ttl),
-        })
+        let policy = PolicyBody {
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            max_retries: self.max_retries,
+            retry_backoff: self.retry_backoff,
+            retry_base_delay: self.retry_base_delay,
+            retry_max_delay: self.retry_max_delay,
+            attempt_timeout: self.attempt_timeout,
+            stall_timeout: self.stall_timeout,
+            max_duration: self.max_duration,
+            lease_duration: self.lease_duration,
+            expire_after: self.expire_after,
+            ttl: self.ttl,
+        };
+        policy.read(place)
     }
 
     fn unique(&mut self) -> Option<Unique> {

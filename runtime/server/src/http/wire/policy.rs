@@ -13,19 +13,19 @@ use crate::http::wire::{BackoffName, PriorityName, Span, Text};
 /// As it is sent. Absent fields get the defaults of the queue, then those of the plugin and the server.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct PolicyBody {
-    priority: Option<PriorityName>,
+    pub priority: Option<PriorityName>,
     /// The number of runs, including the first.
-    max_attempts: Option<u32>,
-    max_retries: Option<u32>,
-    retry_backoff: Option<BackoffName>,
-    retry_base_delay: Option<Span>,
-    retry_max_delay: Option<Span>,
-    attempt_timeout: Option<Span>,
-    stall_timeout: Option<Span>,
-    max_duration: Option<Span>,
-    lease_duration: Option<Span>,
-    expire_after: Option<Span>,
-    ttl: Option<Span>,
+    pub max_attempts: Option<u32>,
+    pub max_retries: Option<u32>,
+    pub retry_backoff: Option<BackoffName>,
+    pub retry_base_delay: Option<Span>,
+    pub retry_max_delay: Option<Span>,
+    pub attempt_timeout: Option<Span>,
+    pub stall_timeout: Option<Span>,
+    pub max_duration: Option<Span>,
+    pub lease_duration: Option<Span>,
+    pub expire_after: Option<Span>,
+    pub ttl: Option<Span>,
 }
 
 impl PolicyBody {
