@@ -268,7 +268,7 @@ pub enum WebhookChange {
         id: String,
         edit: WebhookEdit,
     },
-    /// A new secret; the one before it signs as well for as long as `keep`.
+    /// A new secret; deliveries are also signed with the previous one for as long as `keep`.
     Rotate {
         id: String,
         encrypted: Vec<u8>,

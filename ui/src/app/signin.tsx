@@ -14,7 +14,7 @@ const RETURNED: Record<string, string> = {
     declined: 'The provider did not sign you in.',
     refused: 'The answer of the provider was not accepted. The log of the server says why.',
     unreachable: 'The provider does not answer. Try again in a moment, or sign in with a key.',
-    'no-role': 'You are known to the provider, but none of your groups has a role here. Ask whoever runs the server for one.',
+    'no-role': 'You are known to the provider, but none of your groups has a role here. Ask an administrator of the server for one.',
 };
 
 const returned = () => RETURNED[new URLSearchParams(location.search).get('sign-in') ?? ''] ?? '';

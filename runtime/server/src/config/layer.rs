@@ -31,7 +31,7 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_BODY", value_name = "SIZE", value_parser = size)]
     pub max_body: Option<Size>,
 
-    /// What the bodies of all requests may take together while they are received and handled; further ones are answered 429 [default: 256MiB]
+    /// How much memory the bodies of all requests may take together; further requests are answered 429 [default: 256MiB]
     #[arg(long, env = "WINDLASS_MAX_BUFFERED_BODIES", value_name = "SIZE", value_parser = size)]
     pub max_buffered_bodies: Option<Size>,
 
@@ -39,7 +39,7 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_SLOTS", value_name = "N")]
     pub slots: Option<usize>,
 
-    /// How much of the slots that other plugins leave one plugin may take, in percent; 100 for all of them [default: 75]
+    /// The largest share of the slots not held by other plugins that one plugin may take, in percent [default: 75]
     #[arg(long, env = "WINDLASS_PLUGIN_SHARE", value_name = "PERCENT")]
     pub plugin_share: Option<u32>,
 
@@ -118,7 +118,7 @@ pub struct Layer {
     pub oidc_groups_claim: Option<String>,
 
     /// The role of a group's members as GROUP=ROLE or GROUP=ROLE@NAMESPACE, with * for all namespaces; may be given several times,
-    /// and the first that fits decides
+    /// and the first that applies decides
     #[arg(long, env = "WINDLASS_OIDC_ROLE", value_name = "GROUP=ROLE", value_delimiter = ',')]
     pub oidc_role: Vec<GroupRole>,
 

@@ -1,4 +1,4 @@
-// The attempts on one time line: how long each waited, ran and was put off, who ran it, and how it ended.
+// The attempts on one time line: how long each waited and ran, how long the next one was delayed, who ran it, and how it ended.
 import { bytes, clockTime, dateTime, Failed, now, Panel, shortDigest, span, times, type Attempt } from '#kit';
 import type { AttemptList } from './index';
 
@@ -25,7 +25,7 @@ function parts(attempt: Attempt, present: number): Part[] {
     if (queued !== null && start !== null && start > queued) found.push({ from: queued, to: start, state: 'pending', faint: true, text: `waited ${span(start - queued)}` });
     if (start !== null) found.push({ from: start, to: Math.max(end, start), state: STATE[attempt.outcome] ?? 'cancelled', faint: false, text: `${WORD[attempt.outcome] ?? attempt.outcome}, ran ${span(end - start)}` });
     const next = ms(attempt.next_at) ?? (attempt.backoff_ms !== null ? end + attempt.backoff_ms : null);
-    if (attempt.backoff_ms && next !== null) found.push({ from: end, to: Math.min(next, Math.max(present, end)), state: 'retrying', faint: true, text: `put off for ${span(attempt.backoff_ms)}` });
+    if (attempt.backoff_ms && next !== null) found.push({ from: end, to: Math.min(next, Math.max(present, end)), state: 'retrying', faint: true, text: `delayed for ${span(attempt.backoff_ms)}` });
     return found;
 }
 

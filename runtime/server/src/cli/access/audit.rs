@@ -11,19 +11,19 @@ use crate::http::OrderName;
 /// Show the audit log: who changed what, when, and from where
 #[derive(Debug, Args)]
 pub struct Audit {
-    /// Only entries after the one of this number
+    /// Only entries after the one with this number
     #[arg(long, default_value_t = 0, value_name = "N")]
     after: u64,
-    /// Only entries before the one of this number
+    /// Only entries before the one with this number
     #[arg(long, value_name = "N")]
     before: Option<u64>,
-    /// The oldest or the newest first [default: asc]
+    /// Whether the oldest or the newest come first [default: asc]
     #[arg(long, value_enum)]
     order: Option<OrderName>,
     /// Only what this key did
     #[arg(long, value_name = "KEY-ID")]
     actor: Option<String>,
-    /// Only this action, such as plugin.upload, or plugin for all that begin so
+    /// Only this action, such as plugin.upload, or plugin for all actions on plugins
     #[arg(long)]
     action: Option<String>,
     /// Only what was done to this job, queue, plugin or key
@@ -32,7 +32,7 @@ pub struct Audit {
     /// Only entries from this time on, such as 2026-11-01T00:00:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// How many entries
+    /// The most entries to show
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Check that no entry was changed or removed; prints nothing else

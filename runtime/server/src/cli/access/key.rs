@@ -21,7 +21,7 @@ pub struct Key {
 enum Action {
     /// Create a key; it is printed once, and only its hash is stored
     Create {
-        /// Who uses it
+        /// Who or what uses it
         name: String,
         /// What it may do: producer, worker, viewer, operator, deployer or admin
         #[arg(long)]
@@ -35,7 +35,7 @@ enum Action {
         /// How many requests it may make, such as 100/1s
         #[arg(long)]
         rate: Option<String>,
-        /// Until when it is valid, such as 2030-01-01T00:00:00Z; always if absent
+        /// When it expires, such as 2030-01-01T00:00:00Z; never if absent
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
     },

@@ -30,7 +30,7 @@ enum Action {
     },
     /// List the namespaces, with their quotas and what they use
     List,
-    /// Replace the quotas of a namespace; those that are not given are removed
+    /// Replace the quotas of a namespace; quotas that are not given are removed
     Quotas {
         /// The namespace
         name: String,
@@ -41,7 +41,7 @@ enum Action {
     Remove {
         /// The namespace
         name: String,
-        /// Needed, because queues, jobs, plugins, schedules, secrets and keys go with it
+        /// Confirm that its queues, jobs, plugins, schedules, secrets and keys are removed with it
         #[arg(long)]
         confirm: bool,
     },

@@ -8,7 +8,7 @@ use crate::cli::client::Remote;
 use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 
-/// Set who may enqueue to which queues, also without a key
+/// Set who may enqueue to which queues, with or without a key
 #[derive(Debug, Args)]
 pub struct EnqueueRule {
     #[command(subcommand)]
@@ -23,33 +23,33 @@ enum Action {
     List,
     /// Add a rule after the others
     Add(Rule),
-    /// Replace the rule at a place of the list, which begins with 1
+    /// Replace the rule at a position of the list, counted from 1
     Edit {
-        /// The place
+        /// The position
         place: usize,
         #[command(flatten)]
         rule: Rule,
     },
-    /// Move a rule to another place: the first that covers a queue decides
+    /// Move a rule to another position: the first that covers a queue decides
     Move {
-        /// The place it has
+        /// The position it has
         place: usize,
-        /// The place it gets
+        /// The position it gets
         to: usize,
     },
-    /// Remove the rule at a place of the list, which begins with 1
+    /// Remove the rule at a position of the list, counted from 1
     Remove {
-        /// The place
+        /// The position
         place: usize,
     },
 }
 
 #[derive(Debug, Args)]
 struct Rule {
-    /// The queues it is about, such as contact or forms.*
+    /// The queues it applies to, such as contact or forms.*
     #[arg(required = true, value_delimiter = ',')]
     queues: Vec<String>,
-    /// Anybody may enqueue, also without a key; needs --rate
+    /// Anybody may enqueue, even without a key; needs --rate
     #[arg(long, conflicts_with_all = ["roles", "keys"])]
     anybody: bool,
     /// Only keys of these roles may

@@ -22,7 +22,7 @@ pub struct Flow {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Draw the jobs that one belongs with
+    /// Draw the flow that a job belongs to
     Show {
         /// The id of a job, a batch or a chain
         id: String,

@@ -18,19 +18,19 @@ pub struct Attempt {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the attempts that run now, those that began last first
+    /// List the attempts that run now, the newest first
     List(List),
 }
 
 #[derive(Debug, Args)]
 struct List {
-    /// Only those of jobs of this queue
+    /// Only attempts of jobs of this queue
     #[arg(long)]
     queue: Option<String>,
-    /// Only those of this plugin
+    /// Only attempts of this plugin
     #[arg(long)]
     plugin: Option<String>,
-    /// How many at most, up to 1000
+    /// The most attempts to list, up to 1000
     #[arg(long, default_value_t = 50)]
     limit: usize,
 }

@@ -75,7 +75,7 @@ enum Action {
     Reject,
     /// Delete jobs and everything stored with them
     Delete,
-    /// Let scheduled and retrying jobs wait no longer for their time
+    /// Run scheduled and retrying jobs now instead of at their time
     #[value(name = "run-now", alias = "run_now")]
     RunNow,
     /// List all operations that are still stored

@@ -12,11 +12,11 @@ use crate::limits;
 /// Count jobs: `windlass count --state dead --group-by queue`
 #[derive(Debug, Args)]
 pub struct Count {
-    /// Count the jobs of each value apart: state, queue, priority, plugin, plugin_version, worker, schedule, batch, round, limit_key,
+    /// Count the jobs of each value separately: state, queue, priority, plugin, plugin_version, worker, schedule, batch, round, limit_key,
     /// created_by, or tag:KEY
     #[arg(long, value_name = "FIELD")]
     group_by: Option<String>,
-    /// How many values at most, those of the most jobs
+    /// The most values to show, those with the most jobs first
     #[arg(long, value_name = "N", default_value_t = limits::GROUPS)]
     limit: usize,
     #[command(flatten)]

@@ -8,13 +8,13 @@ use crate::cli::terminal::show;
 use crate::cli::terminal::show::Column;
 use crate::limits;
 
-/// Show dead jobs by their errors: `windlass bulk retry --error-fingerprint FINGERPRINT` brings one kind back
+/// Show dead jobs by their errors: `windlass bulk retry --error-fingerprint FINGERPRINT` retries one group
 #[derive(Debug, Args)]
 pub struct Dead {
-    /// Those of this queue
+    /// Only jobs of this queue
     #[arg(long)]
     queue: Option<String>,
-    /// How many kinds of errors at most, those of the most jobs
+    /// The most groups to show, those with the most jobs first
     #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
     limit: usize,
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub struct Enqueue {
     queue: String,
     /// The handler's input: JSON, `@FILE`, or `-` for standard input [default: {}]
     payload: Option<String>,
-    /// Stay and show its progress and log until it ends. Exit status: 0 completed, 1 dead, 3 cancelled
+    /// Show its progress and log until it ends. Exit status: 0 completed, 1 dead, 3 cancelled
     #[arg(long)]
     watch: bool,
     /// Make the request safe to repeat: for a day, the same key returns the same job

@@ -39,7 +39,7 @@ enum Action {
     List {
         #[command(flatten)]
         sorting: Sorting,
-        /// How many jobs at most
+        /// The most jobs to list
         #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
         limit: usize,
         #[command(flatten)]
@@ -51,7 +51,7 @@ enum Action {
     Wait {
         #[command(flatten)]
         job: Which,
-        /// How many seconds to wait at most
+        /// The longest time to wait, in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 30)]
         timeout: u64,
     },
@@ -89,7 +89,7 @@ enum Action {
         #[arg(long, value_name = "JSON")]
         payload: Option<String>,
     },
-    /// Let a scheduled or retrying job wait no longer for its time
+    /// Run a scheduled or retrying job now instead of at its time
     RunNow(Which),
     /// Change a job that waits; flags that are not given leave their values unchanged
     Edit(Box<Edit>),

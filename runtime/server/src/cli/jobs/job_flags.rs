@@ -90,7 +90,7 @@ struct UniqueFlags {
     /// Do not store it if another job has this key; return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// How long the key stays reserved at most
+    /// The longest time for which the key stays reserved
     #[arg(long, value_name = "DURATION")]
     unique_period: Option<String>,
     /// Among which jobs the key is unique: those of the queue, or those with the same --scope

@@ -19,10 +19,10 @@ use crate::limits;
 pub struct Search {
     #[command(flatten)]
     sorting: Sorting,
-    /// How many jobs at most [default: 50 in a table or as JSON, all of them as ids]
+    /// The most jobs to list [default: 50 in a table or as JSON, all of them as ids]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// How much of the payloads a response as JSON has [default: all of those up to 64 KiB]
+    /// How much of each payload a JSON response has [default: all of it, up to 64 KiB]
     #[arg(long, value_enum)]
     payload: Option<BodiesShown>,
     /// How many characters of each payload with --payload preview

@@ -29,7 +29,7 @@ pub struct GrantMore {
     from: Option<PathBuf>,
 }
 
-/// Revoke something that a plugin is granted; without any of the flags, everything
+/// Revoke something that a plugin is granted, or everything if no flag is given
 ///
 /// For a limit, the value does not matter: the grant for it is removed.
 #[derive(Debug, Args)]

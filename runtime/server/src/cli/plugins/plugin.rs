@@ -111,7 +111,7 @@ struct Canary {
     /// Roll it back when more than this share of its attempts has failed, from 0 to 1
     #[arg(long, value_name = "PART", default_value_t = 0.2)]
     max_failure_rate: f64,
-    /// Compute the failure rate only once this many attempts have ended, so that one early failure does not end the trial
+    /// Judge the failure rate only once this many attempts have ended, so that one early failure does not end the trial
     #[arg(long, value_name = "N", default_value_t = 20)]
     min_attempts: u32,
     /// Make it active once this many attempts have ended within the failure rate

@@ -120,10 +120,10 @@ struct Set {
     /// Whether it runs in rounds: a round starts when all jobs of the round before have ended
     #[arg(long, value_name = "on|off")]
     rounds: Option<Switch>,
-    /// Stay this many rounds behind another queue, such as src:3
+    /// Keep at least this many rounds behind another queue, such as src:3
     #[arg(long, value_name = "QUEUE:LEAD")]
     gate: Option<String>,
-    /// How many rounds ahead that queue may be at most
+    /// The most rounds that the other queue may be ahead
     #[arg(long, value_name = "N", requires = "gate")]
     max_lead: Option<u32>,
     /// Remove the gate
@@ -165,7 +165,7 @@ struct RecordsArgs {
     /// Start at this key
     #[arg(long, value_name = "KEY", conflicts_with = "key")]
     from: Option<String>,
-    /// How many records at most
+    /// The most records to list
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "key")]
     limit: usize,
     /// Only records that are marked

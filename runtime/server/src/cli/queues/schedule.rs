@@ -94,7 +94,7 @@ struct Add {
     /// Runs that were missed while the server was down: make up for none of them, one, or all [default: once]
     #[arg(long, value_enum, value_name = "POLICY")]
     catch_up: Option<CatchUpName>,
-    /// With --catch-up all: make up for the latest N at most [default: 1000]
+    /// With --catch-up all: the most missed runs to make up for, the latest ones [default: 1000]
     #[arg(long, value_name = "N")]
     catch_up_most: Option<u32>,
     /// Enqueue no jobs until it is resumed
@@ -120,7 +120,7 @@ struct JobsOf {
     /// Skip a run while a job with this key waits or runs
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// How long the key stays reserved at most
+    /// The longest time for which the key stays reserved
     #[arg(long, value_name = "DURATION")]
     unique_period: Option<String>,
     /// A tag; may be repeated

@@ -58,7 +58,7 @@ impl Stats {
 
 fn table(series: &Value) -> anyhow::Result<()> {
     if series["tracked"] == false {
-        show::note("note: not every queue is counted over time; those in which the least happens give way to others");
+        show::note("note: not every queue is counted over time; the least active ones are left out");
     }
     let at = series["at"].as_array().cloned().unwrap_or_default();
     if at.is_empty() {

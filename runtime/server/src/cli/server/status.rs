@@ -13,7 +13,7 @@ use crate::http::PAUSED;
 /// Show an overview of the server
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Show the server itself: disk, memory, connections, commits, limits and what confines its children
+    /// Show the server itself: disk, memory, connections, commits, limits and what confines its child processes
     #[arg(long)]
     system: bool,
     #[command(flatten)]
@@ -164,9 +164,9 @@ pub struct Worker {
 enum WorkerAction {
     /// List the workers that have fetched jobs since the server started
     List,
-    /// Give a worker no more jobs; it finishes those it holds
+    /// Drain a worker: it gets no more jobs, and finishes those it holds
     Drain(Which),
-    /// Give a worker jobs again
+    /// Resume a drained worker: it gets jobs again
     Resume(Which),
 }
 

@@ -44,10 +44,10 @@ struct Set {
     /// Leave the secret as it is
     #[arg(long, conflicts_with = "from")]
     same_secret: bool,
-    /// How long the secret so far is accepted beside the new one [default: 0]
+    /// How long the old secret is accepted beside the new one [default: 0]
     #[arg(long, value_name = "DURATION", conflicts_with = "same_secret")]
     keep_previous: Option<String>,
-    /// How far the signed time may be from now [default: 5m]
+    /// How much the signed time may differ from the server's [default: 5m]
     #[arg(long, value_name = "DURATION")]
     tolerance: Option<String>,
 }

@@ -37,7 +37,7 @@ enum Action {
     },
     /// List all webhooks with their deliveries and failures
     List,
-    /// Change the address, the events or the retries of a webhook; what is not given stays
+    /// Change the address, the events or the retries of a webhook; settings that are not given stay as they are
     Edit {
         /// The webhook's id
         id: String,
@@ -50,27 +50,27 @@ enum Action {
         #[arg(long, value_name = "true|false")]
         enabled: Option<bool>,
     },
-    /// Give a webhook a new secret and print it; the secret so far signs as well for a while
+    /// Give a webhook a new secret and print it; for a while, deliveries are signed with the old one as well
     Rotate {
         /// The webhook's id
         id: String,
         #[command(flatten)]
         secret: SecretFlags,
-        /// How long the secret so far signs beside the new one; 0 if it has leaked [default: 24h]
+        /// How long deliveries are also signed with the old secret; 0 if it has leaked [default: 24h]
         #[arg(long, value_name = "DURATION")]
         keep_previous: Option<String>,
     },
-    /// List what was sent to a webhook lately, and what came back
+    /// List the latest deliveries of a webhook, and the responses
     Deliveries {
         /// The webhook's id
         id: String,
     },
-    /// Send a test to a webhook now, and print what came back
+    /// Send a test to a webhook now, and print the response
     Test {
         /// The webhook's id
         id: String,
     },
-    /// Send one of the listed deliveries again, now, and print what came back
+    /// Send one of the listed deliveries again, now, and print the response
     Redeliver {
         /// The webhook's id
         id: String,

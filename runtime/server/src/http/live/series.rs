@@ -36,7 +36,7 @@ pub struct SeriesAnswer {
     /// When the server began to count. Earlier steps are left out.
     since: Rfc3339,
     /// False if the queue is not counted, or if the total of a caller who may see only some queues lacks one of them: only so many
-    /// queues are counted, and those in which the least happens give way.
+    /// queues are counted, and the least active ones are left out.
     tracked: bool,
     /// When each step began, oldest first. The step that has not ended is left out.
     at: Vec<Rfc3339>,

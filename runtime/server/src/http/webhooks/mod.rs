@@ -71,7 +71,7 @@ pub struct WebhookAnswer {
     url: String,
     events: Vec<String>,
     has_secret: bool,
-    /// Until when the secret before the newest signs as well.
+    /// Until when deliveries are also signed with the previous secret.
     previous_secret_until: Option<Rfc3339>,
     enabled: bool,
     retry_limit: u32,

@@ -171,7 +171,7 @@ impl Kept {
     }
 }
 
-/// Whether there is room, or the one in which the least happens gives way to one in which this has happened.
+/// Whether there is room, or the least active one is dropped for one in which this has happened.
 fn give_way<K: Clone + Eq + Hash>(
     tracks: &mut HashMap<K, Track>,
     most: usize,

@@ -46,7 +46,7 @@ impl Authority {
                 Refused::Other(Error::unauthorized(format!("the token is not valid now: {why}; ask for a new one")))
             }
             NotVouched::NoRole { name, .. } => Refused::Other(Error::forbidden(format!(
-                "none of the groups of `{name}` has a role here; whoever runs the server gives one with --oidc-role"
+                "none of the groups of `{name}` has a role here; an administrator of the server can give one a role with --oidc-role"
             ))),
             NotVouched::UnknownSigner => Refused::WrongKey(Error::unauthorized(format!(
                 "the token is signed with a key that {} does not publish",
