@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plugin::grant::{Denied, command};
+use crate::plugin::grant::Denied;
 use crate::{Time, bounds};
 
 /// A limit of an attempt.
@@ -97,21 +97,15 @@ pub struct Denial {
 impl Denial {
     /// A denial as it is stored; none of what no grant would allow.
     pub fn of(denied: &Denied, at: Time) -> Option<Denial> {
-        let (capability, grant) = denied.grant.clone()?;
+        let (capability, grant) = denied.grant()?;
         // A handler may ask for a secret with a name of any length; such a name cannot be granted.
         let fits = grant.len() <= bounds::DENIAL_BYTES && denied.wanted.len() <= bounds::DENIAL_BYTES;
-        fits.then(|| Denial { at, capability: capability.to_owned(), wanted: denied.wanted.clone(), grant })
-    }
-
-    /// The command that grants it.
-    pub fn command(&self, plugin: &str) -> String {
-        let flag = match &*self.capability {
-            "private_http" => "--private-http",
-            "secrets" => "--secret",
-            "spawn" => "--spawn",
-            _ => "--http",
-        };
-        format!("{} {flag} {}", command(plugin), crate::plugin::grant::shell_quoted(&self.grant))
+        fits.then(|| Denial {
+            at,
+            capability: capability.to_owned(),
+            wanted: denied.wanted.clone(),
+            grant: grant.to_owned(),
+        })
     }
 }
 
@@ -155,19 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_what_to_grant_and_with_which_command() {
+    fn a_denial_says_what_to_grant() {
         let host = "10.0.0.7:8080".parse().expect("a host");
         let queue = "bills.send".parse().expect("a queue");
-        for (denied, capability, command) in [
-            (Denied::http(&"api.example.com".parse().expect("a host"), None), "http", "--http api.example.com"),
-            (Denied::http(&host, None), "private_http", "--private-http 10.0.0.7:8080"),
-            (Denied::secret("token"), "secrets", "--secret token"),
-            (Denied::spawn(&queue, Some(&"bills.*".parse().expect("a pattern"))), "spawn", "--spawn 'bills.*'"),
+        for (denied, capability, grant) in [
+            (Denied::http(&"api.example.com".parse().expect("a host"), None), "http", "api.example.com"),
+            (Denied::http(&host, None), "private_http", "10.0.0.7:8080"),
+            (Denied::secret("token"), "secrets", "token"),
+            (Denied::spawn(&queue, Some(&"bills.*".parse().expect("a pattern"))), "spawn", "bills.*"),
         ] {
             let denial = Denial::of(&denied, Time(5)).expect("it can be granted");
-            assert_eq!((&*denial.capability, denial.at), (capability, Time(5)));
-            assert_eq!(denial.command("mailer"), format!("windlass plugin grant mailer {command}"));
-            assert!(denied.sentence("windlass plugin grant mailer", None).ends_with(&denial.command("mailer")));
+            assert_eq!((&*denial.capability, &*denial.grant, denial.at), (capability, grant, Time(5)));
         }
         let never = Denied::http(&"0.0.0.0:80".parse().expect("a host"), None);
         assert_eq!(Denial::of(&never, Time(5)), None, "{never:?}");

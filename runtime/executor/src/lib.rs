@@ -87,7 +87,7 @@ pub use host::{
     Child, ChildPage, ChildRead, GuestLogLine, Host, HostError, Level, PageLimits, RequestedWait, Stream, Uncommitted,
 };
 pub use limits::{Limits, RequestLimits, TIMEOUT_GRACE};
-pub use permissions::{Folder, Permissions};
+pub use permissions::{DenialText, Folder, Permissions, Wording};
 pub use plugin::Plugin;
 pub use sources::attach_sources;
 pub use windlass_core::plugin::grant::HostRule;

@@ -5,6 +5,7 @@
 //! `windlass_core::plugin::egress`; they are applied here.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 use windlass_core::plugin::egress::{HostPattern, Reach, reach};
-use windlass_core::plugin::grant::{Denied, HostRule, shell_quoted};
+use windlass_core::plugin::grant::{Denied, HostRule};
 use windlass_core::plugin::manifest::Capabilities;
 use windlass_core::queue_pattern::QueuePattern;
 
@@ -46,9 +47,62 @@ pub struct Permissions {
     /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It is added to the error of an
     /// attempt that fails, because it may well be the cause.
     pub denied: Vec<String>,
-    /// The start of the command that grants this plugin something, such as `windlass plugin grant mailer`, for messages about
-    /// denied capabilities.
-    pub grant_command: String,
+    /// How messages about denied capabilities are worded.
+    pub wording: Wording,
+}
+
+/// Says in words what was denied, and how it is granted: the commands for that are the server's.
+pub trait DenialText: fmt::Debug + Send + Sync {
+    /// The sentence about a denial. `asked` says whether the manifest asks for it: if not, the plugin's author comes first.
+    fn denied(&self, denied: &Denied, asked: bool) -> String;
+
+    /// The same of a host that may be reached, but not at this address, which is of this kind.
+    fn private_address(&self, denied: &Denied, address: IpAddr, kind: &str) -> String;
+
+    /// The part of such a sentence that is said only once, however often it is denied: the command.
+    fn command<'a>(&self, sentence: &'a str) -> &'a str;
+}
+
+/// A [`DenialText`]; the default says what was denied and no more.
+#[derive(Clone, Debug)]
+pub struct Wording(pub Arc<dyn DenialText>);
+
+#[derive(Debug)]
+struct Plain;
+
+impl DenialText for Plain {
+    fn denied(&self, denied: &Denied, _: bool) -> String {
+        format!("{} is not granted", denied.what)
+    }
+
+    fn private_address(&self, denied: &Denied, address: IpAddr, kind: &str) -> String {
+        format!("{} is not granted at its address: {address} is {kind}", denied.what)
+    }
+
+    fn command<'a>(&self, sentence: &'a str) -> &'a str {
+        sentence
+    }
+}
+
+impl Default for Wording {
+    fn default() -> Wording {
+        Wording(Arc::new(Plain))
+    }
+}
+
+/// Permissions are the same however their denials are worded.
+impl PartialEq for Wording {
+    fn eq(&self, _: &Wording) -> bool {
+        true
+    }
+}
+
+impl Eq for Wording {}
+
+impl Wording {
+    fn refused(&self, denied: Denied, asked: bool) -> Refused {
+        Refused { how: self.0.denied(&denied, asked), denied: Some(Box::new(denied)) }
+    }
 }
 
 /// A folder that a guest may see. The guest cannot leave it, neither by `..` nor by a link.
@@ -83,7 +137,7 @@ pub(crate) struct Hosts {
     rules: Arc<[HostRule]>,
     /// What the manifest asks for.
     asked: Arc<[HostPattern]>,
-    grant_command: Arc<str>,
+    wording: Wording,
 }
 
 /// Something that was not allowed: a sentence that says what would allow it, and the same as data, where a grant would.
@@ -123,7 +177,7 @@ impl Permissions {
             }
             None => {
                 let asked = self.asked.secrets.iter().any(|asked| asked == name);
-                SecretAnswer::Denied(refused(Denied::secret(name), asked, &self.grant_command))
+                SecretAnswer::Denied(self.wording.refused(Denied::secret(name), asked))
             }
         }
     }
@@ -143,7 +197,7 @@ impl Permissions {
             return Err(Refused::by_rule(format!("{queue:?} is not the name of a queue")));
         };
         let asked = self.asked.spawn.iter().find(|pattern| pattern.covers(queue));
-        Err(refused(Denied::spawn(&name, asked), asked.is_some(), &self.grant_command))
+        Err(self.wording.refused(Denied::spawn(&name, asked), asked.is_some()))
     }
 
     /// Whether the guest may read and mark the records of a queue; `tied` are those that a gate ties to its own.
@@ -190,7 +244,7 @@ impl Permissions {
         Hosts {
             rules: self.http.as_slice().into(),
             asked: self.asked.http.as_slice().into(),
-            grant_command: self.grant_command.as_str().into(),
+            wording: self.wording.clone(),
         }
     }
 
@@ -200,7 +254,7 @@ impl Permissions {
         let mut message = error;
         let mut is_first = true;
         for denial in tried.iter().chain(&self.denied) {
-            let command = denial.find(&self.grant_command).map_or(denial.as_str(), |at| &denial[at..]);
+            let command = self.wording.0.command(denial);
             if !contains_phrase(&message, command) {
                 if is_first {
                     message.push_str("\nThis plugin asked for capabilities that it was not granted:");
@@ -222,7 +276,7 @@ impl Hosts {
         }
         let asked = self.asked.iter().find(|pattern| pattern.covers(host, port));
         let denied = Denied::http(&HostPattern::exactly(host, port), asked);
-        Err(refused(denied, asked.is_some(), &self.grant_command))
+        Err(self.wording.refused(denied, asked.is_some()))
     }
 
     /// Whether the host may be reached at this address, which its name resolved to.
@@ -232,14 +286,11 @@ impl Hosts {
         match reach(address) {
             Reach::Public => Ok(()),
             Reach::Private(_) if private => Ok(()),
-            Reach::Private(kind) => Err(Refused {
-                how: format!(
-                    "HTTP to `{pattern}` is not granted at its address: {address} is {kind}; to allow it: {} --private-http {}",
-                    self.grant_command,
-                    shell_quoted(&pattern.to_string())
-                ),
-                denied: Some(Box::new(Denied::private_address(&pattern))),
-            }),
+            Reach::Private(kind) => {
+                let denied = Denied::private_address(&pattern);
+                let how = self.wording.0.private_address(&denied, address, kind);
+                Err(Refused { how, denied: Some(Box::new(denied)) })
+            }
             Reach::Never(kind) => Err(Refused::by_rule(format!(
                 "HTTP to `{pattern}` is never allowed at its address: {address} is {kind}; send the request to another host"
             ))),
@@ -251,12 +302,6 @@ impl Hosts {
 fn system_error(error: &wasmtime::Error) -> io::Error {
     let code = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
     code.map_or_else(|| io::Error::other(error.root_cause().to_string()), io::Error::from_raw_os_error)
-}
-
-/// A denial, with its message: to the operator if the manifest asks for the capability, otherwise to the plugin's author first.
-fn refused(denied: Denied, asked: bool, command: &str) -> Refused {
-    let how = if asked { denied.sentence(command, None) } else { denied.unasked(command) };
-    Refused { how, denied: Some(Box::new(denied)) }
 }
 
 /// Whether a text contains this phrase, and not only as the beginning of a longer one.
@@ -274,15 +319,36 @@ fn contains_phrase(text: &str, phrase: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Says what is needed, and whether the manifest asks for it.
+    #[derive(Debug)]
+    struct Short;
+
+    impl DenialText for Short {
+        fn denied(&self, denied: &Denied, asked: bool) -> String {
+            format!("{}: {:?}", if asked { "asked" } else { "unasked" }, denied.needed)
+        }
+
+        fn private_address(&self, denied: &Denied, _: IpAddr, kind: &str) -> String {
+            format!("{kind}: {:?}", denied.needed)
+        }
+
+        fn command<'a>(&self, sentence: &'a str) -> &'a str {
+            sentence.split_once(": ").map_or(sentence, |(_, command)| command)
+        }
+    }
+
+    fn short() -> Wording {
+        Wording(Arc::new(Short))
+    }
+
     #[test]
     fn a_secret_is_given_only_when_it_is_granted_and_set() {
         let secrets = [("token".to_owned(), Some(Secret::new("s3cret"))), ("unset".to_owned(), None)];
-        let permissions = Permissions { secrets: BTreeMap::from(secrets), ..Permissions::default() };
+        let permissions = Permissions { secrets: BTreeMap::from(secrets), wording: short(), ..Permissions::default() };
         assert!(matches!(permissions.secret("token"), SecretAnswer::Given(secret) if secret.reveal() == "s3cret"));
         assert!(matches!(permissions.secret("unset"), SecretAnswer::Missing(how) if how.contains("not set")));
-        assert!(
-            matches!(permissions.secret("other"), SecretAnswer::Denied(refused) if refused.how.contains("--secret other"))
-        );
+        let SecretAnswer::Denied(refused) = permissions.secret("other") else { panic!("it is not granted") };
+        assert_eq!(refused.how, "unasked: Secret(\"other\")");
     }
 
     #[test]
@@ -299,19 +365,18 @@ mod tests {
         let mut permissions = Permissions {
             queues: vec!["own".to_owned()],
             spawn: vec!["bills.*".parse().expect("a pattern")],
-            grant_command: "windlass plugin grant mailer".to_owned(),
+            wording: short(),
             ..Permissions::default()
         };
         assert_eq!(permissions.spawns("own"), Ok(()));
         assert_eq!(permissions.spawns("bills.send"), Ok(()));
-        let Refused { how, .. } = permissions.spawns("other").expect_err("it is not granted");
-        assert!(how.ends_with("windlass plugin grant mailer --spawn other") && how.contains("windlass.toml"), "{how}");
-        permissions.asked.spawn = vec!["*".parse().expect("a pattern")];
-        let Refused { how, .. } = permissions.spawns("other").expect_err("only the operator is missing");
-        assert!(how.ends_with("windlass plugin grant mailer --spawn other") && !how.contains("windlass.toml"), "{how}");
-        permissions.asked.spawn = vec!["ot*".parse().expect("a pattern")];
-        let Refused { how, .. } = permissions.spawns("other").expect_err("only the operator is missing");
-        assert!(how.ends_with("windlass plugin grant mailer --spawn 'ot*'"), "{how}");
+        let mut how = |asked: &[&str]| {
+            permissions.asked.spawn = asked.iter().map(|text| text.parse().expect("a pattern")).collect();
+            permissions.spawns("other").expect_err("it is not granted").how
+        };
+        assert_eq!(how(&[]), "unasked: Spawn(\"other\")");
+        assert_eq!(how(&["*"]), "asked: Spawn(\"other\")");
+        assert_eq!(how(&["ot*"]), "asked: Spawn(\"ot*\")");
     }
 
     #[test]
@@ -332,21 +397,15 @@ mod tests {
     /// An error that already contains the command, in any wording, has it once.
     #[test]
     fn a_denial_is_reported_once() {
-        let line = |flag: &str| format!("it is not granted; to allow it: windlass plugin grant mailer {flag}");
-        let mut permissions =
-            Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+        let line = |flag: &str| format!("it is not granted; to allow it: grant mailer {flag}");
+        let mut permissions = Permissions { wording: short(), ..Permissions::default() };
         permissions.denied = ["--secret key", "--http a.com", "--spawn 'b.*'"].map(line).to_vec();
         let table: [(&str, &[&str], &[&str]); 5] = [
             ("no", &[], &["--secret key", "--http a.com", "--spawn 'b.*'"]),
-            ("refused: the secret; windlass plugin grant mailer --secret key", &[], &["--http a.com", "--spawn 'b.*'"]),
+            ("refused: the secret; grant mailer --secret key", &[], &["--http a.com", "--spawn 'b.*'"]),
             ("no", &["--http a.com"], &["--http a.com", "--secret key", "--spawn 'b.*'"]),
             ("no", &["--http a.com:81"], &["--http a.com:81", "--secret key", "--http a.com", "--spawn 'b.*'"]),
-            (
-                "(windlass plugin grant mailer --http a.com). windlass plugin grant mailer --secret key. \
-                 windlass plugin grant mailer --spawn 'b.*'",
-                &[],
-                &[],
-            ),
+            ("(grant mailer --http a.com). grant mailer --secret key. grant mailer --spawn 'b.*'", &[], &[]),
         ];
         for (error, tried, expected) in table {
             let tried: Vec<String> = tried.iter().map(|flag| line(flag)).collect();
@@ -362,30 +421,23 @@ mod tests {
 
     #[test]
     fn a_request_to_a_private_host_is_denied_with_the_private_grant() {
-        let permissions = |asked: &[&str]| {
-            let mut permissions =
-                Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
+        let how = |asked: &[&str], host: &str, port| {
+            let mut permissions = Permissions { wording: short(), ..Permissions::default() };
             permissions.asked.http = asked.iter().map(|text| text.parse().expect("a pattern")).collect();
-            permissions
+            permissions.hosts().host(host, port).expect_err("it is not granted").how
         };
-        let private_if = "(with --private-http instead if its address is not a public one)";
-        for (host, port, flag, note) in [
-            ("127.0.0.1", 7070, "--private-http 127.0.0.1:7070", false),
-            ("::1", 8080, "--private-http '[::1]:8080'", false),
-            ("localhost", 80, "--private-http localhost", false),
-            ("host.docker.internal", 9000, "--private-http host.docker.internal:9000", false),
-            ("93.184.216.34", 443, "--http 93.184.216.34", false),
-            ("db.example.com", 443, "--http db.example.com", true),
+        for (host, port, needed) in [
+            ("127.0.0.1", 7070, "PrivateHttp(\"127.0.0.1:7070\")"),
+            ("::1", 8080, "PrivateHttp(\"[::1]:8080\")"),
+            ("localhost", 80, "PrivateHttp(\"localhost\")"),
+            ("host.docker.internal", 9000, "PrivateHttp(\"host.docker.internal:9000\")"),
+            ("93.184.216.34", 443, "Http(\"93.184.216.34\")"),
+            ("db.example.com", 443, "Http(\"db.example.com\")"),
         ] {
             let pattern = HostPattern::exactly(host, port).to_string();
-            for (asked, by_author) in [(vec![], true), (vec![pattern.as_str()], false)] {
-                let Refused { how, .. } = permissions(&asked).hosts().host(host, port).expect_err("it is not granted");
-                assert!(how.ends_with(&format!("windlass plugin grant mailer {flag}")), "{how}");
-                assert_eq!((how.contains(private_if), how.contains("windlass.toml")), (note, by_author), "{how}");
-            }
+            assert_eq!(how(&[], host, port), format!("unasked: {needed}"));
+            assert_eq!(how(&[pattern.as_str()], host, port), format!("asked: {needed}"));
         }
-        let Refused { how, .. } = permissions(&[]).hosts().host("0.0.0.0", 80).expect_err("an unspecified address");
-        assert!(how.contains("never allowed") && !how.contains("grant mailer"), "{how}");
     }
 
     fn hosts(rules: &[(&str, bool)]) -> Hosts {
@@ -393,11 +445,7 @@ mod tests {
             pattern: text.parse().unwrap_or_else(|why: String| panic!("{why}")),
             private: *private,
         };
-        Hosts {
-            rules: rules.iter().map(rule).collect(),
-            asked: Arc::default(),
-            grant_command: "windlass plugin grant mailer".into(),
-        }
+        Hosts { rules: rules.iter().map(rule).collect(), asked: Arc::default(), wording: short() }
     }
 
     #[test]
@@ -406,14 +454,11 @@ mod tests {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert_eq!(hosts.host("api.example.com", 443), Ok(()));
         let Refused { how, .. } = hosts.host("evil.org", 8080).expect_err("no rule");
-        assert!(
-            how.contains("windlass plugin grant mailer --http evil.org:8080") && how.contains("windlass.toml"),
-            "{how}"
-        );
+        assert_eq!(how, "unasked: Http(\"evil.org:8080\")");
         assert_eq!(hosts.address("api.example.com", 443, address("93.184.216.34")), Ok(()));
         for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "100.64.0.1"] {
             let Refused { how, .. } = hosts.address("api.example.com", 443, address(inside)).expect_err(inside);
-            assert!(how.contains("windlass plugin grant mailer --private-http api.example.com"), "{how}");
+            assert!(how.ends_with(": PrivateHttp(\"api.example.com\")"), "{how}");
             assert_eq!(hosts.address("db.internal", 8080, address(inside)), Ok(()), "{inside}");
         }
         let Refused { how, .. } =

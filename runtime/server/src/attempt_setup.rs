@@ -11,6 +11,8 @@ use windlass_core::plugin::manifest::Manifest;
 use windlass_core::quantity::{Size, Span};
 use windlass_executor::{Folder, FolderScope, Limits, Permissions, RequestLimits, Secret};
 
+use crate::denials;
+
 /// What one attempt of a plugin's version gets.
 #[derive(Clone, Debug)]
 pub struct AttemptSetup {
@@ -51,12 +53,12 @@ pub fn setup(manifest: &Manifest, granted: &Grant, surroundings: Surroundings<'_
         secrets: secrets.into_iter().map(|name| (secret(&name), name)).map(|(value, name)| (name, value)).collect(),
         environment,
         folders: folders.into_iter().map(folder).collect(),
-        denied: denied.iter().map(|denied| denied.sentence(command, hint.as_deref())).collect(),
+        denied: denied.iter().map(|denied| denials::sentence(denied, command, hint.as_deref())).collect(),
         scope,
         http,
         spawn,
         asked: manifest.capabilities.clone(),
-        grant_command: command.to_owned(),
+        wording: denials::wording(command),
         queues: served.iter().map(ToString::to_string).collect(),
     };
     AttemptSetup { permissions, limits, reuse: manifest.reuse }
@@ -145,9 +147,7 @@ mod tests {
     fn a_plugin_with_an_empty_manifest_has_the_defaults_and_leaves_the_time_limit_to_its_jobs() {
         let setup = attempt_setup(&Manifest::default(), &Grant::default());
         assert_eq!((setup.limits.attempt_timeout, setup.limits.checkpoint_bytes), (None, MAX_BODY));
-        let nothing =
-            Permissions { grant_command: "windlass plugin grant mailer".to_owned(), ..Permissions::default() };
-        assert_eq!(setup.permissions, nothing);
+        assert_eq!(setup.permissions, Permissions::default());
         assert_eq!(setup.limits.http, RequestLimits::default(), "the two lists of defaults agree");
     }
 }

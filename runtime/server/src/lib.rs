@@ -12,6 +12,7 @@ mod checkpoints;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod denials;
 mod dispatcher;
 mod files;
 mod first_key;

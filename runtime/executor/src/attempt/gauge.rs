@@ -77,8 +77,8 @@ impl Gauge {
 
     pub(crate) fn deny(&self, denied: &Denied) {
         let mut known = self.lock();
-        let is_new = known.iter().all(|(_, other)| (&other.wanted, &other.grant) != (&denied.wanted, &denied.grant));
-        if denied.grant.is_some() && is_new && known.len() < bounds::DENIALS {
+        let is_new = known.iter().all(|(_, other)| (&other.wanted, &other.needed) != (&denied.wanted, &denied.needed));
+        if denied.grant().is_some() && is_new && known.len() < bounds::DENIALS {
             known.push((Instant::now(), denied.clone()));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_executor::{AttemptEnd, Folder, FolderScope, GrantRoots, Outcome, Permissions, Secret};
 
-use crate::support::{assert_contains, error, neighbour_still_runs, start, trespasser};
+use crate::support::{assert_contains, error, neighbour_still_runs, start, trespasser, wording};
 
 async fn tried(order: Value, permissions: &Permissions) -> AttemptEnd {
     let guest = trespasser().await;
@@ -157,11 +157,10 @@ async fn the_environment_is_what_was_granted_and_not_the_servers() {
 #[tokio::test]
 async fn a_plugin_reads_only_the_secrets_that_it_is_granted() {
     let secrets = [("mine".to_owned(), Some(Secret::new("s3cret"))), ("unset".to_owned(), None)];
-    let grant_command = "windlass plugin grant mailer".to_owned();
-    let permissions = Permissions { secrets: secrets.into(), grant_command, ..Permissions::default() };
+    let permissions = Permissions { secrets: secrets.into(), wording: wording(), ..Permissions::default() };
     assert_eq!(gets(json!({"try": "secret", "name": "mine"}), &permissions).await, "s3cret");
     let ended = tried(json!({"try": "secret", "name": "of-another-plugin"}), &permissions).await;
-    assert_contains(error(&ended), "windlass plugin grant mailer --secret of-another-plugin");
+    assert_contains(error(&ended), "to allow it: Secret(\"of-another-plugin\")");
     let ended = tried(json!({"try": "secret", "name": "unset"}), &permissions).await;
     assert_contains(error(&ended), "it is not set");
 }
@@ -183,10 +182,9 @@ async fn a_failure_lists_what_was_asked_for_and_not_granted() {
 #[tokio::test]
 async fn jobs_are_spawned_into_the_plugins_own_queues_only_unless_more_is_granted() {
     let order = json!({"try": "wait", "children": 2, "then": "wait"});
-    let grant_command = "windlass plugin grant mailer".to_owned();
-    let nothing = Permissions { queues: vec!["tests".to_owned()], grant_command, ..Permissions::default() };
+    let nothing = Permissions { queues: vec!["tests".to_owned()], wording: wording(), ..Permissions::default() };
     let ended = tried(order.clone(), &nothing).await;
-    assert_contains(error(&ended), "windlass plugin grant mailer --spawn more");
+    assert_contains(error(&ended), "to allow it: Spawn(\"more\")");
     assert!(ended.uncommitted.children.is_empty());
     let own = Permissions { queues: vec!["tests".to_owned(), "more".to_owned()], ..nothing.clone() };
     let granted = Permissions { spawn: vec!["mo*".parse().expect("a pattern")], ..nothing };

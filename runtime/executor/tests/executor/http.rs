@@ -8,7 +8,9 @@ use tokio::sync::OnceCell;
 use windlass_executor::{Attempt, AttemptEnd, CancelReason, Config, Executor, HostRule, Outcome, Permissions, Plugin};
 
 use crate::origin::Origin;
-use crate::support::{Running, assert_contains, built, compiled, error, neighbour_still_runs, start, start_on};
+use crate::support::{
+    Running, assert_contains, built, compiled, error, neighbour_still_runs, start, start_on, wording,
+};
 
 async fn guest() -> Plugin {
     static COMPILED: OnceCell<Plugin> = OnceCell::const_new();
@@ -21,8 +23,7 @@ fn hosts(patterns: &[&str]) -> Permissions {
         pattern: text.trim_start_matches('!').parse().unwrap_or_else(|why: String| panic!("{why}")),
         private: text.starts_with('!'),
     };
-    let grant_command = "windlass plugin grant mailer".to_owned();
-    Permissions { http: patterns.iter().map(rule).collect(), grant_command, ..Permissions::default() }
+    Permissions { http: patterns.iter().map(rule).collect(), wording: wording(), ..Permissions::default() }
 }
 
 fn granted(origin: &Origin) -> Permissions {
@@ -85,7 +86,7 @@ async fn without_a_grant_nothing_is_sent_and_the_error_says_what_to_grant() {
     let host = std::sync::Arc::clone(&running.host);
     let ended = running.ended().await;
     assert_contains(error(&ended), "refused: ErrorCode::HttpRequestDenied");
-    assert_contains(error(&ended), &format!("windlass plugin grant mailer --private-http 127.0.0.1:{port}"));
+    assert_contains(error(&ended), &format!("to allow it: PrivateHttp(\"127.0.0.1:{port}\")"));
     assert_eq!(error(&ended).matches("is not granted").count(), 1, "{}", error(&ended));
     assert_contains(&host.texts().join("\n"), "is not granted");
     assert_eq!(origin.asked.load(Ordering::SeqCst), 0);
@@ -106,7 +107,7 @@ async fn a_private_address_is_refused_by_any_name_and_spelling() {
     }
     let ended = tried(get(format!("http://localhost:{port}/hello")), &everything).await;
     assert_contains(error(&ended), "refused: ErrorCode::DestinationIpProhibited");
-    assert_contains(error(&ended), &format!("windlass plugin grant mailer --private-http localhost:{port}"));
+    assert_contains(error(&ended), &format!("to allow it: PrivateHttp(\"localhost:{port}\")"));
     let ended = tried(get("http://169.254.169.254/latest/meta-data/".to_owned()), &everything).await;
     assert_contains(error(&ended), "169.254.169.254 is a link-local address");
     let ended = tried(get("http://168.63.129.16/metadata/instance".to_owned()), &everything).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::timeout;
+use windlass_core::plugin::grant::Denied;
 use windlass_core::{Progress, Record, Usage};
 use windlass_executor::{
-    Attempt, AttemptEnd, Cancel, CancelReason, ChildPage, ChildRead, Config, Executor, GuestLogLine, Host, HostError,
-    Outcome, PageLimits, Permissions, Plugin, SavedState, Uncommitted, async_trait,
+    Attempt, AttemptEnd, Cancel, CancelReason, ChildPage, ChildRead, Config, DenialText, Executor, GuestLogLine, Host,
+    HostError, Outcome, PageLimits, Permissions, Plugin, SavedState, Uncommitted, Wording, async_trait,
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -162,6 +164,28 @@ impl Host for Recorder {
         let child = family.get(ordinal as usize).ok_or_else(|| HostError::no_child(ordinal))?;
         Ok(Some(Bytes::from(vec![b'7'; child.result_bytes as usize])))
     }
+}
+
+/// Says of a denial what is needed, as the server says it with its commands.
+#[derive(Debug)]
+struct NeededText;
+
+impl DenialText for NeededText {
+    fn denied(&self, denied: &Denied, _: bool) -> String {
+        format!("{} is not granted; to allow it: {:?}", denied.what, denied.needed)
+    }
+
+    fn private_address(&self, denied: &Denied, address: IpAddr, kind: &str) -> String {
+        format!("{} is not granted: {address} is {kind}; to allow it: {:?}", denied.what, denied.needed)
+    }
+
+    fn command<'a>(&self, sentence: &'a str) -> &'a str {
+        sentence.split_once("to allow it: ").map_or(sentence, |(_, needed)| needed)
+    }
+}
+
+pub fn wording() -> Wording {
+    Wording(Arc::new(NeededText))
 }
 
 /// An attempt that is under way.

@@ -21,6 +21,7 @@ use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
 
 use crate::attempt_setup::{AttemptSetup, Surroundings, setup};
+use crate::denials::grant_command;
 use crate::metrics;
 use crate::secrets::Secrets;
 use crate::{Shutdown, limits};
@@ -284,7 +285,7 @@ impl Registry {
             served,
             scope: self.inner.scope.clone(),
             secret: &|name| self.inner.secrets.get(&Name::parse("secret", name).ok()?.within(&namespace)),
-            command: &windlass_core::plugin::grant::command(plugin),
+            command: &grant_command(plugin),
             max_body: self.inner.max_body,
         };
         setup(&version.manifest, &self.granted(plugin), surroundings)

@@ -1,9 +1,10 @@
 //! What the operator grants a plugin, and which of the capabilities that it asks for it gets: [`effective`].
 //!
 //! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted it does
-//! not get, however often it asks. Every refusal says what to grant and how, because it ends up in front of somebody who must
-//! decide about it.
+//! not get, however often it asks. Every refusal says what to grant, because it ends up in front of somebody who must decide
+//! about it; the server adds with which command.
 
+mod denied;
 #[cfg(test)]
 mod tests;
 
@@ -13,12 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plugin::egress::{HostKind, HostPattern};
+use crate::plugin::egress::HostPattern;
 use crate::plugin::manifest;
 use crate::plugin::manifest::{HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
 use crate::queue_pattern::QueuePattern;
 use crate::{Name, Refusal, bounds};
+pub use denied::{Denied, Needed};
 
 /// What the operator allows one plugin. The default allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,101 +104,6 @@ pub struct Folder {
     pub write: bool,
 }
 
-/// Something that was asked for and not given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
-    /// What the plugin asked for.
-    pub what: String,
-    /// The same without words around it: a host, the name of a secret, a queue.
-    pub wanted: String,
-    /// Where a manifest asks for it: a field of its `[capabilities]`, or `limits`.
-    pub field: &'static str,
-    /// The options of the command line that would allow it, as `--http api.example.com`.
-    pub flag: String,
-    /// The list of a grant that would allow it, and what to add there. None where more than that has to be decided, or no grant helps.
-    pub grant: Option<(&'static str, String)>,
-    /// Where the host of an HTTP request lies, as far as its name says.
-    pub whereabouts: Option<HostKind>,
-}
-
-impl Denied {
-    fn new(what: String, field: &'static str, flag: String) -> Denied {
-        Denied { wanted: what.clone(), what, field, flag, grant: None, whereabouts: None }
-    }
-
-    /// A request to a host. `asked` is what covers it in the manifest, and best granted as it was asked for.
-    pub fn http(host: &HostPattern, asked: Option<&HostPattern>) -> Denied {
-        let whereabouts = host.whereabouts();
-        let is_private = whereabouts == HostKind::Private;
-        // Nobody should grant the whole private network for the sake of one host.
-        let pattern = asked.filter(|asked| !(is_private && asked.is_any())).unwrap_or(host);
-        let (list, flag) = if is_private { ("private_http", "--private-http") } else { ("http", "--http") };
-        let grant = (!matches!(whereabouts, HostKind::Never(_))).then(|| (list, pattern.to_string()));
-        let flag = format!("{flag} {}", shell_quoted(&pattern.to_string()));
-        let denied = Denied::new(format!("HTTP to `{host}`"), "http", flag);
-        Denied { wanted: host.to_string(), grant, whereabouts: Some(whereabouts), ..denied }
-    }
-
-    /// A host that may be reached, but not at an address that is not public.
-    pub fn private_address(host: &HostPattern) -> Denied {
-        let flag = format!("--private-http {}", shell_quoted(&host.to_string()));
-        let denied = Denied::new(format!("HTTP to `{host}`"), "http", flag);
-        Denied { wanted: host.to_string(), grant: Some(("private_http", host.to_string())), ..denied }
-    }
-
-    /// A job in a queue, or in all that a pattern covers.
-    pub fn spawn(queue: &QueuePattern, asked: Option<&QueuePattern>) -> Denied {
-        let pattern = asked.filter(|asked| !asked.is_any()).unwrap_or(queue);
-        let flag = format!("--spawn {}", shell_quoted(&pattern.to_string()));
-        let denied = Denied::new(format!("spawning into the queue `{queue}`"), "spawn", flag);
-        Denied { wanted: queue.to_string(), grant: Some(("spawn", pattern.to_string())), ..denied }
-    }
-
-    pub fn secret(name: &str) -> Denied {
-        let denied = Denied::new(format!("the secret `{name}`"), "secrets", format!("--secret {}", shell_quoted(name)));
-        Denied { wanted: name.to_owned(), grant: Some(("secrets", name.to_owned())), ..denied }
-    }
-
-    /// The whole sentence, with the very command that grants it: `command` is how that begins, as [`command`] says it. `folders`
-    /// says what else a folder needs on this server.
-    pub fn sentence(&self, command: &str, folders: Option<&str>) -> String {
-        let Denied { what, flag, .. } = self;
-        match self.whereabouts {
-            Some(HostKind::Never(kind)) => format!("{what} is never allowed: it is {kind}"),
-            _ => format!("{what} is not granted; to allow it{}: {command} {flag}", self.note(folders)),
-        }
-    }
-
-    /// The same for what the manifest does not ask for: the plugin's author comes first.
-    pub fn unasked(&self, command: &str) -> String {
-        let Denied { what, field, flag, .. } = self;
-        match self.whereabouts {
-            Some(HostKind::Never(_)) => self.sentence(command, None),
-            _ => format!(
-                "{what} is not granted; to allow it, let the plugin ask for it (`{field}` under `[capabilities]` in its \
-                 windlass.toml) and grant it{}: {command} {flag}",
-                self.note(None)
-            ),
-        }
-    }
-
-    fn note(&self, folders: Option<&str>) -> String {
-        let note = match self.field {
-            "read" | "write" => folders,
-            "http" if self.whereabouts == Some(HostKind::Unknown) && !self.flag.contains('*') => {
-                Some("with --private-http instead if its address is not a public one")
-            }
-            _ => None,
-        };
-        note.map(|note| format!(" ({note})")).unwrap_or_default()
-    }
-}
-
-/// The beginning of the command that grants a plugin something.
-pub fn command(plugin: &str) -> String {
-    format!("windlass plugin grant {plugin}")
-}
-
 impl Default for AllowedLimits {
     fn default() -> AllowedLimits {
         AllowedLimits {
@@ -270,19 +177,18 @@ pub fn effective(asked: &Manifest, granted: &Grant) -> (Allowed, Vec<Denied>) {
             allowed.folders.push(Folder { guest: guest.clone(), host: folder.path.clone(), write });
         }
         if found.is_none_or(|folder| write && !folder.write) {
-            let (verb, flag) = if write { ("writing", "--write") } else { ("reading", "--read") };
-            let path = found.map_or("/a/folder/of/the/server", |folder| folder.path.as_str());
-            let field = if write { "write" } else { "read" };
-            let flag = format!("{flag} {}", shell_quoted(&format!("{guest}={path}")));
-            denied.push(Denied::new(format!("{verb} the folder `{guest}`"), field, flag));
+            let verb = if write { "writing" } else { "reading" };
+            let host = found.map(|folder| folder.path.clone());
+            let needed = Needed::Folder { guest: guest.clone(), host, write };
+            denied.push(Denied::new(format!("{verb} the folder `{guest}`"), needed));
         }
     }
     for name in &requested.environment {
         match granted.environment.get(name) {
             Some(value) => drop(allowed.environment.insert(name.clone(), value.clone())),
             None => {
-                let flag = format!("--env {}", shell_quoted(&format!("{name}=VALUE")));
-                denied.push(Denied::new(format!("the environment variable `{name}`"), "environment", flag));
+                let what = format!("the environment variable `{name}`");
+                denied.push(Denied::new(what, Needed::Environment(name.clone())));
             }
         }
     }
@@ -324,12 +230,6 @@ fn hosts(asked: &HostPattern, granted: &Grant, allowed: &mut Vec<HostRule>, deni
     if !whole {
         denied.push(Denied::http(asked, None));
     }
-}
-
-/// An argument of a command line: quoted where a shell would interpret it.
-pub fn shell_quoted(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=:,@+".contains(&byte);
-    if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn limits(asked: &Limits, ceiling: &Limits, denied: &mut Vec<Denied>) -> AllowedLimits {
@@ -398,8 +298,8 @@ fn at_most<T: Copy + Ord + fmt::Display>(
     if let (Some(asked), Some(ceiling)) = (asked, ceiling)
         && asked > ceiling
     {
-        let flag = format!("--{} {asked}", name.replace('_', "-"));
-        denied.push(Denied::new(format!("a limit `{name}` of {asked} (at most {ceiling})"), "limits", flag));
+        let needed = Needed::Limit { name: name.to_owned(), value: asked.to_string() };
+        denied.push(Denied::new(format!("a limit `{name}` of {asked} (at most {ceiling})"), needed));
     }
     asked.into_iter().chain(ceiling).min()
 }

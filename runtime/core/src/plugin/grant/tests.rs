@@ -1,5 +1,4 @@
 use crate::plugin::grant::*;
-use crate::plugin::manifest::Capabilities;
 
 fn hosts(texts: &[&str]) -> Vec<HostPattern> {
     texts.iter().map(|text| text.parse().unwrap_or_else(|why| panic!("{why}"))).collect()
@@ -65,90 +64,31 @@ fn names_are_given_when_both_sides_name_them() {
     let (allowed, denied) = effective(&manifest, &grant);
     assert_eq!(allowed.environment, BTreeMap::from([("TZ".to_owned(), "UTC".to_owned())]));
     assert_eq!(allowed.secrets, BTreeSet::from(["token".to_owned()]));
-    let words: Vec<String> = denied.iter().map(|denied| denied.sentence(&command("mailer"), None)).collect();
-    assert_eq!(words.len(), 2);
-    assert!(words[0].contains("environment variable `HOME`") && words[0].ends_with("--env HOME=VALUE"));
-    let sentence = "the secret `key` is not granted; to allow it: windlass plugin grant mailer --secret key";
-    assert_eq!(words[1], sentence);
-}
-
-/// Each denial of a manifest, as somebody reads it: the flag is one that works at the first try.
-#[test]
-fn every_denial_names_the_grant_that_works() {
-    const PRIVATE_IF: &str = " (with --private-http instead if its address is not a public one)";
-    const ROOT: &str = " (the folder must lie in /srv)";
-    let table = [
-        ("http = ['api.example.com']", PRIVATE_IF, "--http api.example.com"),
-        ("http = ['*.example.com:8080']", "", "--http '*.example.com:8080'"),
-        ("http = ['*']", "", "--http '*'"),
-        ("http = ['93.184.216.34']", "", "--http 93.184.216.34"),
-        ("http = ['127.0.0.1:7070']", "", "--private-http 127.0.0.1:7070"),
-        ("http = ['10.0.0.7']", "", "--private-http 10.0.0.7"),
-        ("http = ['169.254.169.254']", "", "--private-http 169.254.169.254"),
-        ("http = ['[fd00::1]:8080']", "", "--private-http '[fd00::1]:8080'"),
-        ("http = ['localhost:8080']", "", "--private-http localhost:8080"),
-        ("http = ['app.localhost']", "", "--private-http app.localhost"),
-        ("http = ['host.docker.internal:9000']", "", "--private-http host.docker.internal:9000"),
-        ("http = ['nas.local']", "", "--private-http nas.local"),
-        ("http = ['*.lan']", "", "--private-http '*.lan'"),
-        ("http = ['database:5984']", "", "--private-http database:5984"),
-        ("http = ['local.example.com']", PRIVATE_IF, "--http local.example.com"),
-        ("read = ['/data']", ROOT, "--read /data=/a/folder/of/the/server"),
-        ("write = ['/out put']", ROOT, "--write '/out put=/a/folder/of/the/server'"),
-        ("environment = ['TZ']", "", "--env TZ=VALUE"),
-        ("secrets = ['token']", "", "--secret token"),
-        ("spawn = ['bills.send']", "", "--spawn bills.send"),
-        ("spawn = ['bills.*']", "", "--spawn 'bills.*'"),
-    ];
-    for (asked, note, flag) in table {
-        let list = |name: &str| -> Vec<String> {
-            let list = asked.strip_prefix(name).and_then(|rest| rest.strip_prefix(" = ['")?.strip_suffix("']"));
-            list.map(str::to_owned).into_iter().collect()
-        };
-        let mut manifest = Manifest::default();
-        manifest.capabilities.http = hosts(&list("http").iter().map(String::as_str).collect::<Vec<_>>());
-        manifest.capabilities.read = list("read");
-        manifest.capabilities.write = list("write");
-        manifest.capabilities.environment = list("environment");
-        manifest.capabilities.secrets = list("secrets");
-        manifest.capabilities.spawn = list("spawn").iter().map(|text| text.parse().expect("a pattern")).collect();
-        let (_, denied) = effective(&manifest, &Grant::default());
-        assert_eq!(denied.len(), 1, "{asked}: {denied:?}");
-        let sentence = denied[0].sentence("windlass plugin grant mailer", Some("the folder must lie in /srv"));
-        let expected = format!("is not granted; to allow it{note}: windlass plugin grant mailer {flag}");
-        assert!(sentence.ends_with(&expected), "{asked}: {sentence}");
-        assert!(sentence.starts_with(&denied[0].what), "{asked}: {sentence}");
-    }
-    let (_, denied) = effective(
-        &Manifest {
-            capabilities: Capabilities { http: hosts(&["0.0.0.0:80"]), ..Capabilities::default() },
-            ..Manifest::default()
-        },
-        &Grant::default(),
-    );
-    let never = "HTTP to `0.0.0.0:80` is never allowed: it is an unspecified address";
-    assert_eq!(denied[0].sentence("windlass plugin grant mailer", None), never);
-    assert_eq!(denied[0].unasked("windlass plugin grant mailer"), never);
+    let needed: Vec<Needed> = denied.into_iter().map(|denied| denied.needed).collect();
+    assert_eq!(needed, [Needed::Environment("HOME".to_owned()), Needed::Secret("key".to_owned())]);
 }
 
 #[test]
 fn what_a_pattern_of_the_manifest_covers_is_granted_as_it_was_asked_for_unless_that_is_everything() {
     let host = |text: &str| hosts(&[text]).remove(0);
     let queue = |text: &str| -> QueuePattern { text.parse().unwrap_or_else(|why| panic!("{why}")) };
-    for (target, asked, flag) in [
-        ("api.example.com", Some("*.example.com"), "--http '*.example.com'"),
-        ("api.example.com", Some("*"), "--http '*'"),
-        ("nas.local", Some("*.local"), "--private-http '*.local'"),
-        ("10.0.0.7:8080", Some("*:8080"), "--private-http 10.0.0.7:8080"),
-        ("api.example.com", None, "--http api.example.com"),
+    for (target, asked, list, pattern) in [
+        ("api.example.com", Some("*.example.com"), "http", "*.example.com"),
+        ("api.example.com", Some("*"), "http", "*"),
+        ("nas.local", Some("*.local"), "private_http", "*.local"),
+        ("10.0.0.7:8080", Some("*:8080"), "private_http", "10.0.0.7:8080"),
+        ("api.example.com", None, "http", "api.example.com"),
     ] {
-        assert_eq!(Denied::http(&host(target), asked.map(host).as_ref()).flag, flag, "{target} {asked:?}");
+        let denied = Denied::http(&host(target), asked.map(host).as_ref());
+        assert_eq!(denied.grant(), Some((list, pattern)), "{target} {asked:?}");
     }
-    for (target, asked, flag) in
-        [("bills.send", Some("bills.*"), "--spawn 'bills.*'"), ("bills.send", Some("*"), "--spawn bills.send")]
+    for (target, asked, pattern) in
+        [("bills.send", Some("bills.*"), "bills.*"), ("bills.send", Some("*"), "bills.send")]
     {
-        assert_eq!(Denied::spawn(&queue(target), asked.map(queue).as_ref()).flag, flag, "{target} {asked:?}");
+        let denied = Denied::spawn(&queue(target), asked.map(queue).as_ref());
+        assert_eq!(denied.grant(), Some(("spawn", pattern)), "{target} {asked:?}");
     }
+    assert_eq!(Denied::http(&host("0.0.0.0:80"), None).grant(), None, "no grant helps");
 }
 
 #[test]
@@ -171,7 +111,7 @@ fn jobs_are_spawned_where_both_sides_agree() {
         let (allowed, denied) = effective(&manifest, &grant);
         assert_eq!(allowed.spawn, patterns(expected), "{asked:?} {granted:?}");
         assert_eq!(denied.len(), refused, "{asked:?} {granted:?}: {denied:?}");
-        assert!(denied.iter().all(|denied| denied.flag.starts_with("--spawn ")), "{denied:?}");
+        assert!(denied.iter().all(|denied| matches!(denied.needed, Needed::Spawn(_))), "{denied:?}");
     }
 }
 
@@ -219,8 +159,12 @@ fn a_timeout_is_the_shorter_of_the_two() {
     }
     // The default holds for what asks for more and is not granted it.
     let (allowed, denied) = timeouts(span(7_200), None);
-    assert_eq!((allowed, denied[0].flag.as_str()), (None, "--attempt-timeout 2h"));
+    assert_eq!((allowed, &denied[0].needed), (None, &limit("attempt_timeout", "2h")));
     assert!(denied[0].what.contains("at most 1h"), "{}", denied[0].what);
+}
+
+fn limit(name: &str, value: &str) -> Needed {
+    Needed::Limit { name: name.to_owned(), value: value.to_owned() }
 }
 
 fn timeouts(asked: Option<Span>, ceiling: Option<Span>) -> (Option<Span>, Vec<Denied>) {
@@ -240,8 +184,8 @@ fn http_requests_have_the_defaults_unless_both_sides_want_more() {
         HttpLimits { connect: Some(short), total: Some(long), at_once: Some(64), ..HttpLimits::default() };
     let (allowed, denied) = effective(&manifest, &Grant::default());
     assert_eq!(allowed.limits.http, AllowedHttp { connect: short, ..default.clone() });
-    let flags: Vec<&str> = denied.iter().map(|denied| denied.flag.as_str()).collect();
-    assert_eq!(flags, ["--http-total 1d", "--http-at-once 64"]);
+    let needed: Vec<Needed> = denied.into_iter().map(|denied| denied.needed).collect();
+    assert_eq!(needed, [limit("http_total", "1d"), limit("http_at_once", "64")]);
 
     let mut grant = Grant::default();
     grant.limits.http = HttpLimits { total: Some(long), at_once: Some(32), ..HttpLimits::default() };

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(denied.len(), 11);
         let mut granted = Grant::default();
         for denied in denied {
-            let line = denied.flag.replace('\'', "");
+            let line = crate::denials::flag(&denied.needed).replace('\'', "");
             flags(&line).add(&mut granted).expect("valid flags");
         }
         let (_, denied) = windlass_core::plugin::grant::effective(&asked, &granted);

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use windlass_core::{Denial, Job, LimitKind, PastAttempt, Refusal, Time, queued_at};
 use windlass_store::{AttemptRow, Clock};
 
+use crate::denials::command_for;
 use crate::dispatcher::RunningAttempt;
 use crate::http::Api;
 use crate::http::jobs::attempt::{RunnerView, UsageView, usage_view};
@@ -87,7 +88,7 @@ pub struct DenialView {
 impl DenialView {
     pub fn of(denial: Denial, job: &windlass_core::JobId, plugin: Option<&str>) -> DenialView {
         DenialView {
-            command: plugin.map(|plugin| denial.command(plugin)),
+            command: plugin.map(|plugin| command_for(&denial, plugin)),
             grant: [(denial.capability.clone(), [denial.grant])].into(),
             capability: denial.capability,
             wanted: denial.wanted,

@@ -3,10 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass_core::plugin::grant::{Grant, command, effective};
+use windlass_core::plugin::grant::{Grant, effective};
 use windlass_core::{Blob, Canary, Denial, Digest, Name, Plugin, PluginHistoryEntry, QueueName, Version};
 use windlass_store::LocalAttempt;
 
+use crate::denials;
+use crate::denials::grant_command;
 use crate::http::Api;
 use crate::http::jobs::attempts::DenialView;
 use crate::http::transport::error::Result;
@@ -184,7 +186,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[LocalAttempt]) -> PluginAnswer {
     let grant = api.registry.granted(&plugin.name);
     let asked = plugin.active_version().map(|version| &version.manifest);
     let denied = asked.map(|asked| effective(asked, &grant).1).unwrap_or_default();
-    let hint = api.registry.scope().hint();
+    let (command, hint) = (grant_command(plugin.name.as_str()), api.registry.scope().hint());
     let own: Vec<&LocalAttempt> = running.iter().filter(|attempt| attempt.plugin == plugin.name).collect();
     let version = |version: Version| VersionAnswer {
         running: own.iter().filter(|attempt| attempt.version == version.digest()).count(),
@@ -207,7 +209,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[LocalAttempt]) -> PluginAnswer {
         ready: problem.is_none(),
         problem,
         active: plugin.active.as_ref().map(hex),
-        denied: denied.iter().map(|denied| denied.sentence(&command(&plugin.name), hint.as_deref())).collect(),
+        denied: denied.iter().map(|denied| denials::sentence(denied, &command, hint.as_deref())).collect(),
         denials: denials(api, &plugin.name, &grant),
         grant: value(&grant),
         running: own.len(),
