@@ -8,7 +8,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::namespace::or_default;
+use crate::name::namespace::or_default;
 use crate::{Blob, Command, Job, Move, Namespace, Priority, QueueName, Refusal, Reply, State, Time, bounds};
 
 /// An operation's identity: a ULID, written as `bulk_` and 26 characters.

@@ -39,33 +39,23 @@
 //! # Ok::<(), windlass_core::Refusal>(())
 //! ```
 //!
-//! Where to read on: `job` (the states and what is stored), `command` (what can be asked, and the answer), `decide` (one
+//! Where to read on: `job` (the states, what is stored, what is enqueued and what was found), `command` (what can be asked, and the answer), `decide` (one
 //! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
 //! and grants), `limits`, `slots`, `retry`, `unique` and `schedule` (one rule each), `report` (what many jobs say together).
 
 pub mod access;
-mod agent;
-mod body;
 pub mod bounds;
 mod bulk;
 mod command;
 mod decide;
 mod event;
-mod findings;
 pub mod flow;
-mod id;
 mod job;
 pub mod limits;
 mod name;
-mod namespace;
-mod new_job;
-mod past_attempt;
 pub mod plugin;
-mod policy;
 pub mod quantity;
 mod queue;
-pub mod queue_pattern;
-mod record;
 mod refusal;
 pub mod report;
 pub mod retry;
@@ -75,8 +65,6 @@ mod time;
 mod unique;
 mod webhook;
 
-pub use agent::{Agent, AgentStatus, Closing, ModelUsage, ModelUsageTotals, StepStatus};
-pub use body::{Blob, Body, BodyKind, BodyRef};
 pub use bulk::{Action, Bulk, BulkId, BulkStatus, Guard};
 pub use command::{
     Change, Checkpoint, Command, Complete, Decision, Edit, Effect, Facts, Fail, Failure, HandBack, Heartbeat, Holder,
@@ -84,23 +72,26 @@ pub use command::{
 };
 pub use decide::{decide, next_watch};
 pub use event::{Event, EventKind};
-pub use findings::{Denial, Findings, LimitHits, LimitKind};
-pub use id::{JobId, Token};
+pub use job::agent::{Agent, AgentStatus, Closing, ModelUsage, ModelUsageTotals, StepStatus};
+pub use job::body::{Blob, Body, BodyKind, BodyRef};
+pub use job::findings::{Denial, Findings, LimitHits, LimitKind};
+pub use job::id::{JobId, Token};
+pub use job::new_job::{CheckedJob, NewJob};
+pub use job::past_attempt::{AttemptOutcome, PastAttempt, queued_at};
+pub use job::policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
+pub use job::record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use job::{
     AfterStop, AttemptError, EndedAttempt, Job, Progress, Reason, Run, Runner, State, Step, Stop, Timeline, Usage,
 };
+pub use name::namespace::{AllowedQueues, DEFAULT_NAMESPACE, Namespace};
+pub use name::queue_pattern;
 pub use name::{Name, QueueName};
-pub use namespace::{AllowedQueues, DEFAULT_NAMESPACE, Namespace};
-pub use new_job::{CheckedJob, NewJob};
-pub use past_attempt::{AttemptOutcome, PastAttempt, queued_at};
 pub use plugin::{
     Canary, Choice, Digest, NewCanary, Plugin, PluginChange, PluginCommand, PluginEvent, PluginFacts,
     PluginHistoryEntry, PluginHistoryKind, Stopped, Swap, Version, Why, change as change_plugin, parse_digest,
     short as short_digest,
 };
-pub use policy::{Backoff, BackoffKind, DEFAULT_LEASE, Policy, PolicyChoice, Priority};
 pub use queue::{Counts, Histogram, Queue, Retention, RetentionLimit, Settings};
-pub use record::{NewMark, NewRecord, Notes, Record, check_key};
 pub use refusal::{JobAction, Refusal};
 pub use slots::{SlotShare, SlotsHeld};
 pub use time::Time;

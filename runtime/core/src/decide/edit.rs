@@ -2,7 +2,7 @@
 
 use crate::decide::attempt::wrong_state;
 use crate::decide::{Context, Draft, ExistingJob, bounded, make_pending};
-use crate::new_job::check_tags;
+use crate::job::new_job::check_tags;
 use crate::{BodyKind, Decision, Edit, EventKind, Job, JobAction, PolicyChoice, Refusal, State, Time, bounds};
 
 /// It waits no longer for its time.

@@ -1,6 +1,6 @@
 //! Writes down each attempt that a decision ends: whatever ends it, and in the same commit.
 
-use crate::past_attempt::queued_at;
+use crate::job::past_attempt::queued_at;
 use crate::{
     AfterStop, AttemptOutcome, Change, Command, Decision, Facts, Findings, Job, JobId, PastAttempt, Reason, State,
     Time, Usage,

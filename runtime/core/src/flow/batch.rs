@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::payload::{over, raw};
 use crate::flow::{Links, Tally};
-use crate::namespace::or_default;
+use crate::name::namespace::or_default;
 use crate::{Body, JobId, Namespace, NewJob, QueueName, Refusal, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

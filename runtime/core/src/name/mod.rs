@@ -1,4 +1,8 @@
 //! Names that people give: queues, plugins, schedules, secrets. Checked once, at the door, and carried as proof.
+//! They lie in a `namespace`; a `queue_pattern` names several queues.
+
+pub(crate) mod namespace;
+pub mod queue_pattern;
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::namespace::DEFAULT_NAMESPACE;
+use crate::name::namespace::DEFAULT_NAMESPACE;
 use crate::{Namespace, Refusal, bounds};
 
 /// A name of 1 to 128 characters out of letters, digits and `. _ - : /`, such as `emails.send`, in a namespace.

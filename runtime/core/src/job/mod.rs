@@ -1,4 +1,16 @@
 //! What a job is: one piece of work, its policy, and where it stands.
+//!
+//! This file has the states and everything that is stored; beside it are the parts that a job consists of (`id`, `policy`, `body`,
+//! `agent`, `record`), how it is made (`new_job`), and what is known of its attempts (`past_attempt`, `findings`).
+
+pub(crate) mod agent;
+pub(crate) mod body;
+pub(crate) mod findings;
+pub(crate) mod id;
+pub(crate) mod new_job;
+pub(crate) mod past_attempt;
+pub(crate) mod policy;
+pub(crate) mod record;
 
 use core::time::Duration;
 
