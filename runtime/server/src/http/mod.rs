@@ -2,8 +2,21 @@
 //! store or the registry, and writes the response. It decides nothing about a job.
 //!
 //! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
-//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `webhooks`, `ops`,
-//! and `console`, the files of the application for browsers.
+//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `live`,
+//! `ops`, and `console`, the files of the application for browsers.
+//!
+//! Two subjects are spread over several places, each for a reason:
+//!
+//! | subject | place | what is there |
+//! |---|---|---|
+//! | access | `transport::auth` | the checks that every request passes, in their order |
+//! | | `transport::credentials`, `same_origin`, `throttle` | reading what a request proves its sender with; where it came from; how often |
+//! | | `access` | who somebody is and what a route needs: keys, sessions, rules and namespaces in memory |
+//! | | `auth` | the routes about it: signing in, `/auth/keys`, `/namespaces`, `/enqueue-rules`, `/audit-logs` |
+//! | | `crate::oidc` | the provider: its keys, tokens, and the steps of signing in |
+//! | webhooks | `webhooks` | the routes about them: outgoing ones, their deliveries, and inbound ones |
+//! | | `produce::inbound` | a webhook that arrives and becomes a job |
+//! | | `crate::webhooks` | sending events, with retries; verifying signatures |
 
 mod access;
 mod auth;
