@@ -219,7 +219,7 @@ fn server(routes: Routes) -> Routes {
         .with(AdministerServer, routes!(ops::pause::pause))
         .with(AdministerServer, routes!(ops::pause::resume))
         .with(Read, routes!(ops::metrics::show_v1))
-        .with(Read, routes!(live::series::show))
+        .with(Read, routes!(live::series::show_series))
         .with(Read, routes!(live::series::queues))
         .with(Read, routes!(live::pulse::watch))
         .with(Read, routes!(ops::server_state::show))

@@ -98,7 +98,7 @@ impl DenialView {
     }
 }
 
-/// List the attempts of a job: how long each waited and ran, how long the next one was delayed, who ran it, how it ended, and what it used
+/// List the attempts of a job: how long each waited and ran, who ran it, how it ended, and what it used
 ///
 /// The latest 100 are stored, and removed with the job.
 #[utoipa::path(get, path = "/jobs/{id}/attempts", tag = "jobs", responses((status = 200, body = JobAttempts)))]

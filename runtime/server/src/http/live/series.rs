@@ -75,7 +75,7 @@ struct Percentiles {
     params(SeriesQuery),
     responses((status = 200, body = SeriesAnswer))
 )]
-pub async fn show(api: Api, Query(query): Query<SeriesQuery>) -> Result<Json<SeriesAnswer>> {
+pub async fn show_series(api: Api, Query(query): Query<SeriesQuery>) -> Result<Json<SeriesAnswer>> {
     let window = window(query.window.as_deref(), query.step.as_deref())?;
     let Some(queue) = query.queue else {
         return Ok(Json(answer(None, window, api.series.of_all(&api.caller.allowed, window))));

@@ -43,7 +43,11 @@ fn figures_over_time_count_what_happened_since_the_start() {
     assert_eq!(mail["pending"].as_array().and_then(|list| list.last()), Some(&json!(1)), "{mail}");
     let each = server.get("/api/v1/stats/queues?window=10m&step=5s").body;
     let of = |queue: &str, what: &str| sum(&each["queues"][queue], what);
-    assert_eq!((of("mail", "completed"), of("mail", "failed_attempts"), of("other", "failed_attempts")), (1, 0, 1), "{each}");
+    assert_eq!(
+        (of("mail", "completed"), of("mail", "failed_attempts"), of("other", "failed_attempts")),
+        (1, 0, 1),
+        "{each}"
+    );
     assert_eq!(each["at"].as_array().map(Vec::len), each["queues"]["mail"]["pending"].as_array().map(Vec::len));
     assert_eq!(server.get("/api/v1/stats/series?queue=none").status, 404);
     assert_eq!(server.get("/api/v1/stats/series?window=2h&step=5s").status, 400);
