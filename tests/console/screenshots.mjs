@@ -28,18 +28,18 @@ async function shoot(tab, name) {
 const search = async (filter) => (await server.post('/jobs/search', { payload: 'none', ...filter })).jobs;
 const first = (what, filter, fits = () => true) => eventually(what, async () => (await search(filter)).find(fits), LONG_MS);
 
-/** Each picture: its address, when it is worth taking, and in which themes. */
+/** Each picture: its address, when it is worth taking, what it has to show, and in which themes. */
 async function pictures() {
     const flow = await first('a flow of thirty is half done', { queue: 'etl.load', state: ['blocked'] }, (job) => job.depends_on?.length !== 0);
     await eventually('its transforms run', async () => (await search({ queue: 'etl.transform', state: ['completed'] })).length >= 8, LONG_MS);
     const long = await first('a long job is a third done', { queue: 'demo.digest', state: ['active'] }, ({ progress }) => progress?.total && progress.current / progress.total > 0.2 && progress.current / progress.total < 0.7);
     await eventually('the canary has figures', async () => (await server.get('/plugins/thumbs')).canary?.ended >= 20, LONG_MS);
     return [
-        { name: 'flow', path: `/flows/${flow.id}`, themes: ['light'] },
-        { name: 'job', path: `/jobs/${long.id}`, themes: ['light', 'dark'] },
-        { name: 'dead', path: '/dead', themes: ['light'] },
-        { name: 'plugin', path: '/plugins/thumbs', themes: ['light'] },
-        { name: 'overview', path: '/', themes: ['light', 'dark'], when: chartIsFilled },
+        { name: 'flow', path: `/flows/${flow.id}`, shows: '.graph-node', themes: ['light'] },
+        { name: 'job', path: `/jobs/${long.id}?tab=payload`, shows: '[aria-label="In the sandbox"]', themes: ['light', 'dark'] },
+        { name: 'dead', path: '/dead', shows: '.group', themes: ['light'] },
+        { name: 'plugin', path: '/plugins/thumbs', shows: '.against', themes: ['light'] },
+        { name: 'overview', path: '/', shows: '[aria-label="Failing"] li', themes: ['light', 'dark'], when: chartIsFilled },
     ];
 }
 
@@ -48,12 +48,12 @@ const chartIsFilled = () => eventually('the chart covers three minutes', async (
 
 const people = {};
 for (const theme of ['light', 'dark']) people[theme] = await Person.at(server, { colorScheme: theme, viewport: { width: 1280, height: 860 } });
-for (const { name, path, themes, when } of await pictures()) {
+for (const { name, path, shows, themes, when } of await pictures()) {
     await when?.();
     for (const theme of themes) {
         const tab = await people[theme].open(path);
         await tab.sees(/^live$/);
-        await eventually('its charts and rows are drawn', async () => (await tab.page.locator('main canvas, main tr, main .graph-node, main .water li, main .group').count()) > 0);
+        await tab.page.locator(`main ${shows}`).first().waitFor();
         await tab.page.waitForFunction(() => document.fonts.ready.then(() => true));
         await shoot(tab, themes.length > 1 ? `${name}-${theme}` : name);
         await tab.close();
