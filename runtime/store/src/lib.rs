@@ -66,7 +66,7 @@ pub use engine::requests::access::AccessChange;
 pub use error::{Error, OpenError};
 pub use options::{Clock, Durability, FairUse, Opening, Options};
 pub use read::search::Survey;
-pub use read::{AuditFilter, AuditPage};
+pub use read::{AuditFilter, AuditPage, FlowCursor, FlowPage, ListedFlow};
 pub use request::{
     Assignment, AttemptRow, BatchMade, By, Claim, DiskUse, EncryptedAnew, EncryptedRow, Enqueued, EventBounds,
     EventRecord, InboundChange, JobList, Linked, LocalAttempt, LogLine, LogRecord, NewCiphertext, QueueView, RoundRow,

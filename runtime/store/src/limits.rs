@@ -33,6 +33,8 @@ pub(crate) const TIMERS_PER_GROUP: usize = 512;
 pub(crate) const BACKGROUND_STEP: usize = 256;
 /// Children that are looked at for one whose failure a parent's error names.
 pub(crate) const FAILED_CHILD_LOOK: usize = 1_024;
+/// Flows that one page of a list looks at: of those that the caller does not see, and of children, none is in it.
+pub(crate) const FLOWS_LOOKED_AT: usize = 2_000;
 /// Events stored on disk, and for how long.
 pub const EVENTS: u64 = 100_000;
 pub(crate) const EVENT_AGE: Duration = Duration::from_secs(24 * 3600);

@@ -1,6 +1,6 @@
 // Flows: batches, chains and trees of jobs, newest first.
 import { useState } from 'preact/hooks';
-import { count, Empty, Failed, get, go, href, Loading, Meter, PageHead, Panel, path, query, shortId, StatePill, Table, Tabs, Time, useResource, type Column } from '#kit';
+import { asCurl, count, Empty, Failed, get, go, href, Loading, Meter, PageHead, Panel, path, query, shortId, StatePill, Table, Tabs, Time, useResource, type Column } from '#kit';
 
 interface FlowRow {
     id: string;
@@ -90,9 +90,10 @@ export default function Flows() {
     );
 }
 
+const CHAIN = { queue: 'fetch', chain: { steps: [{ queue: 'fetch' }, { queue: 'publish' }] } };
 const EXAMPLES: Record<string, string> = {
     batch: 'windlass batch create --callback-queue reports',
-    chain: `curl -d '{"queue": "a", "chain": {"steps": [{"queue": "a"}, {"queue": "b"}]}}' ${location.origin}/api/v1/enqueue`,
+    chain: asCurl({ method: 'POST', path: '/enqueue', body: CHAIN }),
 };
 
 function Nothing({ kind, older }: { kind: string; older: boolean }) {
@@ -114,7 +115,7 @@ function OpenOne() {
     };
     return (
         <form class="row" onSubmit={open}>
-            <input aria-label="Id of a job, batch or chain" placeholder="job_…, batch_… or chain_…" value={id} onInput={(event) => set(event.currentTarget.value)} />
+            <input aria-label="Id of a job, batch or chain" placeholder="job_…, batch_…, chain_…" value={id} onInput={(event) => set(event.currentTarget.value)} />
             <button type="submit" disabled={!id.trim()}>
                 Open
             </button>

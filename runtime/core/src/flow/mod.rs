@@ -11,6 +11,7 @@ mod family;
 mod payload;
 mod progress;
 mod rounds;
+mod summary;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use progress::{percent, rolled_up};
 pub use rounds::{
     Bound, Gate, GateCheck, Position, Round, RoundEvent, RoundFacts, RoundsPhase, RoundsState, named_by_gates,
 };
+pub use summary::{FlowKind, FlowSummary};
 pub use tally::Tally;
 
 /// How a job hangs together with others. A job that stands alone has none.

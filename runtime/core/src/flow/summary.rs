@@ -55,10 +55,13 @@ impl FlowSummary {
         }
     }
 
-    /// `steps` are the jobs of the chain's steps that there are, in their order.
+    /// `steps` are the jobs of the chain's steps that there are, in their order. What follows a failure or the end is not counted.
     pub fn of_chain(first: JobId, chain: &Chain, steps: &[Job]) -> FlowSummary {
         let total = chain.steps.len();
-        let mut tally = Tally { total: total as u64, ..Tally::default() };
+        let at = |step: &Job| step.links.as_ref().and_then(|links| links.chain).map_or(0, |place| place.step as usize);
+        // Steps before the first that there is were followed by it, so they had completed when they were removed.
+        let removed = steps.first().map_or(0, at) as u64;
+        let mut tally = Tally { total: total as u64, completed: removed, ..Tally::default() };
         for step in steps {
             match step.state {
                 State::Completed => tally.completed += 1,
@@ -70,12 +73,11 @@ impl FlowSummary {
         let last = steps.last();
         // A step is followed by the next, unless it failed or said that the chain ends with it.
         let over = last.is_some_and(|last| {
-            let at = last.links.as_ref().and_then(|links| links.chain).map_or(0, |place| place.step as usize);
             let follows = last.state == State::Completed && last.step_status != Some(StepStatus::Exit);
-            last.is_ended() && (!follows || at + 1 >= total)
+            last.is_ended() && (!follows || at(last) + 1 >= total)
         });
         tally.open = if over { 0 } else { tally.total - tally.completed - tally.dead - tally.cancelled };
-        let done = steps.iter().map(percent).sum::<f64>() / total.max(1) as f64;
+        let done = (100.0 * removed as f64 + steps.iter().map(percent).sum::<f64>()) / total.max(1) as f64;
         let mut names: Vec<&str> = chain.steps.iter().take(STEPS_NAMED).map(|step| step.queue.as_str()).collect();
         if total > names.len() {
             names.push("…");
@@ -164,6 +166,10 @@ mod tests {
             assert_eq!((found.status, found.tally.open, found.tally.total), (status, open, 3), "{states:?}");
             assert_eq!(found.ended_at.is_some(), status == BatchStatus::Finished);
         }
+        // The first two were removed.
+        let found = chain(&[step(2, Active)]);
+        assert_eq!((found.tally.completed, found.tally.open, found.status), (2, 1, BatchStatus::Running));
+        assert!((found.percent - 200.0 / 3.0).abs() < 1e-9, "{}", found.percent);
         let mut exits = step(0, Completed);
         exits.step_status = Some(StepStatus::Exit);
         let found = chain(&[exits]);

@@ -274,6 +274,8 @@ fn flow(routes: Routes) -> Routes {
     routes
         .with(ReadJob, routes!(flows::children::list))
         .with(ReadJob, routes!(flows::children::tree))
+        .with(Read, routes!(flows::list::list_flows))
+        .with(Read, routes!(flows::list::list_batches))
         .with(ReadJob, routes!(flows::show))
         .with(Enqueue, routes!(flows::batches::create))
         .with(ReadJob, routes!(flows::batches::show))

@@ -10,7 +10,7 @@ use crate::disk::{DiskError, Space, Value};
 use crate::disk::{codec, keys};
 use crate::read::row;
 use crate::store::Store;
-use crate::{Error, limits};
+use crate::{Error, Unreadable, limits};
 
 /// Where a page of flows ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +37,15 @@ impl FlowCursor {
 pub enum ListedFlow {
     Batch(Batch),
     /// With the jobs of its steps that there are.
-    Chain { first: JobId, chain: Chain, steps: Vec<Job> },
-    Tree { root: Box<Job>, family: Family },
+    Chain {
+        first: JobId,
+        chain: Chain,
+        steps: Vec<Job>,
+    },
+    Tree {
+        root: Box<Job>,
+        family: Family,
+    },
 }
 
 impl ListedFlow {
@@ -51,29 +58,41 @@ impl ListedFlow {
     }
 }
 
+#[derive(Clone, Debug, Default)]
+pub struct FlowPage {
+    pub flows: Vec<ListedFlow>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<FlowCursor>,
+    /// Flows that cannot be read, by the job they began with.
+    pub unreadable: Unreadable,
+}
+
 impl Store {
-    /// The flows of some kinds after a place in the list, and where the next page begins, if there is one. A page may have fewer than
-    /// `limit`, if many were passed over.
+    /// The flows of some kinds after a place in the list. A page may have fewer than `limit`, if many were passed over.
     pub async fn flows(
         &self,
         kinds: Vec<FlowKind>,
         after: Option<FlowCursor>,
         limit: usize,
-    ) -> Result<(Vec<ListedFlow>, Option<FlowCursor>), Error> {
+    ) -> Result<FlowPage, Error> {
         let store = self.clone();
         self.read(move |view| {
             let mut runs: Vec<_> = kinds.into_iter().map(|kind| run(view, kind, after).peekable()).collect();
-            let (mut found, mut last) = (Vec::new(), None);
+            let (mut page, mut last) = (FlowPage::default(), None);
             for _ in 0..limits::FLOWS_LOOKED_AT {
-                if found.len() >= limit {
+                if page.flows.len() >= limit {
                     break;
                 }
-                let Some((place, value)) = next(&mut runs)? else { return Ok((found, None)) };
-                found.extend(flow(view, place, &value, &store)?);
+                let Some((place, value)) = next(&mut runs)? else { return Ok(page) };
+                match flow(view, place, &value, &store) {
+                    Ok(found) => page.flows.extend(found),
+                    Err(error) if error.is_damage() => page.unreadable.add(JobId(place.id), Error::from(error)),
+                    Err(error) => return Err(error),
+                }
                 last = Some(place);
             }
-            let more = next(&mut runs)?.is_some();
-            Ok((found, last.filter(|_| more)))
+            page.next = if next(&mut runs)?.is_some() { last } else { None };
+            Ok(page)
         })
         .await
     }

@@ -5,6 +5,7 @@ mod checkpoints;
 // Public for the simulator, which reads the disk itself.
 #[doc(hidden)]
 pub mod events;
+mod flow_list;
 mod flows;
 pub(crate) mod search;
 
@@ -21,6 +22,7 @@ use windlass_core::{
 };
 
 pub use self::access::{AuditFilter, AuditPage};
+pub use self::flow_list::{FlowCursor, FlowPage, ListedFlow};
 use crate::claim::lanes::ReadyPlace;
 use crate::disk::fjall::View;
 use crate::disk::{DiskError, Space, after_prefix};

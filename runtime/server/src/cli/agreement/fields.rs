@@ -112,6 +112,8 @@ const REQUESTS: &[(&str, Way)] = &[
     ),
     ("get /jobs/{id}/children", Not("`search --parent-id JOB`")),
     ("get /jobs/{id}/tree", Not("`flow show` draws it")),
+    ("get /flows", By("flow list", &[("cursor", PAGES)])),
+    ("get /batches", By("batch list", &[("cursor", PAGES)])),
     ("get /flows/{id}", By("flow show", &[("format", "the command draws it itself; pictures are for browsers")])),
     (
         "post /jobs/bulk",

@@ -4,8 +4,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::cli::client::{Remote, part};
+use crate::cli::flows::pages;
 use crate::cli::jobs::enqueue::read_json;
 use crate::cli::terminal::show;
+use crate::cli::terminal::show::Column;
+use crate::limits;
 
 /// Count jobs together, and run a callback job when all have ended
 #[derive(Debug, Args)]
@@ -29,6 +32,12 @@ enum Action {
     },
     /// Close a batch to new jobs; its callback runs when all its jobs have ended
     Seal(Which),
+    /// List batches, newest first
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
+        limit: usize,
+    },
     /// Show how many jobs of a batch have ended, and how
     Show(Which),
 }
@@ -57,6 +66,7 @@ impl Batch {
                 }
                 made
             }
+            Action::List { limit } => return list(remote, limit),
             Action::Seal(Which { id }) => remote.post(&format!("/batch/{}/seal", part(&id)), &json!({}))?,
             Action::Show(Which { id }) => remote.get(&format!("/batch/{}", part(&id)))?,
         };
@@ -78,5 +88,23 @@ impl Batch {
             Some(job) => show::print(&format!("callback job: {job}")),
             None => Ok(()),
         }
+    }
+}
+
+const LIST: [Column; 7] = [
+    ("ID", "batch_id"),
+    ("STATE", "state"),
+    ("JOBS", "total"),
+    ("OPEN", "open"),
+    ("DEAD", "dead"),
+    ("CALLBACK", "callback_queue"),
+    ("CREATED", "created_at"),
+];
+
+fn list(remote: &Remote, limit: usize) -> anyhow::Result<()> {
+    let found = pages(remote, "/batches?", "batches", limit)?;
+    match found["batches"].as_array().filter(|_| !remote.json()) {
+        Some(rows) => show::table(rows, &LIST),
+        None => show::json(&found),
     }
 }

@@ -6,10 +6,14 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::client::{Remote, part};
+use crate::cli::flows::pages;
 use crate::cli::terminal::show;
+use crate::cli::terminal::show::Column;
+use crate::http::wire::FlowKindName;
+use crate::limits;
 
 /// Show jobs that belong together: chains, batches, trees, dependencies
 #[derive(Debug, Args)]
@@ -22,6 +26,15 @@ pub struct Flow {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// List batches, chains and trees of jobs, newest first
+    List {
+        /// Only these
+        #[arg(long, value_enum)]
+        kind: Option<FlowKindName>,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = limits::PAGE)]
+        limit: usize,
+    },
     /// Draw the flow that a job belongs to
     Show {
         /// The id of a job, a batch or a chain
@@ -37,27 +50,58 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Flow {
     pub fn run(self) -> anyhow::Result<()> {
-        let Action::Show { id, watch } = self.action;
-        let path = format!("/flows/{}", part(&id));
-        let mut last = Value::Null;
-        loop {
-            let flow = self.remote.get(&path)?;
-            if flow != last {
-                if self.remote.json() {
-                    show::json(&flow)?;
-                } else {
-                    if watch && std::io::stdout().is_terminal() {
-                        show::clear_screen()?;
-                    }
-                    show::print(draw(&flow).trim_end())?;
-                }
-            }
-            if !watch || has_ended(&flow) {
-                return Ok(());
-            }
-            last = flow;
-            std::thread::sleep(LOOK_EVERY);
+        match self.action {
+            Action::List { kind, limit } => list(&self.remote, kind, limit),
+            Action::Show { id, watch } => show_one(&self.remote, &id, watch),
         }
+    }
+}
+
+const LIST: [Column; 8] = [
+    ("ID", "id"),
+    ("KIND", "kind"),
+    ("STATE", "state"),
+    ("%", "percent_shown"),
+    ("JOBS", "total"),
+    ("DEAD", "dead"),
+    ("CREATED", "created_at"),
+    ("QUEUES", "label"),
+];
+
+fn list(remote: &Remote, kind: Option<FlowKindName>, limit: usize) -> anyhow::Result<()> {
+    let only = kind.map_or_else(String::new, |kind| format!("kind={}&", json!(kind).as_str().unwrap_or_default()));
+    let mut found = pages(remote, &format!("/flows?{only}"), "flows", limit)?;
+    if remote.json() {
+        return show::json(&found);
+    }
+    let rows = found["flows"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let shown = rows.into_iter().map(|mut flow| {
+        flow["percent_shown"] = json!(flow["percent"].as_f64().unwrap_or_default().floor());
+        flow
+    });
+    show::table(&shown.collect::<Vec<_>>(), &LIST)
+}
+
+fn show_one(remote: &Remote, id: &str, watch: bool) -> anyhow::Result<()> {
+    let path = format!("/flows/{}", part(id));
+    let mut last = Value::Null;
+    loop {
+        let flow = remote.get(&path)?;
+        if flow != last {
+            if remote.json() {
+                show::json(&flow)?;
+            } else {
+                if watch && std::io::stdout().is_terminal() {
+                    show::clear_screen()?;
+                }
+                show::print(draw(&flow).trim_end())?;
+            }
+        }
+        if !watch || has_ended(&flow) {
+            return Ok(());
+        }
+        last = flow;
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -138,8 +182,6 @@ fn mark(state: &str) -> char {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -1,9 +1,10 @@
-//! `GET /flows/{id}`: what a job belongs to, as JSON or as a picture.
+//! `GET /flows/{id}`: what a job belongs to, as JSON or as a picture. `list` has those that there are.
 
 pub(crate) mod batches;
 pub(crate) mod chains;
 pub(crate) mod children;
 mod graph;
+pub(crate) mod list;
 mod svg;
 
 use axum::Json;

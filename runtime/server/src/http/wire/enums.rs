@@ -1,6 +1,6 @@
 //! The names of choices in requests, in responses and as values of flags, defined once so that they cannot differ.
 
-use windlass_core::flow::OnFailure;
+use windlass_core::flow::{FlowKind, OnFailure};
 use windlass_core::schedule::Overlap;
 use windlass_core::{BackoffKind, Priority, SignatureScheme, UniqueScope, Until};
 
@@ -41,6 +41,7 @@ wire_enum!(BackoffName = BackoffKind { None, Fixed, Linear, Quadratic, Exponenti
 wire_enum!(WithinName = UniqueScope { Queue, Scope });
 wire_enum!(UntilName = Until { End, Period });
 wire_enum!(OnFailureName = OnFailure { Fail, Cancel, Continue });
+wire_enum!(FlowKindName = FlowKind { Batch, Chain, Tree });
 wire_enum!(OverlapName = Overlap { Allow, Skip, Cancel });
 wire_enum!(SchemeName = SignatureScheme { GitHub, Stripe, Standard });
 

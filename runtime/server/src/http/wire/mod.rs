@@ -18,7 +18,7 @@ pub use counts::{GroupCounts, StateCounts, Totals};
 pub use duration::{Span, Text};
 pub(super) use enums::wire_enum;
 pub use enums::{
-    BackoffName, CatchUpName, OnFailureName, OverlapName, PriorityName, SchemeName, UntilName, WithinName,
+    BackoffName, CatchUpName, FlowKindName, OnFailureName, OverlapName, PriorityName, SchemeName, UntilName, WithinName,
 };
 pub use schema::{BulkIdText, JobIdText, NameText, StateName};
 pub use time::{Moment, Rfc3339};
