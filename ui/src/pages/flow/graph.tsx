@@ -36,8 +36,13 @@ export function Graph({ flow, layout }: { flow: Flow; layout: Layout }) {
         setScale(next);
     };
     useLayoutEffect(() => {
-        if (scale === 0) setScale(fit(READABLE));
-        else if (hold.current && place.current) {
+        if (scale === 0) {
+            const first = fit(READABLE);
+            const begin = begins(flow, layout);
+            // Where it begins may be far down, in the middle of all that follows.
+            hold.current = { x: 0, y: begin, left: 0, top: Math.min(innerHeight * HIGH, layout.height * first) / 2 };
+            setScale(first);
+        } else if (hold.current && place.current) {
             place.current.scrollLeft = hold.current.x * scale - hold.current.left;
             place.current.scrollTop = hold.current.y * scale - hold.current.top;
             hold.current = null;
@@ -103,16 +108,25 @@ export function Graph({ flow, layout }: { flow: Flow; layout: Layout }) {
     );
 }
 
+/** The height of the node that the page is about, or of the first on the left. */
+function begins(flow: Flow, { at, nodeHeight }: Layout): number {
+    const places = [...at.values()];
+    const leftmost = places.reduce((best, place) => (place.x < best.x ? place : best), places[0] ?? { x: 0, y: 0 });
+    return (at.get(flow.id) ?? leftmost).y + nodeHeight / 2;
+}
+
 const isNow = (node: FlowNode) => node.state === 'active' || node.state === 'retrying' || node.state === 'dead';
 
 function Edges({ flow, layout, pointed }: { flow: Flow; layout: Layout; pointed: string }) {
     const states = useMemo(() => new Map(flow.nodes.map((node) => [node.id, node.state])), [flow]);
     const crowded = useMemo(() => flow.edges.filter((edge) => edge.kind === 'member').length > MEMBERS, [flow]);
+    /** What leads to another job is in its batch by way of that one: a line more would only cross the others. */
+    const leads = useMemo(() => new Set(flow.edges.filter((edge) => edge.kind !== 'member').map((edge) => edge.from)), [flow]);
     return (
         <svg class="graph-edges" width={layout.width} height={layout.height} aria-hidden="true">
             {flow.edges.map((edge) => {
                 const near = pointed !== '' && (edge.from === pointed || edge.to === pointed);
-                if (!near && (edge.loose || (crowded && edge.kind === 'member'))) return null;
+                if (!near && (edge.loose || (edge.kind === 'member' && (crowded || leads.has(edge.from))))) return null;
                 const line = curve(edge, layout);
                 const passed = isEnded(states.get(edge.from) ?? '');
                 return line && <path key={`${edge.from} ${edge.to}`} d={line} class={`${edge.kind} ${passed ? 'passed' : ''} ${near ? 'near' : ''}`} />;
@@ -147,7 +161,7 @@ function Node({ node, layout, point }: { node: FlowNode; layout: Layout; point(i
     const reach = { onMouseEnter: () => point(node.id), onMouseLeave: () => point(''), onFocus: () => point(node.id), onBlur: () => point('') };
     return (
         <a class={`graph-node is-${state} ${node.kind} ${isNow(node) ? 'is-now' : ''}`} style={style} href={nodeHref(node)} title={`${node.label}\n${node.id}`} draggable={false} {...reach}>
-            <span class="clip strong">{node.label || shortId(node.id)}</span>
+            <span class="clip strong">{(node.kind === 'batch' ? node.label.split(':')[0] : node.label) || shortId(node.id)}</span>
             <span class="pill">
                 {node.kind === 'batch' ? `batch, ${node.state}` : node.state}
                 {part}

@@ -9,10 +9,12 @@ use windlass_core::flow::{Batch, Chain, ChainPart, ChainPlace, percent};
 use windlass_core::{Job, JobId, Refusal};
 use windlass_store::Store;
 
+use crate::http::flows::layout::place;
 use crate::http::transport::error::Result;
+use crate::http::wire::Rfc3339;
 use crate::limits;
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Flow {
     /// The id in the request.
     pub id: String,
@@ -20,9 +22,14 @@ pub struct Flow {
     pub edges: Vec<FlowEdge>,
     /// There is more than is shown.
     pub truncated: bool,
+    /// How large a drawing of it is, with each node where its `x` and `y` say.
+    pub width: f64,
+    pub height: f64,
+    pub node_width: f64,
+    pub node_height: f64,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct FlowNode {
     pub id: String,
     /// `job`, `batch`, or `more` for jobs that are only counted.
@@ -33,6 +40,17 @@ pub struct FlowNode {
     /// The state of a job or batch.
     pub state: String,
     pub percent: f64,
+    /// Its top left corner in a drawing.
+    pub x: f64,
+    pub y: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Rfc3339>,
+    /// When its latest attempt began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Rfc3339>,
+    /// When it ended; of a batch, when all its jobs had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Rfc3339>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -63,7 +81,7 @@ pub async fn gather(store: &Store, id: &str) -> Result<Flow> {
 }
 
 fn new_flow(id: &str) -> Flow {
-    Flow { id: id.to_owned(), nodes: Vec::new(), edges: Vec::new(), truncated: false }
+    Flow { id: id.to_owned(), ..Flow::default() }
 }
 
 struct Walk<'a> {
@@ -89,6 +107,10 @@ impl Walk<'_> {
             label: job.queue.to_string(),
             state: job.state.as_str().to_owned(),
             percent: percent(&job),
+            created_at: Some(Rfc3339(job.created_at)),
+            started_at: job.started_at.map(Rfc3339),
+            ended_at: job.completed_at.or(job.failed_at).filter(|_| job.is_ended()).map(Rfc3339),
+            ..FlowNode::default()
         };
         let took = self.add(node);
         if took {
@@ -120,7 +142,10 @@ impl Walk<'_> {
             ),
             state: batch.standing().as_str().to_owned(),
             percent: batch.tally.percent(),
+            created_at: Some(Rfc3339(batch.created_at)),
+            ended_at: batch.finished_at.map(Rfc3339),
             id: batch.id,
+            ..FlowNode::default()
         };
         self.add(node);
     }
@@ -206,7 +231,7 @@ impl Walk<'_> {
             let node = format!("{id}/{kind}");
             let label = format!("{} more", all - shown);
             self.flow.truncated = true;
-            if self.add(FlowNode { id: node.clone(), kind: "more", label, state: String::new(), percent: 0.0 }) {
+            if self.add(FlowNode { id: node.clone(), kind: "more", label, ..FlowNode::default() }) {
                 self.edge(id, &node, kind);
             }
         }
@@ -239,6 +264,7 @@ impl Walk<'_> {
         let known = &self.known;
         let edges = self.edges.into_iter().filter(|((from, to), _)| known.contains_key(from) && known.contains_key(to));
         self.flow.edges = edges.map(|((from, to), kind)| FlowEdge { from, to, kind }).collect();
+        place(&mut self.flow);
         self.flow
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod batches;
 pub(crate) mod chains;
 pub(crate) mod children;
 mod graph;
+mod layout;
 pub(crate) mod list;
 mod svg;
 

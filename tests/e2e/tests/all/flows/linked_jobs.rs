@@ -334,3 +334,30 @@ fn a_flow_can_be_seen_as_data_and_as_a_picture() {
     let shown = String::from_utf8(shown.stdout).expect("text");
     assert!(shown.contains("‖ b  blocked") && shown.contains("← needs a"), "{shown}");
 }
+
+#[test]
+fn each_node_of_a_flow_has_a_place_and_its_times() {
+    let server = Server::start();
+    let graph = json!({
+        "jobs": [{"name": "one", "queue": "a"}, {"queue": "b", "depends_on": ["one"]}, {"queue": "b", "depends_on": ["one"]}],
+    });
+    let made = server.post("/api/v1/enqueue/batch", &graph).body;
+    work(&server, "a");
+    let flow = server.get(&format!("/api/v1/flows/{}", made["job_ids"][0].as_str().expect("an id"))).body;
+    let nodes = flow["nodes"].as_array().expect("nodes");
+    let node = |at: usize| nodes.iter().find(|node| node["id"] == made["job_ids"][at]).expect("a node");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let place = |at: usize| (number(&node(at)["x"]), number(&node(at)["y"]));
+    let (width, height) = (number(&flow["node_width"]), number(&flow["node_height"]));
+    let (from, to, other) = (place(0), place(1), place(2));
+    assert!(to.0 >= from.0 + width && other.0 == to.0, "what follows is on the right: {flow}");
+    assert!((to.1 - other.1).abs() >= height, "no two overlap: {flow}");
+    for (x, y) in [from, to, other] {
+        assert!(x + width <= number(&flow["width"]) && y + height <= number(&flow["height"]), "{flow}");
+    }
+    let job = server.job(made["job_ids"][0].as_str().expect("an id"));
+    for (field, of_job) in [("created_at", "created_at"), ("started_at", "started_at"), ("ended_at", "completed_at")] {
+        assert!(job[of_job].is_string() && node(0)[field] == job[of_job], "{field}: {flow}");
+    }
+    assert!(node(1).get("started_at").is_none() && node(1).get("ended_at").is_none(), "{flow}");
+}
