@@ -150,6 +150,10 @@ pub const FLOW_NODES: usize = 300;
 pub const FLOW_CHILDREN: usize = 50;
 /// Dead jobs that are looked at for the groups of their errors, the latest.
 pub const DEAD_LOOKED_AT: usize = 20_000;
+/// Ended jobs that are looked at for what they used, the latest; how far back, unless the request says otherwise, and at most.
+pub const USAGE_LOOKED_AT: usize = 100_000;
+pub const USAGE_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const USAGE_PERIOD_MOST: Duration = Duration::from_secs(400 * 24 * 3600);
 /// How many of the jobs that a job waits for are listed.
 pub const WAITS_FOR: usize = 20;
 /// Log lines in one response.

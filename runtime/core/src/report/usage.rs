@@ -121,9 +121,9 @@ pub struct UsageReport {
     by: UsageBy,
     pub totals: UsageSum,
     /// By the value of each; those without one are under `None`.
-    pub groups: BTreeMap<Option<String>, UsageSum>,
+    groups: BTreeMap<Option<String>, UsageSum>,
     /// Of groups for which there was no room.
-    pub others: UsageSum,
+    others: UsageSum,
 }
 
 impl UsageReport {
@@ -142,14 +142,17 @@ impl UsageReport {
         }
     }
 
-    /// The dearest first; of the same cost, those that took more processor time, then those of more jobs.
-    pub fn into_groups(self) -> Vec<(Option<String>, UsageSum)> {
+    /// So many groups, the dearest first; of the same cost, those that took more processor time, then those of more jobs. What all
+    /// others used is added up beside them.
+    pub fn into_groups(self, most: usize) -> (Vec<(Option<String>, UsageSum)>, UsageSum) {
         let mut groups: Vec<_> = self.groups.into_iter().collect();
         groups.sort_by(|(_, one), (_, other)| {
             let cost = other.cost_usd.total_cmp(&one.cost_usd);
             cost.then(other.cpu_ms.cmp(&one.cpu_ms)).then(other.jobs.cmp(&one.jobs))
         });
-        groups
+        let mut others = self.others;
+        groups.drain(most.min(groups.len())..).for_each(|(_, used)| others += used);
+        (groups, others)
     }
 }
 
@@ -185,13 +188,16 @@ mod tests {
         assert_eq!((totals.jobs, totals.completed, totals.dead, totals.cpu_ms), (3, 2, 1, 60));
         assert_eq!((totals.wall_ms, totals.peak_memory, totals.reported, totals.input_tokens), (120, 30, 2, 10));
         assert!((totals.cost_usd - 0.75).abs() < 1e-9);
-        let groups = by_queue.into_groups();
+        let (groups, others) = by_queue.into_groups(10);
+        assert_eq!(others, UsageSum::default());
         let short: Vec<_> = groups.iter().map(|(key, sum)| (key.as_deref(), sum.jobs, sum.cpu_ms)).collect();
         assert_eq!(short, [(Some("a"), 2, 30), (Some("b"), 1, 30)]);
-        let keys = |by| report(by).into_groups().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let keys = |by| report(by).into_groups(10).0.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
         assert_eq!(keys("model"), [Some("m".to_owned()), None]);
         assert_eq!(keys("tag:customer"), [Some("c1".to_owned()), Some("c0".to_owned())]);
         assert_eq!(keys("plugin"), [None], "nobody here ran in a plugin");
+        let (first, others) = report("queue").into_groups(1);
+        assert_eq!((first.len(), others.jobs, others.cpu_ms), (1, 1, 30));
     }
 
     #[test]

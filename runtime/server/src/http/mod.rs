@@ -292,6 +292,7 @@ fn job(routes: Routes) -> Routes {
         .with(Read, routes!(jobs::count::count))
         .with(Read, routes!(jobs::search::dead))
         .with(Read, routes!(jobs::dead::groups))
+        .with(Read, routes!(jobs::usage::summary))
         .with(ReadJob, routes!(jobs::show))
         .with(Operate, routes!(jobs::delete, jobs::edit::change))
         .with(Operate, routes!(jobs::edit::run_now))

@@ -70,6 +70,7 @@ const REQUESTS: &[(&str, Way)] = &[
     ("post /jobs/count", By("count", &[("filter", "the flags of `search`")])),
     ("get /dead", Not("`search --state dead`")),
     ("get /dead/groups", By("dead", &[])),
+    ("get /usage/summary", By("usage", &[])),
     ("post /jobs/bulk-get", Not("`job get`, one by one")),
     ("get /jobs/stats", By("status", &[])),
     (

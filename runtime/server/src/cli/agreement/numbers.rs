@@ -41,6 +41,7 @@ fn the_limits_in_the_documents_are_those_of_the_code() {
     let days = windlass_core::bounds::DELIVERY_AGE.as_secs() / (24 * 3600);
     let listed = format!("the last {} attempts of the last {days} days", windlass_core::bounds::DELIVERIES);
     let sentences = [
+        (api, format!("The latest {} jobs are looked at; `complete`", count(limits::USAGE_LOOKED_AT))),
         (api, format!("`timeout` ({}, at most {})", span(limits::POLL), span(limits::POLL_MOST))),
         (api, format!("takes `count` (at most {})", limits::WORKER_BATCH)),
         (api, format!("returns up to {} whole records", count(limits::BULK_GET))),

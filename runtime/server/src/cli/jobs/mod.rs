@@ -11,4 +11,5 @@ pub mod job_attempts;
 pub mod job_flags;
 pub mod job_record;
 pub mod search;
+pub mod usage;
 pub mod watch;

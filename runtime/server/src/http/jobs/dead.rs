@@ -96,7 +96,7 @@ pub async fn groups(api: Api, Query(query): Query<GroupsQuery>) -> Result<Json<D
     }
     let queue = query.queue.as_deref().map(|name| Name::parse("queue", name)).transpose()?;
     let filter = Filter { queue, states: vec![State::Dead], ..Filter::default() };
-    let survey = api.store.survey(filter, None, limits::DEAD_LOOKED_AT, Failures::add).await?;
+    let survey = api.store.survey(filter, None, limits::DEAD_LOOKED_AT, Failures::default(), Failures::add).await?;
     let groups = survey.found.into_groups();
     Ok(Json(DeadGroups {
         total: survey.total,

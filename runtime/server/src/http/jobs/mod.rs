@@ -10,6 +10,7 @@ pub(crate) mod edit;
 pub(crate) mod raw;
 pub(crate) mod search;
 pub(crate) mod stats;
+pub(crate) mod usage;
 pub(crate) mod view;
 
 use axum::Json;

@@ -29,13 +29,14 @@ pub struct Survey<T> {
 }
 
 impl Store {
-    /// Shows jobs of a filter to `look`, those that came into their state last first, until `most` have been looked at or one came
+    /// Adds jobs of a filter to `found` by `look`, those that came into their state last first, until `most` have been looked at or one came
     /// into it before `since`. The states have to be named, and `pending` is none of them: those jobs lie in lanes.
-    pub async fn survey<T: Default + Send + 'static>(
+    pub async fn survey<T: Send + 'static>(
         &self,
         filter: Filter,
         since: Option<Time>,
         most: usize,
+        found: T,
         look: fn(&mut T, &Job),
     ) -> Result<Survey<T>, Error> {
         let (task, _leaving) = self.task(Search::of(filter, 0));
@@ -49,15 +50,16 @@ impl Store {
             (None, Some(queued), Some(admission.long.acquire().await.map_err(|_| Error::Closed)?))
         };
         let view = self.view().await?;
-        on_a_thread_of_its_own(move || Ok(scan::politely(|| survey(&view, &task, since, most, look))?)).await
+        on_a_thread_of_its_own(move || Ok(scan::politely(|| survey(&view, &task, since, most, found, look))?)).await
     }
 }
 
-fn survey<T: Default>(
+fn survey<T>(
     view: &View,
     task: &Task,
     since: Option<Time>,
     most: usize,
+    found: T,
     look: fn(&mut T, &Job),
 ) -> Result<Survey<T>, Failed> {
     let filter = &task.search.filter;
@@ -73,8 +75,7 @@ fn survey<T: Default>(
         }
     }
     let source = Source::States { places, from: since, latest_first: true };
-    let (found, unreadable) = (T::default(), Unreadable::default());
-    let mut survey = Survey { found, looked_at: 0, total, complete: true, unreadable };
+    let mut survey = Survey { found, looked_at: 0, total, complete: true, unreadable: Unreadable::default() };
     for entry in source.entries(view, &task.search)? {
         let entry = entry?;
         if survey.looked_at >= most as u64 {

@@ -8,4 +8,5 @@ mod editing;
 mod schedules;
 mod search;
 mod served;
+mod usage;
 mod workers;
