@@ -28,6 +28,7 @@ URL = os.environ.get("WINDLASS_URL", "http://127.0.0.1:7070").rstrip("/")
 KEY = os.environ.get("WINDLASS_API_KEY")
 ROOT = Path(__file__).resolve().parent.parent
 DIGEST = Path(os.environ.get("WINDLASS_PLUGINS", ROOT / "target/plugins")) / "digest.wasm"
+MANIFEST = ROOT / "plugins/digest/windlass.toml"
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 TENANTS = ["acme", "globex", "initech"]
 stopping = threading.Event()
@@ -190,6 +191,7 @@ def plugins(component):
     """One with long jobs that show progress; and one with a canary under way, some of whose jobs fail."""
     kind = "application/wasm"
     call("PUT", "/plugins/digest?queues=demo.digest", raw=component, kind=kind)
+    call("PUT", "/plugins/digest/manifest", raw=MANIFEST.read_bytes(), kind="application/toml")
     call("PUT", "/plugins/thumbs?queues=images.resize", raw=component, kind=kind)
     quietly("POST", "/queues/images.resize/concurrency", {"max": 12})
     second = call("PUT", "/plugins/thumbs?queues=images.resize&activate=false", raw=another_version(component), kind=kind)

@@ -106,6 +106,7 @@ enqueue() {
 
 say "uploading the demo plugin, digest, to serve the queue $QUEUE"
 call PUT "/api/v1/plugins/digest?queues=$QUEUE" -H 'content-type: application/wasm' --data-binary @target/plugins/digest.wasm >/dev/null
+call PUT /api/v1/plugins/digest/manifest --data-binary @plugins/digest/windlass.toml >/dev/null
 
 say "enqueueing three demo jobs"
 last=

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plugin::egress::HostPattern;
+use crate::plugin::payload_schema::PayloadSchema;
 use crate::quantity::{Size, Span};
 use crate::queue_pattern::QueuePattern;
 use crate::{BackoffKind, Name, PolicyChoice, QueueName, Refusal, bounds};
@@ -27,6 +28,8 @@ pub struct Manifest {
     /// The schemas of checkpoints that this version can continue from. Absent: any. A job whose checkpoint has another one stays
     /// with the version that saved it.
     pub schemas: Option<Vec<u32>>,
+    /// What the payloads of its jobs look like, for people who write one.
+    pub payload: Option<PayloadSchema>,
     /// How its author makes the component. The server ignores it.
     pub build: Build,
 }
@@ -165,6 +168,7 @@ impl Manifest {
             variable("config", name, value)?;
         }
         at_most("schemas", self.schemas.as_ref().map_or(0, Vec::len))?;
+        self.payload.as_ref().map_or(Ok(()), PayloadSchema::check)?;
         self.limits.check()?;
         self.capabilities.check()?;
         self.policy().check()

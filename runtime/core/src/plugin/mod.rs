@@ -8,6 +8,7 @@ mod choose;
 pub mod egress;
 pub mod grant;
 pub mod manifest;
+pub mod payload_schema;
 #[cfg(test)]
 mod tests;
 

@@ -7,16 +7,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::disk::{DiskError, Space};
-use crate::store::format1;
+use crate::store::old_formats;
 
 /// The format that nearly every row is written in today.
 pub const FORMAT: u8 = 1;
 
 /// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into, that of webhooks
-/// two secrets and the numbers of the stored deliveries, that of jobs how deep below the first job they are.
+/// two secrets and the numbers of the stored deliveries, that of jobs how deep below the first job they are. The third one of plugins
+/// has the schemas of payloads.
 fn format(space: Space) -> u8 {
     match space {
-        Space::Jobs | Space::Plugins | Space::Grants | Space::Webhooks => 2,
+        Space::Plugins => 3,
+        Space::Jobs | Space::Grants | Space::Webhooks => 2,
         _ => FORMAT,
     }
 }
@@ -45,10 +47,9 @@ pub fn decode<T: DeserializeOwned>(space: Space, bytes: &[u8]) -> Result<T, Disk
         Some((version, rest)) if *version == format(space) => {
             postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string()))
         }
-        Some((&FORMAT, rest)) => {
-            let upgraded = format1::upgrade(space, rest).map_err(|error| unreadable(error.to_string()))?;
-            let row = upgraded.as_deref().unwrap_or(rest);
-            postcard::from_bytes(row).map_err(|error| unreadable(error.to_string()))
+        Some((version, rest)) if (FORMAT..format(space)).contains(version) => {
+            let row = old_formats::upgrade(space, *version, rest).map_err(|error| unreadable(error.to_string()))?;
+            postcard::from_bytes(&row).map_err(|error| unreadable(error.to_string()))
         }
         Some((version, _)) => Err(unreadable(format!("format {version} is not one this version knows"))),
         None => Err(unreadable("it is empty".into())),

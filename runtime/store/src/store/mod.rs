@@ -3,7 +3,7 @@
 //! [`Store`] is the handle the rest of Windlass holds. Changes go to the engine's thread over a bounded channel;
 //! reads go straight to the database, which shows what has been committed.
 
-pub(crate) mod format1;
+pub(crate) mod old_formats;
 mod open;
 
 use std::path::{Path, PathBuf};

@@ -218,6 +218,28 @@ async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
     store.close().await;
 }
 
+/// Manifests had no schema of payloads in format 2. Made by a server of that time; the component itself is left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_of_the_second_format_can_be_read_and_changed() {
+    let dir = temporary();
+    unpack(&std::fs::read(fixtures().join("plugins2")).expect("reads"), dir.path());
+    let store = open(dir.path()).expect("opens");
+    let plugin = store.plugins().await.expect("reads").remove(0);
+    let mut manifest = plugin.versions[0].manifest.clone();
+    assert_eq!((plugin.queues[0].as_str(), manifest.reuse, &*manifest.config["region"]), ("old.mail", 2, "eu"));
+    assert_eq!(manifest.capabilities.spawn, ["bills.*".parse().expect("a pattern")]);
+    assert_eq!(manifest.payload, None);
+
+    manifest.payload = Some("{\"required\": [\"to\"]}".parse().expect("a schema"));
+    let set = PluginCommand::SetManifest { version: None, manifest: manifest.clone() };
+    store.change_plugin(mailer(), set).await.expect("stored");
+    store.close().await;
+    drop(store);
+    let store = open(dir.path()).expect("opens again");
+    assert_eq!(store.plugins().await.expect("reads")[0].versions[0].manifest, manifest);
+    store.close().await;
+}
+
 fn mailer() -> windlass_core::Name {
     "mailer".parse().expect("a name")
 }

@@ -11,7 +11,6 @@ interface Serving {
     name: string;
     queues: string[];
     active: string | null;
-    payload_schema?: unknown;
     versions: { version: string; manifest: { payload?: unknown } }[];
 }
 
@@ -29,7 +28,7 @@ const SETTLE_MS = 300;
 
 /** What the active version of the plugin says about its payload. */
 function schemaOf(plugin: Serving | undefined): Schema | null {
-    const found = plugin?.payload_schema ?? plugin?.versions.find((one) => one.version === plugin.active)?.manifest.payload;
+    const found = plugin?.versions.find((one) => one.version === plugin.active)?.manifest.payload;
     return hasForm(found) ? found : null;
 }
 

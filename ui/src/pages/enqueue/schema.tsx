@@ -59,13 +59,19 @@ export function starting(schema: Schema, whole = schema): string {
     return pretty(text);
 }
 
+/** The order of members is lost on the way; what is required has one. */
+function inOrder({ properties = {}, required = [] }: Schema): [string, Schema][] {
+    const place = ([name]: [string, Schema]) => (required.includes(name) ? required.indexOf(name) : required.length);
+    return Object.entries(properties).sort((a, b) => place(a) - place(b));
+}
+
 export function SchemaForm({ schema, whole = schema, text, set }: { schema: Schema; whole?: Schema; text: string; set(text: string): void }) {
     const found = parts(text.trim() || '{}');
     if (!found) return <p class="wrong-line">The payload is not an object: the form shows it again when it is.</p>;
     const lacking = (schema.required ?? []).filter((name) => !found.has(name));
     return (
         <div class="stack tight">
-            {Object.entries(schema.properties ?? {}).map(([name, one]) => (
+            {inOrder(schema).map(([name, one]) => (
                 <Member
                     key={name}
                     name={name}

@@ -20,7 +20,7 @@ function inline(value: unknown): string {
 }
 
 /** As the documentation writes it; what is not listed comes last. */
-const ORDER = ['queues', 'reuse', 'schemas', 'retry', 'limits', 'config', 'capabilities'];
+const ORDER = ['queues', 'reuse', 'schemas', 'retry', 'limits', 'config', 'payload', 'capabilities'];
 const place = (key: string) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length);
 
 function table(value: Record<string, unknown>, at: string[], out: string[]) {

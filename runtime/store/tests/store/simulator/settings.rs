@@ -176,6 +176,7 @@ fn manifest(rng: &mut Rng) -> Manifest {
     Manifest {
         schemas: rng.maybe(50, |rng| vec![rng.below(3) as u32]),
         limits: Limits { concurrency, ..Limits::default() },
+        payload: rng.maybe(20, |_| "{\"type\": \"object\"}".parse().expect("a schema")),
         ..Manifest::default()
     }
 }

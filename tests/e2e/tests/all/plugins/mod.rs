@@ -4,6 +4,7 @@ mod bundled;
 mod grant_roots;
 mod hostile;
 mod languages;
+mod payload_schema;
 mod permissions;
 mod running;
 mod secrets;

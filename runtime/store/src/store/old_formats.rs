@@ -1,8 +1,9 @@
-//! Rows as format 1 had them, and what they are today. Written by no version any more.
+//! Rows as older formats had them, and what they are today. Written by no version any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use windlass_core::plugin::egress::HostPattern;
 use windlass_core::plugin::grant::{FolderGrant, Grant};
 use windlass_core::plugin::manifest::{Build, Capabilities, Limits, Manifest, Retry};
@@ -13,33 +14,36 @@ use windlass_core::{
 
 use crate::disk::Space;
 
-/// A row of format 1 in the form that is read today, when it differs.
-pub(crate) fn upgrade(space: Space, row: &[u8]) -> Result<Option<Vec<u8>>, postcard::Error> {
-    let written = match space {
+/// A row of an older format of its space in the form that is read today.
+pub(crate) fn upgrade(space: Space, format: u8, row: &[u8]) -> Result<Vec<u8>, postcard::Error> {
+    match (space, format) {
         // The depth comes last: no job has one yet, so all are as if nobody had spawned them.
-        Space::Jobs => [row, &postcard::to_stdvec(&0_u32)?].concat(),
-        Space::Plugins => {
-            let old: Plugin1 = postcard::from_bytes(row)?;
-            postcard::to_extend(&Plugin::from(old), Vec::new())?
-        }
-        Space::Grants => {
+        (Space::Jobs, _) => Ok([row, &postcard::to_stdvec(&0_u32)?].concat()),
+        (Space::Plugins, 1) => plugin::<Capabilities1>(row),
+        (Space::Plugins, _) => plugin::<Capabilities>(row),
+        (Space::Grants, _) => {
             let (name, old): (Name, Grant1) = postcard::from_bytes(row)?;
-            postcard::to_extend(&(name, Grant::from(old)), Vec::new())?
+            postcard::to_stdvec(&(name, Grant::from(old)))
         }
-        Space::Webhooks => {
+        (Space::Webhooks, _) => {
             let old: Webhook1 = postcard::from_bytes(row)?;
-            postcard::to_extend(&Webhook::from(old), Vec::new())?
+            postcard::to_stdvec(&Webhook::from(old))
         }
-        _ => return Ok(None),
-    };
-    Ok(Some(written))
+        _ => Ok(row.to_vec()),
+    }
 }
 
+fn plugin<C: DeserializeOwned + Into<Capabilities>>(row: &[u8]) -> Result<Vec<u8>, postcard::Error> {
+    let old: OldPlugin<C> = postcard::from_bytes(row)?;
+    postcard::to_stdvec(&Plugin::from(old))
+}
+
+/// Format 1 had other capabilities than format 2, and is the same otherwise.
 #[derive(Deserialize)]
-struct Plugin1 {
+struct OldPlugin<C> {
     name: Name,
     queues: Vec<QueueName>,
-    versions: Vec<Version1>,
+    versions: Vec<OldVersion<C>>,
     active: Option<Digest>,
     canary: Option<Canary>,
     history: Vec<PluginHistoryEntry>,
@@ -48,23 +52,23 @@ struct Plugin1 {
 }
 
 #[derive(Deserialize)]
-struct Version1 {
+struct OldVersion<C> {
     component: Blob,
     uploaded_at: Time,
     uploaded_by: Option<String>,
     imports: Vec<String>,
-    manifest: Manifest1,
+    manifest: OldManifest<C>,
     revision: u32,
 }
 
 #[derive(Deserialize)]
-struct Manifest1 {
+struct OldManifest<C> {
     queues: Vec<QueueName>,
     reuse: u32,
     retry: Retry,
     limits: Limits,
     config: BTreeMap<String, String>,
-    capabilities: Capabilities1,
+    capabilities: C,
     schemas: Option<Vec<u32>>,
     build: Build,
 }
@@ -88,27 +92,33 @@ struct Grant1 {
     secrets: BTreeSet<String>,
 }
 
-impl From<Plugin1> for Plugin {
-    fn from(old: Plugin1) -> Plugin {
-        let Plugin1 { name, queues, versions, active, canary, history, created_at, updated_at } = old;
+impl<C: Into<Capabilities>> From<OldPlugin<C>> for Plugin {
+    fn from(old: OldPlugin<C>) -> Plugin {
+        let OldPlugin { name, queues, versions, active, canary, history, created_at, updated_at } = old;
         let versions = versions.into_iter().map(Version::from).collect();
         Plugin { name, queues, versions, active, canary, history, created_at, updated_at }
     }
 }
 
-impl From<Version1> for Version {
-    fn from(old: Version1) -> Version {
-        let Version1 { component, uploaded_at, uploaded_by, imports, manifest, revision } = old;
+impl<C: Into<Capabilities>> From<OldVersion<C>> for Version {
+    fn from(old: OldVersion<C>) -> Version {
+        let OldVersion { component, uploaded_at, uploaded_by, imports, manifest, revision } = old;
         Version { component, uploaded_at, uploaded_by, imports, manifest: manifest.into(), revision }
     }
 }
 
-impl From<Manifest1> for Manifest {
-    fn from(old: Manifest1) -> Manifest {
-        let Manifest1 { queues, reuse, retry, limits, config, capabilities, schemas, build } = old;
-        let Capabilities1 { http, read, write, environment, secrets } = capabilities;
-        let capabilities = Capabilities { http, read, write, environment, secrets, spawn: Vec::new() };
-        Manifest { queues, reuse, retry, limits, config, capabilities, schemas, build }
+impl<C: Into<Capabilities>> From<OldManifest<C>> for Manifest {
+    fn from(old: OldManifest<C>) -> Manifest {
+        let OldManifest { queues, reuse, retry, limits, config, capabilities, schemas, build } = old;
+        let capabilities = capabilities.into();
+        Manifest { queues, reuse, retry, limits, config, capabilities, schemas, payload: None, build }
+    }
+}
+
+impl From<Capabilities1> for Capabilities {
+    fn from(old: Capabilities1) -> Capabilities {
+        let Capabilities1 { http, read, write, environment, secrets } = old;
+        Capabilities { http, read, write, environment, secrets, spawn: Vec::new() }
     }
 }
 
