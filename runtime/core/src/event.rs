@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::flow::RoundEvent;
-use crate::{JobId, PluginEvent, Progress, QueueName, Reason, Time};
+use crate::{BulkEvent, JobId, PluginEvent, Progress, QueueEvent, QueueName, Reason, ScheduleEvent, Time, WorkerEvent};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
-    /// `JobId::NONE` when it is about a round of the queue, or about a plugin, whose own name is then the queue's.
+    /// `JobId::NONE` when it is about something else: a queue, a round or a schedule of it, or a worker that fetches from it. One about
+    /// a plugin stands under the plugin's own name, and one about a bulk operation under a name of its namespace.
     pub job: JobId,
     pub queue: QueueName,
     pub scope: Option<String>,
@@ -83,11 +84,20 @@ pub enum EventKind {
         /// The names of what was changed: `payload, priority`.
         fields: String,
     },
+    Queue(QueueEvent),
+    Schedule(ScheduleEvent),
+    Bulk(BulkEvent),
+    Worker(WorkerEvent),
 }
 
 impl EventKind {
+    /// Whether it is about something of a namespace, and no job or queue.
+    pub fn is_of_namespace(&self) -> bool {
+        matches!(self, EventKind::Plugin(_) | EventKind::Bulk(_))
+    }
+
     /// All the names in the stream.
-    pub const WORDS: [&'static str; 32] = [
+    pub const WORDS: [&'static str; 50] = [
         "enqueued",
         "blocked",
         "scheduled",
@@ -120,6 +130,24 @@ impl EventKind {
         "plugin.removed",
         "round.started",
         "round.ended",
+        "queue.paused",
+        "queue.resumed",
+        "queue.changed",
+        "queue.removed",
+        "schedule.created",
+        "schedule.changed",
+        "schedule.paused",
+        "schedule.resumed",
+        "schedule.ran",
+        "schedule.skipped",
+        "schedule.removed",
+        "bulk.started",
+        "bulk.completed",
+        "bulk.failed",
+        "bulk.cancelled",
+        "worker.connected",
+        "worker.drained",
+        "worker.resumed",
     ];
 
     /// The name in the stream.
@@ -147,6 +175,10 @@ impl EventKind {
             EventKind::Deleted => "deleted",
             EventKind::Plugin(event) => event.happening.as_str(),
             EventKind::Round(event) => event.as_str(),
+            EventKind::Queue(event) => event.as_str(),
+            EventKind::Schedule(event) => event.happening.as_str(),
+            EventKind::Bulk(event) => event.as_str(),
+            EventKind::Worker(event) => event.as_str(),
         }
     }
 }

@@ -60,6 +60,7 @@ mod refusal;
 pub mod report;
 pub mod retry;
 pub mod schedule;
+mod server_event;
 mod slots;
 mod time;
 mod unique;
@@ -93,6 +94,7 @@ pub use plugin::{
 };
 pub use queue::{Counts, Histogram, Queue, Retention, RetentionLimit, Settings};
 pub use refusal::{JobAction, Refusal};
+pub use server_event::{BulkEvent, QueueEvent, ScheduleEvent, ScheduleHappening, WorkerEvent, WorkerHappening};
 pub use slots::{SlotShare, SlotsHeld};
 pub use time::Time;
 pub use unique::{DEFAULT_PERIOD, Lock, LockKey, Unique, UniqueScope, Until};

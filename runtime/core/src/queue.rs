@@ -39,6 +39,27 @@ pub struct Settings {
     pub gate: Option<Gate>,
 }
 
+impl Settings {
+    /// The names of the settings that are others in `other`, but for whether it is paused.
+    pub fn differences(&self, other: &Settings) -> Vec<&'static str> {
+        let Settings { draining, defaults, max_concurrency, rate, key_concurrency, key_rate, .. } = self;
+        let Settings { ageing, retention, rounds, gate, .. } = self;
+        let fields = [
+            ("draining", *draining != other.draining),
+            ("defaults", *defaults != other.defaults),
+            ("max_concurrency", *max_concurrency != other.max_concurrency),
+            ("rate", *rate != other.rate),
+            ("key_concurrency", *key_concurrency != other.key_concurrency),
+            ("key_rate", *key_rate != other.key_rate),
+            ("ageing", *ageing != other.ageing),
+            ("retention", *retention != other.retention),
+            ("rounds", *rounds != other.rounds),
+            ("gate", *gate != other.gate),
+        ];
+        fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
 /// How long and how many ended jobs are kept. `None` takes the default; a count of `None` means no bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {

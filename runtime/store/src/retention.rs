@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use windlass_core::{Command, JobId, QueueName, Refusal, RetentionLimit, State, Time};
+use windlass_core::{Command, JobId, QueueEvent, QueueName, Refusal, RetentionLimit, State, Time};
 
 use crate::Error;
 use crate::claim::lanes::ReadyPlace;
@@ -163,6 +163,10 @@ impl<D: Disk> Engine<D> {
         };
         let id = queue.row.id;
         let was_paused = queue.row.settings.paused;
+        if and_remove && !was_paused {
+            let draining = queue.row.settings.draining;
+            self.events.push(QueueEvent::Paused { draining }.event(&name, self.now));
+        }
         if and_remove {
             // Nothing starts in a queue that is going.
             queue.row.settings.paused = true;
@@ -231,6 +235,7 @@ impl<D: Disk> Engine<D> {
             }
             self.limiters.drop_queue(clear.id);
             self.queues.remove(&clear.queue);
+            self.events.push(QueueEvent::Removed.event(&clear.queue, self.now));
             self.quotas.queue_removed(&clear.queue);
             self.drop_rounds(clear.id);
             self.unsaved.batch.delete(Space::Queues, keys::named(&clear.queue));
@@ -239,7 +244,10 @@ impl<D: Disk> Engine<D> {
             && let Some(queue) = self.queues.get_mut(&clear.queue).filter(|queue| queue.row.id == clear.id)
         {
             // Jobs have come meanwhile: the queue stays, with the settings it had.
+            let was = queue.row.settings.clone();
             queue.row.settings.paused = clear.was_paused;
+            let told = QueueEvent::of(&was, &queue.row.settings);
+            self.events.extend(told.into_iter().map(|event| event.event(&clear.queue, self.now)));
             queue.dirty = true;
             self.queues.wake(&clear.queue);
             self.unsaved.require_commit();

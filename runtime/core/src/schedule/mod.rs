@@ -146,16 +146,26 @@ impl Schedule {
     }
 
     /// Takes what came of storing the job of an instant.
-    pub fn ran(&mut self, instant: Time, stored: Result<&Reply, String>) {
+    pub fn ran(&mut self, instant: Time, stored: Result<&Reply, String>) -> Result<JobId, SkipReason> {
         let own = JobId::of_schedule(&self.name, instant);
-        match stored {
-            Ok(Reply::Duplicate { id }) if *id != own => self.skip(instant, SkipReason::UniqueKey { job: *id }),
+        let skipped = match stored {
+            Ok(Reply::Duplicate { id }) if *id != own => SkipReason::UniqueKey { job: *id },
             Ok(_) => {
                 self.last_run = Some(instant);
                 self.last_job = Some(own);
+                return Ok(own);
             }
-            Err(why) => self.skip(instant, SkipReason::Refused { why: bounded(why, bounds::REASON_BYTES) }),
-        }
+            Err(why) => SkipReason::Refused { why: bounded(why, bounds::REASON_BYTES) },
+        };
+        self.skip(instant, skipped.clone());
+        Err(skipped)
+    }
+
+    /// Whether it would do anything else than `other`. When it runs next follows from that.
+    pub fn differs(&self, other: &Schedule) -> bool {
+        let updated_at = self.updated_at;
+        let (next_run, skipped) = (self.next_run, self.skipped.clone());
+        *self != Schedule { updated_at, next_run, skipped, ..other.clone() }
     }
 
     /// Notes that a run does not take place.
@@ -342,7 +352,7 @@ mod tests {
         let mut hourly = schedule("0 * * * *", "UTC", "2026-05-01T00:10:00Z");
         let instants = ["2026-05-01T01:00:00Z", "2026-05-01T02:00:00Z", "2026-05-01T03:00:00Z"].map(at);
         let own = JobId::of_schedule(&name("nightly"), instants[0]);
-        hourly.ran(instants[0], Ok(&Reply::Duplicate { id: own }));
+        assert_eq!(hourly.ran(instants[0], Ok(&Reply::Duplicate { id: own })), Ok(own));
         assert_eq!((hourly.last_run, hourly.last_job), (Some(instants[0]), Some(own)), "its own job is a run");
         assert_eq!(hourly.begin(Some(own)), Begin::Now);
         hourly.overlap = Overlap::Cancel;
@@ -352,8 +362,10 @@ mod tests {
         let Begin::Skip(reason) = hourly.begin(Some(own)) else { panic!("it should be skipped") };
         hourly.skip(instants[1], reason);
         let other = JobId::of_schedule(&name("other"), instants[0]);
-        hourly.ran(instants[2], Ok(&Reply::Duplicate { id: other }));
-        hourly.ran(instants[2], Err("the queue is gone".to_owned()));
+        let taken = SkipReason::UniqueKey { job: other };
+        assert_eq!(hourly.ran(instants[2], Ok(&Reply::Duplicate { id: other })), Err(taken));
+        let refused = hourly.ran(instants[2], Err("the queue is gone".to_owned()));
+        assert!(matches!(refused, Err(SkipReason::Refused { .. })), "{refused:?}");
         let reasons: Vec<_> = hourly.skipped.latest.iter().map(|one| (one.first, one.reason.clone())).collect();
         let expected = [
             (instants[1], SkipReason::Overlap { job: own }),

@@ -1,7 +1,7 @@
 //! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
 
-use windlass_core::schedule::{Begin, Schedule};
-use windlass_core::{Command, Name, Time};
+use windlass_core::schedule::{Begin, Schedule, SkipReason};
+use windlass_core::{Command, Name, ScheduleHappening, Time};
 
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
@@ -70,6 +70,7 @@ impl<D: Disk> Engine<D> {
             }
         };
         if let Some(skipped) = due.skipped {
+            self.tell_of_skipped(&schedule, skipped.last, &skipped.reason);
             schedule.note_skipped(skipped);
         }
         for instant in due.instants {
@@ -93,6 +94,7 @@ impl<D: Disk> Engine<D> {
                 self.try_ask(last, Command::Cancel { reason, grace: None })?;
             }
             Begin::Skip(reason) => {
+                self.tell_of_skipped(schedule, instant, &reason);
                 schedule.skip(instant, reason);
                 return Ok(());
             }
@@ -105,8 +107,16 @@ impl<D: Disk> Engine<D> {
             }
             Err(Failure::Disk(error)) => return Err(error),
         };
-        schedule.ran(instant, stored.as_ref().map_err(Clone::clone));
+        let told = match schedule.ran(instant, stored.as_ref().map_err(Clone::clone)) {
+            Ok(job) => ScheduleHappening::Ran { instant, job },
+            Err(reason) => ScheduleHappening::Skipped { instant, reason },
+        };
+        self.tell_of_schedule(schedule, told);
         Ok(())
+    }
+
+    fn tell_of_skipped(&mut self, schedule: &Schedule, instant: Time, reason: &SkipReason) {
+        self.tell_of_schedule(schedule, ScheduleHappening::Skipped { instant, reason: reason.clone() });
     }
 
     /// Stores the schedule with its timer.

@@ -17,7 +17,7 @@ use windlass_core::access::AuditNote;
 use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
     Blob, Body, Bulk, Command, Effect, Findings, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply,
-    Settings, Time, Webhook,
+    Settings, Time, Webhook, WorkerEvent,
 };
 
 use crate::disk::blobs::Blobs;
@@ -28,7 +28,7 @@ use crate::engine::commit::audit::{Audited, Deny};
 pub use crate::engine::requests::access::AccessChange;
 use crate::engine::requests::operation::{Operation, Request};
 use crate::engine::requests::operations::{
-    Ask, AskEach, ChangePlugin, Clear, Configure, Enqueue, Log, MakeBatch, RemoveQueue, Seal, SetPaused,
+    Ask, AskEach, ChangePlugin, Clear, Configure, Enqueue, Log, MakeBatch, RemoveQueue, Seal, SetPaused, TellOfWorker,
 };
 use crate::engine::thread::shared::Shared;
 use crate::{
@@ -249,6 +249,12 @@ impl Store {
             }
         });
         self.call(Configure { queue, change }).await
+    }
+
+    /// Puts what happened to a worker into the stream of events. Returns at once: nobody waits for it.
+    pub fn tell_of_worker(&self, queue: QueueName, event: WorkerEvent) {
+        // An event is worth less than the jobs: under overload it is the first to go.
+        let _ = self.send(Request::new(TellOfWorker { queue, event }).0);
     }
 
     /// Removes the pending and scheduled jobs of a queue; answers how many.

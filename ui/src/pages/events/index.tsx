@@ -1,6 +1,6 @@
 // Events as they happen: a tail with filters. Too many to read are sampled, and the page says so.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { addShortcuts, clockTime, count, Empty, JobLink, JsonText, live, PageHead, Panel, query, QueueLink, rate, setQuery, StatePill, Table, times, type Column } from '#kit';
+import { addShortcuts, clockTime, count, Empty, JobLink, JsonText, live, PageHead, Panel, query, QueueLink, rate, setQuery, shortId, StatePill, Table, times, type Column } from '#kit';
 import { follow, start, type Seen, type State } from './tail';
 
 /** Groups of types, as people look for them. */
@@ -9,7 +9,11 @@ const GROUPS: Record<string, string[]> = {
     ends: ['completed', 'cancelled', 'rejected', 'deleted'],
     failures: ['failed', 'dead'],
     progress: ['progress', 'checkpoint'],
-    waits: ['held', 'blocked', 'moved', 'cancelling', 'removing'],
+    waits: ['held', 'blocked', 'scheduled', 'moved', 'edited', 'cancelling', 'removing'],
+    queues: ['queue.paused', 'queue.resumed', 'queue.changed', 'queue.removed'],
+    schedules: ['schedule.created', 'schedule.changed', 'schedule.paused', 'schedule.resumed', 'schedule.ran', 'schedule.skipped', 'schedule.removed'],
+    bulk: ['bulk.started', 'bulk.completed', 'bulk.failed', 'bulk.cancelled'],
+    workers: ['worker.connected', 'worker.drained', 'worker.resumed'],
     rounds: ['round.started', 'round.ended'],
     plugins: ['plugin.uploaded', 'plugin.activated', 'plugin.manifest_set', 'plugin.granted', 'plugin.canary_started', 'plugin.canary_stopped', 'plugin.promoted', 'plugin.rolled_back', 'plugin.version_removed', 'plugin.removed'],
 };
@@ -17,13 +21,15 @@ const GROUPS: Record<string, string[]> = {
 /** The colour of an event is that of the state that it leads to. */
 const COLOUR: Record<string, string> = {
     enqueued: 'pending', pending: 'pending', approved: 'pending', continued: 'pending', started: 'active', progress: 'active', checkpoint: 'active', completed: 'completed', failed: 'retrying', dead: 'dead', rejected: 'dead',
-    held: 'held', blocked: 'blocked', cancelled: 'cancelled', cancelling: 'cancelled', deleted: 'cancelled', removing: 'cancelled', moved: 'scheduled',
+    held: 'held', blocked: 'blocked', cancelled: 'cancelled', cancelling: 'cancelled', deleted: 'cancelled', removing: 'cancelled', moved: 'scheduled', edited: 'scheduled',
+    'queue.paused': 'held', 'queue.resumed': 'active', 'queue.removed': 'cancelled', 'schedule.ran': 'active', 'schedule.skipped': 'retrying', 'schedule.paused': 'held', 'schedule.removed': 'cancelled',
+    'bulk.started': 'active', 'bulk.completed': 'completed', 'bulk.failed': 'dead', 'bulk.cancelled': 'cancelled', 'worker.connected': 'active', 'worker.drained': 'held', 'worker.resumed': 'active',
 };
 
 const columns = (open: (row: Seen) => void): Column<Seen>[] => [
     { key: 'at', title: 'Time', width: '122px', cell: (row) => <At at={row.at} /> },
     { key: 'type', title: 'Event', width: 'clamp(116px, 13vw, 170px)', cell: (row) => <StatePill of={COLOUR[row.type] ?? 'scheduled'}>{row.type}</StatePill> },
-    { key: 'job', title: 'About', width: 'clamp(108px, 10vw, 140px)', cell: (row) => (row.job ? <JobLink id={row.job} /> : <span class="dim">{row.about ?? ''}</span>) },
+    { key: 'job', title: 'About', width: 'clamp(108px, 10vw, 140px)', cell: (row) => (row.job ? <JobLink id={row.job} /> : <span class="dim" title={row.about ?? ''}>{row.about?.startsWith('bulk_') ? shortId(row.about) : row.about}</span>) },
     { key: 'queue', title: 'Queue', width: '150px', from: 's', cell: (row) => (row.queue ? <QueueLink name={row.queue} /> : null) },
     {
         key: 'data',

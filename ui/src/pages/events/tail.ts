@@ -120,6 +120,5 @@ function read(event: StreamEvent, n: number): Seen {
         // Shown as it came.
     }
     const text = (name: string) => (typeof data[name] === 'string' ? (data[name] as string) : null);
-    const bulk = data.bulk ? 'bulk operation' : null;
-    return { n, type: event.event, at: text('at') ?? new Date().toISOString(), job: text('job_id'), queue: text('queue'), about: text('plugin') ?? text('schedule') ?? text('worker') ?? text('worker_id') ?? bulk, text: event.data };
+    return { n, type: event.event, at: text('at') ?? new Date().toISOString(), job: text('job_id'), queue: text('queue'), about: text('plugin') ?? text('schedule') ?? text('worker_id') ?? text('bulk_id'), text: event.data };
 }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use windlass_core::flow::RoundEvent;
-use windlass_core::{Blob, BodyKind, EventKind, Job, JobId, PluginEvent, QueueName, State, Time};
+use windlass_core::{BodyKind, EventKind, Job, JobId, QueueName, State, Time};
 use windlass_store::{EventRecord, LogLine, Store};
 
+use crate::http::events::no_job::of_no_job;
 use crate::http::jobs::view::ProgressView;
-use crate::http::wire::{GroupCounts, Rfc3339, Shown};
+use crate::http::wire::{Rfc3339, Shown};
 use crate::limits;
 
 /// The `data` of every event.
@@ -28,8 +28,8 @@ struct Data<'a> {
 }
 
 /// When it happened; older clients read the nanoseconds.
-#[derive(Debug, Serialize)]
-struct EventTime {
+#[derive(Debug, Default, Serialize)]
+pub(super) struct EventTime {
     at: Rfc3339,
     at_ns: u128,
 }
@@ -94,59 +94,6 @@ struct Details {
     log_level: Option<String>,
 }
 
-/// The `data` of an event about a plugin.
-#[derive(Debug, Serialize)]
-struct PluginData<'a> {
-    seq: u64,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    plugin: &'a str,
-    #[serde(flatten)]
-    at: EventTime,
-    data: PluginDetails<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct PluginDetails<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    detail: &'a str,
-}
-
-/// Plain fields always serialize, and in one line.
-fn of_plugin(seq: u64, at: Time, event: &PluginEvent) -> String {
-    let kind = event.happening.as_str();
-    let version = event.version.map(|sha256| Blob { sha256, len: 0 }.hex());
-    let data = PluginDetails { version, detail: &event.detail };
-    serde_json::to_string(&PluginData { seq, kind, plugin: &event.plugin, at: at.into(), data }).unwrap_or_default()
-}
-
-/// The `data` of an event about a round of a queue.
-#[derive(Debug, Serialize)]
-struct RoundData<'a> {
-    seq: u64,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    queue: &'a QueueName,
-    #[serde(flatten)]
-    at: EventTime,
-    data: RoundDetails,
-}
-
-#[derive(Debug, Serialize)]
-struct RoundDetails {
-    round: u32,
-    #[serde(flatten)]
-    counts: GroupCounts,
-}
-
-fn of_round(seq: u64, at: Time, queue: &QueueName, event: &RoundEvent) -> String {
-    let RoundEvent { round, total, open, completed, dead, cancelled, .. } = *event;
-    let data = RoundDetails { round, counts: GroupCounts { total, open, completed, dead, cancelled } };
-    serde_json::to_string(&RoundData { seq, kind: event.as_str(), queue, at: at.into(), data }).unwrap_or_default()
-}
-
 pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
     let json = event_json(store, record).await;
     Bytes::from(format!("id: {}\nevent: {}\ndata: {json}\n\n", record.seq, record.event.kind.as_str()))
@@ -155,11 +102,8 @@ pub async fn of_event(store: &Store, record: &EventRecord) -> Bytes {
 /// The `data` of an event, in one line.
 pub async fn event_json(store: &Store, record: &EventRecord) -> String {
     let event = &record.event;
-    if let EventKind::Plugin(about) = &event.kind {
-        return of_plugin(record.seq, event.at, about);
-    }
-    if let EventKind::Round(about) = &event.kind {
-        return of_round(record.seq, event.at, &event.queue, about);
+    if let Some(data) = of_no_job(record.seq, event) {
+        return data;
     }
     let ended = matches!(event.kind, EventKind::Completed { .. } | EventKind::Dead { .. });
     let job = if ended { store.job(event.job).await.ok().flatten() } else { None };
@@ -274,6 +218,10 @@ async fn details(store: &Store, kind: &EventKind, job: Option<&Job>) -> Details 
         | EventKind::Removing
         | EventKind::Deleted
         | EventKind::Round(_)
+        | EventKind::Queue(_)
+        | EventKind::Schedule(_)
+        | EventKind::Bulk(_)
+        | EventKind::Worker(_)
         | EventKind::Plugin(_) => none,
     }
 }

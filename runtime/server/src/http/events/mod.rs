@@ -4,6 +4,7 @@
 
 mod hub;
 mod line;
+mod no_job;
 mod watch;
 
 use std::sync::Arc;

@@ -39,16 +39,16 @@ impl Wanted {
             list.is_empty() || list.iter().any(test)
         }
         let event = &record.event;
-        let of_plugin = matches!(event.kind, EventKind::Plugin(_));
-        let allows = |allowed: &AllowedQueues| match of_plugin {
+        let of_namespace = event.kind.is_of_namespace();
+        let allows = |allowed: &AllowedQueues| match of_namespace {
             true => allowed.is_in_namespace(&event.queue),
             false => allowed.allow(&event.queue),
         };
         if !self.allowed.as_ref().is_none_or(allows) {
             return false;
         }
-        if of_plugin {
-            // It belongs to no job, so a filter by job excludes it.
+        if of_namespace || matches!(event.kind, EventKind::Worker(_)) {
+            // It belongs to no job and to no one queue, so a filter by either excludes it.
             let all = self.jobs.is_empty() && self.queues.is_empty() && self.scopes.is_empty();
             return all && passes(&self.types, |kind| kind == event.kind.as_str());
         }
@@ -337,6 +337,10 @@ pub fn is_end(kind: &EventKind) -> bool {
         | EventKind::Edited { .. }
         | EventKind::Removing
         | EventKind::Round(_)
+        | EventKind::Queue(_)
+        | EventKind::Schedule(_)
+        | EventKind::Bulk(_)
+        | EventKind::Worker(_)
         | EventKind::Plugin(_) => false,
     }
 }

@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Moment {
 }
 
 /// A moment in an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rfc3339(pub Time);
 
 impl fmt::Display for Rfc3339 {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use utoipa::ToSchema;
 use windlass_core::{
-    BodyKind, Command, Fail, Failure, HandBack, Holder, JobId, Name, QueueName, Retry, Token, Usage, bounds,
+    BodyKind, Command, Fail, Failure, HandBack, Holder, JobId, Name, QueueName, Retry, Token, Usage, WorkerHappening,
+    bounds,
 };
 use windlass_store::{Assignment, By, Claim, Clock};
 
@@ -20,6 +21,7 @@ use crate::http::ops::pause;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::{GroupCounts, NameText, Shown, Span};
+use crate::http::worker::workers::tell;
 use crate::limits;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -112,8 +114,10 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let queues = queues(api, &fetch.queues)?;
     let worker_id = name("worker_id", fetch.worker_id)?;
     let hostname = name("hostname", fetch.hostname)?;
-    api.workers.fetched(&api.worker_id(&worker_id), &hostname, &queues, api.clock.now());
     let worker = api.worker_id(&worker_id);
+    if api.workers.fetched(&worker, &hostname, &queues, api.clock.now()) {
+        tell(api, &worker_id, &hostname, &queues, WorkerHappening::Connected);
+    }
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     let waiting = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };

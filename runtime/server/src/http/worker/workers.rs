@@ -8,7 +8,7 @@ use axum::Json;
 use serde::Serialize;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
-use windlass_core::{Namespace, QueueName, Runner, State as JobState, Time};
+use windlass_core::{Namespace, QueueName, Runner, State as JobState, Time, WorkerEvent, WorkerHappening};
 use windlass_store::{Clock, JobList};
 
 use crate::http::Api;
@@ -98,20 +98,25 @@ impl Workers {
         }
     }
 
-    /// False when no such worker is known.
-    fn set_draining(&self, id: &WorkerId, draining: bool) -> bool {
-        let known = self.lock().get_mut(id).map(|seen| seen.draining = draining).is_some();
+    /// The worker as it was before; nothing when no such worker is known.
+    fn set_draining(&self, id: &WorkerId, draining: bool) -> Option<Seen> {
+        let known = self.lock().get_mut(id).map(|seen| {
+            let was = seen.clone();
+            seen.draining = draining;
+            was
+        });
         self.drains.notify_waiters();
         known
     }
 
-    /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed.
-    pub fn fetched(&self, id: &WorkerId, hostname: &str, queues: &[QueueName], now: Time) {
+    /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed. Returns whether it is a new one.
+    pub fn fetched(&self, id: &WorkerId, hostname: &str, queues: &[QueueName], now: Time) -> bool {
         if id.1.is_empty() {
-            return;
+            return false;
         }
         let mut workers = self.lock();
-        if !workers.contains_key(id) && workers.len() >= limits::WORKERS {
+        let is_new = !workers.contains_key(id);
+        if is_new && workers.len() >= limits::WORKERS {
             let oldest = workers.iter().min_by_key(|(_, seen)| seen.last).map(|(id, _)| id.clone());
             oldest.and_then(|oldest| workers.remove(&oldest));
         }
@@ -127,6 +132,7 @@ impl Workers {
         }
         seen.queues = queues.to_vec();
         seen.last = now;
+        is_new
     }
 
     pub fn heartbeat(&self, id: &WorkerId, now: Time) {
@@ -292,10 +298,23 @@ pub async fn resume(api: Api, TextPath(id): TextPath) -> Result<Json<Status>> {
 }
 
 fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
-    if api.workers.set_draining(&api.worker_id(id), draining) {
-        return Ok(());
+    let Some(was) = api.workers.set_draining(&api.worker_id(id), draining) else {
+        let why = format!("no worker `{id}` has fetched since the server started; GET /workers lists them");
+        return Err(Error::not_found(why));
+    };
+    if was.draining != draining {
+        let happening = if draining { WorkerHappening::Drained } else { WorkerHappening::Resumed };
+        tell(api, id, &was.hostname, &was.queues, happening);
     }
-    Err(Error::not_found(format!("no worker `{id}` has fetched since the server started; GET /workers lists them")))
+    Ok(())
+}
+
+/// Puts what happened to a worker into the stream of events, under the first of its queues.
+pub fn tell(api: &Api, id: &str, hostname: &str, queues: &[QueueName], happening: WorkerHappening) {
+    if let Some(queue) = queues.first() {
+        let event = WorkerEvent { worker: id.to_owned(), hostname: hostname.to_owned(), happening };
+        api.store.tell_of_worker(queue.clone(), event);
+    }
 }
 
 #[cfg(test)]
@@ -359,11 +378,11 @@ mod tests {
     #[tokio::test]
     async fn a_waiting_fetch_is_notified_when_its_worker_drains() {
         let workers = Workers::new(2);
-        assert!(!workers.set_draining(&ann(), true), "the worker is not known yet");
+        assert!(workers.set_draining(&ann(), true).is_none(), "the worker is not known yet");
         workers.fetched(&ann(), "host", &[queue("mail")], Time(1));
         let own = workers.clone();
         let waiting = tokio::spawn(async move { own.drained(&ann()).await });
-        assert!(workers.set_draining(&ann(), true));
+        assert!(workers.set_draining(&ann(), true).is_some_and(|was| !was.draining));
         waiting.await.expect("it was notified");
     }
 }

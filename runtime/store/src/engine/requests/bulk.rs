@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 use tokio::sync::broadcast;
-use windlass_core::{Action, Blob, Bulk, BulkId, BulkStatus, Guard, Job, JobId, Namespace, QueueName, Refusal, State};
+use windlass_core::{
+    Action, Blob, Bulk, BulkEvent, BulkId, BulkStatus, Guard, Job, JobId, Namespace, QueueName, Refusal, State,
+};
 
 use crate::disk::counted::Acknowledged;
 use crate::disk::{Disk, DiskError, Space};
@@ -67,6 +69,9 @@ impl<D: Disk> Engine<D> {
                 bulk.end(BulkStatus::Failed, self.now);
             }
         }
+        if bulk.status.is_over() {
+            self.events.push(BulkEvent::event(&bulk, self.now));
+        }
         self.put_bulk(bulk.clone());
         Ok(bulk)
     }
@@ -83,6 +88,7 @@ impl<D: Disk> Engine<D> {
         } else {
             self.unsaved.batch.put(Space::Blobs, keys::blob_of_bulk(&jobs, bulk.id), vec![codec::FORMAT]);
         }
+        self.events.push(BulkEvent::event(&bulk, self.now));
         self.put_bulk(bulk.clone());
         let over: Vec<BulkId> = self.bulks.values().filter(|bulk| bulk.status.is_over()).map(|bulk| bulk.id).collect();
         for old in over.iter().take(over.len().saturating_sub(limits::BULKS_KEPT)) {

@@ -11,7 +11,11 @@ mod webhooks;
 use std::sync::Arc;
 
 use windlass_core::flow::order;
-use windlass_core::{CheckedJob, Command, Findings, JobId, NewJob, QueueName, Refusal, Reply, State};
+use windlass_core::schedule::Schedule;
+use windlass_core::{
+    CheckedJob, Command, Event, Findings, JobId, NewJob, QueueEvent, QueueName, Refusal, Reply, ScheduleHappening,
+    State,
+};
 
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
@@ -117,6 +121,8 @@ impl<D: Disk> Engine<D> {
         self.ensure_queue(&name);
         let now = self.now;
         if let Some(queue) = self.queues.get_mut(&name) {
+            let told = QueueEvent::of(&queue.row.settings, &settings);
+            self.events.extend(told.into_iter().map(|event| event.event(&name, now)));
             queue.row.settings = settings.clone();
             queue.dirty = true;
             queue.closed_until = None;
@@ -137,7 +143,8 @@ impl<D: Disk> Engine<D> {
         match change {
             ScheduleChange::Put { schedule, replace } => {
                 let mut schedule = *schedule;
-                let old = self.catalogue.schedule(&schedule.name);
+                let old = self.catalogue.schedule(&schedule.name).cloned();
+                let old = old.as_ref();
                 if old.is_some() && !replace {
                     return Err(Refusal::Exists { what: "schedule", name: schedule.name.to_string() }.into());
                 }
@@ -148,11 +155,22 @@ impl<D: Disk> Engine<D> {
                 schedule.skipped = old.map(|old| old.skipped.clone()).unwrap_or_default();
                 schedule.check()?;
                 schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                match old {
+                    None => self.tell_of_schedule(&schedule, ScheduleHappening::Created),
+                    Some(old) if old.differs(&schedule) => {
+                        self.tell_of_schedule(&schedule, ScheduleHappening::Changed);
+                    }
+                    Some(_) => {}
+                }
                 self.ensure_queue(&schedule.queue);
                 self.put_schedule(schedule);
             }
             ScheduleChange::Pause { name, paused } => {
                 let mut schedule = self.catalogue.known_schedule(&name)?;
+                if schedule.paused != paused {
+                    let told = if paused { ScheduleHappening::Paused } else { ScheduleHappening::Resumed };
+                    self.tell_of_schedule(&schedule, told);
+                }
                 schedule.paused = paused;
                 schedule.updated_at = self.now;
                 // Instants that passed while it was paused are not missed: they were not wanted.
@@ -169,11 +187,22 @@ impl<D: Disk> Engine<D> {
                 if let Some(at) = schedule.next_run {
                     self.unsaved.delete_timer(keys::timer(at, &TimerFor::Schedule(name.clone())));
                 }
+                self.tell_of_schedule(&schedule, ScheduleHappening::Removed);
                 self.catalogue.drop_schedule(&name, &mut self.unsaved.batch);
                 self.unsaved.require_commit();
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn tell_of_schedule(&mut self, schedule: &Schedule, happening: ScheduleHappening) {
+        self.events.push(happening.event(&schedule.name, &schedule.queue, self.now));
+    }
+
+    /// Something happened that no row tells of.
+    pub(crate) fn tell_of_worker(&mut self, event: Event) {
+        self.events.push(event);
+        self.unsaved.require_commit();
     }
 
     pub(crate) fn add_log(&mut self, id: JobId, mut lines: Vec<LogLine>) -> Result<(), DiskError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::flow::{Batch, NewBatch};
 use windlass_core::{
     Body, Bulk, Command, Findings, JobId, Name, NewJob, Notes, Plugin, PluginCommand, QueueName, Reply, Settings,
+    WorkerEvent,
 };
 
 use crate::disk::{Disk, DiskError};
@@ -194,6 +195,22 @@ impl<D: Disk> Operation<D> for RemoveQueue {
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<u64>) -> Result<(), DiskError> {
         engine.begin_remove_queue(self.queue, answer)
+    }
+}
+
+/// Puts what happened to a worker into the stream of events. Workers themselves are not stored.
+pub struct TellOfWorker {
+    pub queue: QueueName,
+    pub event: WorkerEvent,
+}
+
+impl<D: Disk> Operation<D> for TellOfWorker {
+    type Answer = ();
+
+    fn start(self, engine: &mut Engine<D>, answer: Answer<()>) -> Result<(), DiskError> {
+        engine.tell_of_worker(self.event.event(&self.queue, engine.now));
+        engine.release.push(answer, Ok(()));
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod events;
 mod input;
 mod jobs;
 mod limits;
+mod no_job;
 mod overload;
 mod pause;
 mod plugins;

@@ -7,7 +7,7 @@ use windlass_store::{Error, ScheduleChange};
 
 use super::test_store::{TestStore, queue, secs};
 
-fn every_five_minutes(name: &str) -> Schedule {
+pub fn every_five_minutes(name: &str) -> Schedule {
     Schedule {
         name: queue(name),
         queue: queue("reports"),

@@ -79,7 +79,10 @@ impl Model {
         self.last_event = *seq;
         match &event.kind {
             EventKind::Round(round) => self.check_round_event(event, round),
-            EventKind::Plugin(_) => assert_eq!(event.job, JobId::NONE, "{event:?}: it is about no job"),
+            EventKind::Plugin(_) | EventKind::Worker(_) => {
+                assert_eq!(event.job, JobId::NONE, "{event:?}: it is about no job");
+            }
+            EventKind::Queue(_) | EventKind::Schedule(_) | EventKind::Bulk(_) => self.told.take(event),
             EventKind::Enqueued => self.enqueued(event, causes, stored),
             _ => {
                 let job = self.jobs.get(&event.job).cloned();
@@ -91,7 +94,13 @@ impl Model {
 
     fn step(&mut self, step: &Step) {
         match &step.event.kind {
-            EventKind::Enqueued | EventKind::Plugin(_) | EventKind::Round(_) => unreachable!("taken above"),
+            EventKind::Enqueued
+            | EventKind::Plugin(_)
+            | EventKind::Round(_)
+            | EventKind::Queue(_)
+            | EventKind::Schedule(_)
+            | EventKind::Bulk(_)
+            | EventKind::Worker(_) => unreachable!("taken above"),
             EventKind::Pending { reason } => self.became_pending(step, reason),
             EventKind::Blocked { round: Some(round), .. } => self.blocked_by_round(step, *round),
             EventKind::Blocked { round: None, waits_for } => self.blocked(step, *waits_for),

@@ -23,6 +23,7 @@ mod rounds;
 mod schedules;
 mod settings;
 mod silent;
+mod told;
 mod webhooks;
 mod world;
 

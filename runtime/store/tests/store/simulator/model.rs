@@ -14,6 +14,7 @@ use windlass_store::FairUse;
 use super::bulks::Hands;
 use super::flows::ModelFlows;
 use super::recount::{Past, Totals, Tries};
+use super::told::Told;
 use super::webhooks::Hooks;
 
 #[derive(Default)]
@@ -42,6 +43,7 @@ pub struct Model {
     pub serving: usize,
     pub serving_before: usize,
     pub last_event: u64,
+    pub told: Told,
     pub group: u64,
     next_order: u64,
     /// The states each job went through in this group.

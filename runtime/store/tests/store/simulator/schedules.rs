@@ -18,6 +18,10 @@ impl Model {
             }
         }
         self.schedules = stored.schedules.iter().map(|one| (one.name.clone(), one.clone())).collect();
+        assert!(
+            self.told.schedules().iter().eq(self.schedules.keys()),
+            "events tell of other schedules than there are"
+        );
     }
 
     fn check_instants(&self, before: &Schedule, now: &Schedule) {

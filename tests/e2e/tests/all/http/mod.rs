@@ -11,6 +11,7 @@ mod depth;
 mod door;
 mod headers;
 mod hosts;
+mod no_job_events;
 mod raw;
 mod slow_clients;
 mod streams;
