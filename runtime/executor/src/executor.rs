@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
 use windlass_core::{Retry, Usage};
 
+use crate::attempt::disk_rate::DiskBudgets;
 use crate::attempt::outcome::{AttemptEnd, Outcome};
 use crate::attempt::run;
 use crate::attempt::run::Pool;
@@ -121,7 +122,7 @@ impl Executor {
         let network = Network::new(&config.trusted).map_err(Error::Trust)?;
         let (handle, admission, instances) =
             (ticker.handle(), Admission::new(config.instances), IdleInstances::default());
-        let pool = Pool { engine, ticker: handle, admission, instances, network };
+        let pool = Pool { engine, ticker: handle, admission, instances, network, disk: DiskBudgets::default() };
         Ok(Executor { inner: Arc::new(Inner { pool, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 

@@ -121,6 +121,8 @@ pub(crate) const RESIDENT_TABLE: usize = 64 * KIB;
 /// Progress is not counted: of twenty reports a second one is written, of 20 KiB at most.
 pub(crate) const OF_ATTEMPT: Rate = Rate { per_second: 8 * MIB, at_once: 32 * MIB };
 pub(crate) const OF_PLUGIN: Rate = Rate { per_second: 64 * MIB, at_once: 256 * MIB };
+/// Plugins whose budget is remembered; more only while they run or owe.
+pub(crate) const DISK_BUDGETS: usize = 1_024;
 /// What a child costs besides its payload, tags and texts, and what a record or a mark costs besides its own.
 pub(crate) const CHILD_COST: usize = 4 * KIB;
 pub(crate) const NOTE_COST: usize = 512;

@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::attempt::disk_rate::PluginBudget;
 use crate::attempt::state::State;
 use crate::bindings::HandlerPre;
 
@@ -23,8 +21,6 @@ struct Inner {
     /// Sources attached to the component, for a language runtime that reads them.
     sources: Option<Arc<str>>,
     pre: HandlerPre<State>,
-    /// How fast its attempts may write to the disk, all together.
-    disk: PluginBudget,
 }
 
 /// A component as it comes from the compiler or its cache.
@@ -42,8 +38,7 @@ impl From<Compiled<'_>> for Plugin {
     fn from(compiled: Compiled<'_>) -> Plugin {
         let Compiled { digest, size, imports, from_cache, shares, sources, pre } = compiled;
         let (digest, sources) = (digest.into(), sources.map(Arc::from));
-        let disk = PluginBudget::begin(Instant::now());
-        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre, disk }) }
+        Plugin { inner: Arc::new(Inner { digest, size, imports, from_cache, shares, sources, pre }) }
     }
 }
 
@@ -80,10 +75,6 @@ impl Plugin {
 
     pub(crate) fn sources(&self) -> Option<Arc<str>> {
         self.inner.sources.clone()
-    }
-
-    pub(crate) fn disk(&self) -> &PluginBudget {
-        &self.inner.disk
     }
 
     pub(crate) fn pre(&self) -> &HandlerPre<State> {

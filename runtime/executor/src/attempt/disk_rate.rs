@@ -3,14 +3,14 @@
 //! A guest that does nothing but save, spawn or log would otherwise take the disk from all other jobs. What goes to the disk with a
 //! checkpoint is charged before it is saved, and the rest when the guest has returned: then the attempt keeps its slot a little longer.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use windlass_core::Notes;
 
 use crate::host::Children;
-use crate::limits::{CHILD_COST, NOTE_COST, OF_ATTEMPT, OF_PLUGIN};
-use crate::plugin::Plugin;
+use crate::limits::{CHILD_COST, DISK_BUDGETS, NOTE_COST, OF_ATTEMPT, OF_PLUGIN};
 
 /// Bytes per second, and the burst before that applies.
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +59,38 @@ impl PluginBudget {
         // A panic cannot leave half a moment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, now)
     }
+
+    /// Whether all that was written would have been written by now at the allowed rate: then it is as good as a new one.
+    fn is_even(&self, now: Instant) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).even_at <= now
+    }
+}
+
+/// The budgets of the plugins that write, by owner. Not kept with the compiled code, which two plugins may have in common. Cheap to
+/// clone.
+#[derive(Clone, Default)]
+pub(crate) struct DiskBudgets(Arc<Mutex<HashMap<Arc<str>, Arc<PluginBudget>>>>);
+
+impl DiskBudgets {
+    pub(crate) fn of(&self, owner: &Arc<str>, now: Instant) -> Arc<PluginBudget> {
+        let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if budgets.len() >= DISK_BUDGETS && !budgets.contains_key(owner) {
+            budgets.retain(|_, budget| Arc::strong_count(budget) > 1 || !budget.is_even(now));
+        }
+        Arc::clone(budgets.entry(Arc::clone(owner)).or_insert_with(|| Arc::new(PluginBudget::begin(now))))
+    }
 }
 
 /// The budgets that one attempt is charged to.
 pub(crate) struct DiskRate {
     own: Budget,
-    plugin: Plugin,
+    plugin: Arc<PluginBudget>,
     /// How much of the log has been charged.
     log: u64,
 }
 
 impl DiskRate {
-    pub(crate) fn begin(plugin: Plugin, now: Instant) -> Self {
+    pub(crate) fn begin(plugin: Arc<PluginBudget>, now: Instant) -> Self {
         DiskRate { own: Budget::begin(OF_ATTEMPT, now), plugin, log: 0 }
     }
 
@@ -84,7 +104,7 @@ impl DiskRate {
         if bytes == 0 {
             return Duration::ZERO;
         }
-        self.own.take(bytes, now).max(self.plugin.disk().take(bytes, now))
+        self.own.take(bytes, now).max(self.plugin.take(bytes, now))
     }
 }
 
@@ -122,5 +142,20 @@ mod tests {
         assert_eq!(all.take(RATE.at_once + 3 * RATE.per_second, now), Duration::ZERO);
         assert_eq!(all.take(1, now), Duration::from_secs(3));
         assert_eq!(all.take(1, now + Duration::from_secs(4)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_plugin_keeps_its_budget_while_it_owes_and_no_other_plugin_is_charged_to_it() {
+        let now = Instant::now();
+        let budgets = DiskBudgets::default();
+        let (acme, globex) = (Arc::from("acme|mail"), Arc::from("globex|mail"));
+        let much = OF_PLUGIN.at_once + 3 * OF_PLUGIN.per_second;
+        assert_eq!(budgets.of(&acme, now).take(much, now), Duration::ZERO);
+        for other in 0..2 * DISK_BUDGETS {
+            budgets.of(&Arc::from(other.to_string()), now);
+        }
+        assert!(budgets.0.lock().expect("no panic").len() <= DISK_BUDGETS + 1);
+        assert_eq!(budgets.of(&acme, now).take(1, now), Duration::from_secs(3));
+        assert_eq!(budgets.of(&globex, now).take(1, now), Duration::ZERO);
     }
 }

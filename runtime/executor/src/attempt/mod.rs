@@ -26,6 +26,9 @@ use crate::permissions::Permissions;
 /// One run of one job's handler.
 #[derive(Clone, Debug)]
 pub struct Attempt {
+    /// The plugin that is run, as a key that no other one has: with its namespace. Attempts of two owners share neither an instance nor
+    /// their part of the pool and the disk, even if their components have the same bytes.
+    pub owner: Arc<str>,
     pub job_id: String,
     pub queue: String,
     pub payload: Bytes,
@@ -64,6 +67,7 @@ impl Attempt {
         cancel: watch::Receiver<Option<Cancel>>,
     ) -> Attempt {
         Attempt {
+            owner: Arc::from(""),
             job_id: job_id.into(),
             queue: queue.into(),
             payload: payload.into(),

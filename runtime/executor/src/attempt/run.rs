@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use wasmtime::{Engine, Store, UpdateDeadline};
 use windlass_core::{LimitKind, Notes, Retry, Usage};
 
+use crate::attempt::disk_rate::DiskBudgets;
 use crate::attempt::meter::{CpuMeter, Liveness};
 use crate::attempt::outcome::{AttemptEnd, Outcome};
 use crate::attempt::state::{CpuTimeUsedUp, Parts, State};
@@ -39,6 +40,7 @@ pub(crate) struct Pool {
     pub(crate) admission: Admission,
     pub(crate) instances: IdleInstances,
     pub(crate) network: Network,
+    pub(crate) disk: DiskBudgets,
 }
 
 type Returned = wasmtime::Result<Result<Vec<u8>, wit::Failure>>;
@@ -52,11 +54,14 @@ pub(crate) async fn run(
     cpu: Arc<CpuMeter>,
 ) -> AttemptEnd {
     let memory = attempt.limits.memory_bytes;
-    let key = attempt.reuse.as_ref().map(|reuse| Key::new(plugin.version(), reuse, memory, &attempt.permissions));
+    let key = attempt
+        .reuse
+        .as_ref()
+        .map(|reuse| Key::new(&attempt.owner, plugin.version(), reuse, memory, &attempt.permissions));
     let times = attempt.reuse.as_ref().map_or(0, |reuse| reuse.times);
     let waiting = Liveness::begin(Instant::now());
     let entered = tokio::select! {
-        entered = enter(&pool, &plugin, key.as_ref()) => entered,
+        entered = enter(&pool, &attempt.owner, plugin.shares(), key.as_ref()) => entered,
         forced = Stop::new(attempt.cancel.clone(), None).watch(&waiting, None) => return never_started(forced),
     };
     let Some(entered) = entered else {
@@ -127,7 +132,7 @@ impl RunningGuest {
             joined: attempt.joined,
             sources: plugin.sources(),
             network: pool.network.clone(),
-            plugin: plugin.clone(),
+            disk: pool.disk.of(&attempt.owner, began),
         };
         let instance = instance(&pool.engine, entered, parts)?;
         Ok(RunningGuest { plugin, job, instance, stop, liveness, cpu, stall_timeout })
@@ -190,15 +195,15 @@ enum Entered {
 }
 
 /// An idle instance, or a permit for a new one. When the pool is full, idle instances are dropped.
-async fn enter(pool: &Pool, plugin: &Plugin, key: Option<&Key>) -> Option<Entered> {
+async fn enter(pool: &Pool, owner: &Arc<str>, shares: u32, key: Option<&Key>) -> Option<Entered> {
     if let Some(instance) = key.and_then(|key| pool.instances.take(key)) {
         return Some(Entered::Reused(instance));
     }
-    if let Some(permit) = pool.admission.try_enter(plugin.version(), plugin.shares()) {
+    if let Some(permit) = pool.admission.try_enter(owner, shares) {
         return Some(Entered::Fresh(permit));
     }
     pool.instances.drop_all();
-    pool.admission.enter(plugin.version(), plugin.shares()).await.map(Entered::Fresh)
+    pool.admission.enter(owner, shares).await.map(Entered::Fresh)
 }
 
 fn instance(engine: &Engine, entered: Entered, parts: Parts) -> Result<Instance, NoFolder> {

@@ -9,7 +9,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use windlass_core::flow::Tally;
 use windlass_core::{Notes, Usage};
 
-use crate::attempt::disk_rate::DiskRate;
+use crate::attempt::disk_rate::{DiskRate, PluginBudget};
 use crate::attempt::gauge::Gauge;
 use crate::attempt::log::AttemptLog;
 use crate::attempt::meter::{CpuMeter, Liveness, MemoryMeter};
@@ -19,7 +19,6 @@ use crate::host::{Children, Host, RequestedWait};
 use crate::limits::{Limits, RESOURCES};
 use crate::outbound::{Network, Outbound};
 use crate::permissions::{NoFolder, Permissions};
-use crate::plugin::Plugin;
 
 pub(crate) struct State {
     pub(crate) host: Arc<dyn Host>,
@@ -59,7 +58,7 @@ pub(crate) struct Parts {
     pub(crate) joined: Option<Tally>,
     pub(crate) sources: Option<Arc<str>>,
     pub(crate) network: Network,
-    pub(crate) plugin: Plugin,
+    pub(crate) disk: Arc<PluginBudget>,
 }
 
 impl State {
@@ -84,7 +83,7 @@ impl State {
             cpu: Arc::clone(parts.gauge.cpu()),
             gauge: parts.gauge,
             liveness: parts.liveness,
-            disk_rate: DiskRate::begin(parts.plugin, Instant::now()),
+            disk_rate: DiskRate::begin(parts.disk, Instant::now()),
             sources: parts.sources,
             network: parts.network,
             outbound: None,
@@ -107,7 +106,7 @@ impl State {
         self.permissions = parts.permissions;
         self.stop = parts.stop;
         self.liveness = parts.liveness;
-        self.disk_rate = DiskRate::begin(parts.plugin, Instant::now());
+        self.disk_rate = DiskRate::begin(parts.disk, Instant::now());
         self.cpu = Arc::clone(parts.gauge.cpu());
         self.gauge = parts.gauge;
         self.sources = parts.sources;

@@ -1,7 +1,7 @@
 //! Instances retained for the next attempt, for plugins that are slow to start and ask for it (`reuse`).
 //!
-//! The next attempt sees whatever a guest leaves in its globals. So an instance serves only attempts of the same version, the
-//! same limit key and exactly the same permissions, and one that trapped, was stopped or hit a limit is not reused. An idle
+//! The next attempt sees whatever a guest leaves in its globals. So an instance serves only attempts of the same plugin in
+//! the same version, with the same limit key and exactly the same permissions, and one that trapped, was stopped or hit a limit is not reused. An idle
 //! instance holds its place in the pool only while no attempt waits for one.
 
 use std::collections::VecDeque;
@@ -30,6 +30,8 @@ struct Idle {
 /// What two attempts must have in common to share an instance.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Key {
+    /// Permissions say nothing of the namespace, and two tenants may have equal ones.
+    owner: Arc<str>,
     version: Arc<str>,
     limit_key: String,
     memory_bytes: usize,
@@ -48,9 +50,15 @@ pub(crate) struct Instance {
 }
 
 impl Key {
-    pub(crate) fn new(version: &Arc<str>, reuse: &Reuse, memory_bytes: usize, permissions: &Permissions) -> Self {
-        let (version, limit_key) = (Arc::clone(version), reuse.limit_key.clone());
-        Key { version, limit_key, memory_bytes, permissions: permissions.clone() }
+    pub(crate) fn new(
+        owner: &Arc<str>,
+        version: &Arc<str>,
+        reuse: &Reuse,
+        memory_bytes: usize,
+        permissions: &Permissions,
+    ) -> Self {
+        let (owner, version, limit_key) = (Arc::clone(owner), Arc::clone(version), reuse.limit_key.clone());
+        Key { owner, version, limit_key, memory_bytes, permissions: permissions.clone() }
     }
 }
 

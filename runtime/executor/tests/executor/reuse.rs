@@ -46,7 +46,7 @@ async fn an_instance_is_reused_the_configured_number_of_times() {
 }
 
 #[tokio::test]
-async fn an_instance_is_shared_only_by_the_same_key_and_the_same_permissions() {
+async fn an_instance_is_shared_only_by_one_plugin_with_the_same_key_and_the_same_permissions() {
     let setup = setup().await;
     assert_eq!(served(&setup, reuse(9, "a")).await, "1");
     assert_eq!(served(&setup, reuse(9, "b")).await, "1");
@@ -56,6 +56,11 @@ async fn an_instance_is_shared_only_by_the_same_key_and_the_same_permissions() {
             Permissions { config: [("k".to_owned(), "v".to_owned())].into(), ..Permissions::default() };
     };
     assert_eq!(served(&setup, other).await, "1");
+    let of_another_tenant = |attempt: &mut Attempt| {
+        reuse(9, "a")(attempt);
+        attempt.owner = "globex|mail".into();
+    };
+    assert_eq!(served(&setup, of_another_tenant).await, "1", "with the same component and permissions");
     assert_eq!(served(&setup, reuse(9, "a")).await, "2");
 }
 

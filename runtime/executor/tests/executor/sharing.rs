@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::json;
 use windlass_executor::{CancelReason, Config, Executor, Outcome};
 
-use crate::support::{hostile, root, start_on};
+use crate::support::{built, hostile, root, start_on};
 
 /// Set `WINDLASS_BLESS` to write the file again.
 #[test]
@@ -32,5 +33,24 @@ async fn a_plugin_whose_attempts_all_sleep_leaves_places_for_others() {
         running.stop(CancelReason::Shutdown, Duration::ZERO);
         let ended = running.ended().await;
         assert!(matches!(ended.outcome, Outcome::Stopped { reason: CancelReason::Shutdown, .. }));
+    }
+}
+
+#[tokio::test]
+async fn two_tenants_with_the_same_component_each_have_a_part_of_the_pool() {
+    let executor = Executor::new(Config { instances: 16, ..Config::default() }).expect("an executor");
+    let component = executor.compile(built("hostile")).await.expect("a good component");
+    let start_for = |owner: &str, payload: &str| {
+        start_on(&executor, &component, payload, Default::default(), |attempt| attempt.owner = owner.into())
+    };
+    let sleep = json!({"try": "sleep", "ms": 600_000}).to_string();
+    let asleep: Vec<_> = (0..40).map(|_| start_for("acme|tests", &sleep)).collect();
+    for _ in 0..20 {
+        let ended = start_for("globex|tests", &json!({"try": "nothing"}).to_string()).ended().await;
+        assert!(matches!(ended.outcome, Outcome::Completed { .. }), "{ended:?}");
+    }
+    for running in asleep {
+        running.stop(CancelReason::Shutdown, Duration::ZERO);
+        running.ended().await;
     }
 }

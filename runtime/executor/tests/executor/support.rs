@@ -235,6 +235,7 @@ pub fn start_on(
     change: impl FnOnce(&mut Attempt),
 ) -> Running {
     let (mut attempt, cancel) = attempt(payload);
+    attempt.owner = plugin.digest().into();
     change(&mut attempt);
     let (executor, plugin, recorder) = (executor.clone(), plugin.clone(), Arc::clone(&host));
     let task = tokio::spawn(async move { executor.run(&plugin, attempt, recorder).await });

@@ -158,6 +158,7 @@ async fn prepare(
     };
     let now = context.clock.now();
     let attempt = Attempt {
+        owner: plugin.qualified().into(),
         job_id: job.id.to_string(),
         queue: job.queue.to_string(),
         payload,

@@ -189,3 +189,23 @@ fn a_stream_shows_the_events_of_its_own_tenant() {
     assert_eq!((first.kind.as_str(), &first.data["job_id"]), ("enqueued", &json!(own)), "{first:?}");
     assert_eq!(first.data["queue"], "mail");
 }
+
+#[test]
+fn an_instance_that_served_one_tenant_serves_no_other_even_if_their_plugins_are_equal() {
+    let server = Server::start();
+    let tenants = ["acme", "globex"].map(|name| {
+        make_namespace(&server, name, &json!({}));
+        let client = client_of(&server, "admin", name);
+        let path = "/api/v1/plugins/hostile?queues=hostile";
+        let uploaded = client.upload_with(path, &windlass_e2e::plugin("hostile"), "reuse = 5");
+        assert_eq!(uploaded.status, 201, "{uploaded:?}");
+        client
+    });
+    let served = |client: &Client| {
+        let id = client.enqueue(&json!({"queue": "hostile", "payload": {"try": "served"}}));
+        client.wait_for(&id, "completed")["result"].clone()
+    };
+    let [acme, globex] = &tenants;
+    assert_eq!([served(acme), served(acme)], [json!("1"), json!("2")]);
+    assert_eq!(served(globex), "1", "nothing that acme's handler left in memory is there");
+}
