@@ -60,20 +60,26 @@ impl Limiter {
         if concurrency.is_some_and(|max| self.running >= max) {
             return Admission::Full;
         }
-        let Some(rate) = rate else { return Admission::Go };
+        rate.map_or(Admission::Go, |rate| self.admit_many(1, rate, now))
+    }
+
+    /// Whether so many starts are allowed now, all together. Does not count them. More than the rate itself are never allowed:
+    /// whoever asks for them should be told so.
+    pub fn admit_many(&mut self, many: u32, rate: Rate, now: Time) -> Admission {
         self.forget_before(rate, now);
+        let most = u64::from(rate.count).saturating_sub(u64::from(many));
         let mut recent: u64 = self.starts.iter().map(|(_, count)| u64::from(*count)).sum();
-        if recent < u64::from(rate.count) {
+        if recent <= most && many <= rate.count {
             return Admission::Go;
         }
         // The moment when enough of the oldest have left the window.
         for (at, count) in &self.starts {
             recent -= u64::from(*count);
-            if recent < u64::from(rate.count) {
+            if recent <= most {
                 return Admission::Until(*at + rate.per);
             }
         }
-        Admission::Go
+        Admission::Until(now + rate.per)
     }
 
     /// Counts a start.
@@ -151,6 +157,20 @@ mod tests {
             assert!(inside <= 5_000, "{inside} starts within a minute of {at}");
         }
         assert!(limiter.starts.len() as u64 <= SLICES + 1);
+    }
+
+    #[test]
+    fn many_starts_are_admitted_together_or_not_at_all() {
+        let rate = Rate { count: 5, per: Duration::from_secs(1) };
+        let mut limiter = Limiter::default();
+        assert_eq!(limiter.admit_many(5, rate, Time(0)), Admission::Go);
+        for at in [0, 100, 200] {
+            limiter.start(Some(rate), Time(at));
+        }
+        assert_eq!(limiter.admit_many(2, rate, Time(300)), Admission::Go);
+        assert_eq!(limiter.admit_many(4, rate, Time(300)), Admission::Until(Time(1_100)));
+        assert_eq!(limiter.admit_many(4, rate, Time(1_100)), Admission::Go);
+        assert_eq!(limiter.admit_many(6, rate, Time(9_000)), Admission::Until(Time(10_000)), "more than the rate");
     }
 
     #[test]

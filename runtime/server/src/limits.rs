@@ -268,8 +268,8 @@ pub const WAIT_MOST: Duration = Duration::from_secs(600);
 pub const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// How often the time of the last use of keys is written, and expired sessions are removed.
 pub const KEY_USE_EVERY: Duration = Duration::from_secs(60);
-/// Rates that are counted at once, before those that count nothing are removed.
-pub const KEY_LIMITERS: usize = 100_000;
+/// Rates that are counted at once, of keys, and of addresses without one.
+pub const RATES: usize = 100_000;
 /// Different refusals that are written into the audit log in a minute.
 pub const DENIALS_NOTED: usize = 1_000;
 

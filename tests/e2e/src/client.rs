@@ -29,6 +29,8 @@ pub struct Answer {
     pub retry_after: Option<String>,
     /// The `Set-Cookie` header.
     pub set_cookie: Option<String>,
+    /// The `Access-Control-Allow-Origin` header.
+    pub allow_origin: Option<String>,
 }
 
 impl Client {
@@ -101,6 +103,17 @@ impl Client {
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {
         answer(path, self.agent.post(self.url(path)).send_json(body))
+    }
+
+    /// What a browser asks before a page of another origin may send JSON: the status, and whom the response lets in.
+    pub fn preflight(&self, path: &str, origin: &str) -> (u16, Option<String>) {
+        let request = self.agent.options(self.url(path)).header("Origin", origin);
+        let asked = request
+            .header("Access-Control-Request-Method", "POST")
+            .header("Access-Control-Request-Headers", "content-type")
+            .call();
+        let answer = answer(path, asked);
+        (answer.status, answer.allow_origin)
     }
 
     /// A POST of any bytes.
@@ -238,11 +251,12 @@ fn answer(path: &str, called: Called) -> Answer {
     let status = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (allow, retry_after, set_cookie) = (header("allow"), header("retry-after"), header("set-cookie"));
+    let allow_origin = header("access-control-allow-origin");
     let body = response.body_mut().with_config().limit(MOST).read_to_string();
     let body = body.unwrap_or_else(|error| panic!("{path}: {error}"));
     let body = match body.as_str() {
         "" => Value::Null,
         json => serde_json::from_str(json).unwrap_or_else(|error| panic!("{path}: {status} {json:?}: {error}")),
     };
-    Answer { status, body, allow, retry_after, set_cookie }
+    Answer { status, body, allow, retry_after, set_cookie, allow_origin }
 }

@@ -13,7 +13,9 @@ use windlass_core::{Name, PolicyChoice, QueueName, Refusal, Time, Unique, Unique
 use windlass_store::{Clock, ScheduleChange};
 
 use crate::http::Api;
+use crate::http::access::Way;
 use crate::http::jobs::{Status, status};
+use crate::http::produce::permitted;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
 use crate::http::wire::policy::{PolicyBody, PolicyView};
@@ -336,6 +338,7 @@ async fn find(api: &Api, name: &Name) -> Result<Schedule> {
 }
 
 async fn put(api: &Api, schedule: Schedule, replace: bool) -> Result<Json<ScheduleAnswer>> {
+    permitted::check_way(api, [&schedule.queue], Way::Operated)?;
     let name = schedule.name.clone();
     api.store.change_schedule(ScheduleChange::Put { schedule: Box::new(schedule), replace }).await?;
     Ok(Json(find(api, &name).await?.into()))

@@ -7,5 +7,5 @@ mod authority;
 pub(crate) mod key_text;
 mod route_table;
 
-pub use authority::{Authority, NAMESPACE_PARAMETER, Refused, StartKey};
+pub use authority::{Authority, NAMESPACE_PARAMETER, Refused, StartKey, Way};
 pub use route_table::RouteTable;

@@ -10,6 +10,7 @@ use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{Name, Refusal};
 
 use crate::http::Api;
+use crate::http::produce::permitted;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::{GroupCounts, NameText, Rfc3339};
@@ -93,8 +94,11 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
 /// commit that ends the last member, and only once.
 #[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = CreatedBatch)))]
 pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedBatch>)> {
+    permitted::check_batches(&api)?;
     let batch: BatchBody = body.json_or_default()?;
-    let made = api.store.make_batch(new_batch(&body, &batch, "")?, Vec::new(), false).await?;
+    let batch = new_batch(&body, &batch, "")?;
+    permitted::check(&api, &[], Some(&batch))?;
+    let made = api.store.make_batch(batch, Vec::new(), false).await?;
     Ok((StatusCode::CREATED, Json(CreatedBatch { batch_id: made.id })))
 }
 
@@ -103,6 +107,7 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedBat
 /// No more jobs can join. The response has `callback_job` if all members have ended. Sealing a batch again changes nothing.
 #[utoipa::path(post, path = "/batch/{id}/seal", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch.")))]
 pub async fn seal(api: Api, Path(id): Path<String>) -> Result<Json<BatchView>> {
+    permitted::check_batches(&api)?;
     Ok(Json(api.store.seal(id).await?.into()))
 }
 

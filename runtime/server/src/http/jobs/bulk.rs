@@ -21,9 +21,11 @@ use windlass_core::{Action, Bulk, BulkId, BulkStatus, Guard, JobId, Name, Refusa
 use windlass_store::search::{Filter, Search};
 
 use crate::http::Api;
+use crate::http::access::Way;
 use crate::http::events::StreamEvent;
 use crate::http::jobs::dry_run;
 use crate::http::jobs::dry_run::DryRun;
+use crate::http::produce::permitted;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::wire::filter::JobFilter;
@@ -126,6 +128,9 @@ pub async fn start(api: Api, body: Body) -> Result<Response> {
     let began = Instant::now();
     let wanted: BulkRequest = body.json()?;
     let action = action(&wanted)?;
+    if let Action::Move { queue } = &action {
+        permitted::check_way(&api, [queue], Way::Operated)?;
+    }
     if wanted.dry_run {
         let dry_run = match (wanted.job_ids, wanted.filter) {
             (Some(ids), None) => dry_run::of_ids(&api, &action, &listed(&ids)?, began).await?,

@@ -21,8 +21,10 @@ use windlass_core::{Command, JobId, Name, Refusal, Reply};
 use windlass_store::{JobList, Store, Unreadable};
 
 use crate::http::Api;
+use crate::http::access::Way;
 use crate::http::events;
 use crate::http::events::StreamEvent;
+use crate::http::produce::permitted;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, JobPath, Query};
 use crate::http::wire::filter::state;
@@ -303,8 +305,10 @@ pub async fn move_to(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<
     let Some(queue) = wanted.queue else {
         return Err(Error::field("queue", "is missing; name the queue to move the job to"));
     };
+    let queue = Name::parse("queue", &queue)?;
+    permitted::check_way(&api, [&queue], Way::Operated)?;
     let command = Command::Move(windlass_core::Move {
-        queue: Name::parse("queue", &queue)?,
+        queue,
         reset_attempts: wanted.reset_attempts,
         priority: wanted.priority.map(Into::into),
     });

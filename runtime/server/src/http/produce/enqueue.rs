@@ -14,13 +14,15 @@ use windlass_core::{JobId, Name, NewJob, PolicyChoice, QueueName, Unique};
 use windlass_store::Enqueued;
 
 use crate::http::Api;
+use crate::http::access::Way;
 use crate::http::flows::batches::{BatchBody, new_batch};
 use crate::http::flows::chains::ChainBody;
 use crate::http::jobs::view;
 use crate::http::jobs::view::WholeJob;
 use crate::http::ops::pause;
 use crate::http::produce::idempotency::IdempotencyKey;
-use crate::http::produce::served_by;
+use crate::http::produce::permitted::Existing;
+use crate::http::produce::{permitted, served_by};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::Body;
 use crate::http::transport::warnings;
@@ -207,17 +209,11 @@ pub async fn one(api: Api, headers: HeaderMap, body: Body) -> Result<Response> {
         return store_several(&api, &body, body.json()?, &once).await;
     }
     body.report(unknown)?;
-    let job = to_new_job(&api, &body, job, &Names::default(), "").await?;
-    check_rules(&api, std::slice::from_ref(&job))?;
-    store_one(&api, once.mark(job, 0), Existing::Whole).await
-}
-
-/// How much of a job that is there already is in the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    Whole,
-    /// For clients that may enqueue and not read.
-    Short,
+    let draft = to_draft(&body, job, &Names::default(), "")?;
+    permitted::check_checkpoints(&api, draft.checkpoint.iter().count())?;
+    permitted::check(&api, &[&draft.job], None)?;
+    let job = draft.keep(&api).await?;
+    store_one(&api, once.mark(job, 0), Existing::for_caller(&api)).await
 }
 
 pub(crate) async fn store_one(api: &Api, job: NewJob, shown: Existing) -> Result<Response> {
@@ -277,16 +273,20 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Idem
         return Err(Error::field("jobs", format!("at most {} jobs in one batch, not {}", limits::BATCH, jobs.len())));
     }
     let names = Names::of(&jobs)?;
-    let mut new = Vec::with_capacity(jobs.len());
+    let mut drafts = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.into_iter().enumerate() {
         if batch.is_some() && job.batch_id.is_some() {
             let why = "the job is in the request's own batch; leave one of the two out";
             return Err(Error::field(&format!("jobs[{index}].batch_id"), why));
         }
-        let job = to_new_job(api, body, job, &names, &format!("jobs[{index}].")).await?;
-        new.push(once.mark(job, index));
+        drafts.push(to_draft(body, job, &names, &format!("jobs[{index}]."))?);
     }
-    check_rules(api, &new)?;
+    permitted::check_checkpoints(api, drafts.iter().filter(|draft| draft.checkpoint.is_some()).count())?;
+    permitted::check(api, &drafts.iter().map(|draft| &draft.job).collect::<Vec<_>>(), batch.as_ref())?;
+    let mut new = Vec::with_capacity(drafts.len());
+    for (index, draft) in drafts.into_iter().enumerate() {
+        new.push(once.mark(draft.keep(api).await?, index));
+    }
     let queues: Vec<_> = new.iter().map(|job| job.queue.clone()).collect();
     let mut served_by = BTreeMap::new();
     for queue in queues.iter().flatten() {
@@ -321,19 +321,16 @@ pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<Jo
     }
     let first = api.store.job(parent).await?.map_or(0, |job| job.children);
     let names = Names::of(&jobs)?;
-    let mut new = Vec::with_capacity(jobs.len());
-    for (index, job) in jobs.into_iter().enumerate() {
-        let job = to_new_job(api, body, job, &names, &format!("children[{index}].")).await?;
-        new.push(job.child_of(parent, first, index)?);
+    let places = jobs.into_iter().enumerate();
+    let drafts: Vec<Draft> = places
+        .map(|(index, job)| to_draft(body, job, &names, &format!("children[{index}].")))
+        .collect::<Result<_>>()?;
+    permitted::check_way(api, drafts.iter().flat_map(|draft| draft.job.queues()), Way::Children)?;
+    let mut new = Vec::with_capacity(drafts.len());
+    for (index, draft) in drafts.into_iter().enumerate() {
+        new.push(draft.keep(api).await?.child_of(parent, first, index)?);
     }
     Ok(new)
-}
-
-/// Refuses jobs that the enqueue rules keep from the caller.
-pub(crate) fn check_rules(api: &Api, jobs: &[NewJob]) -> Result<()> {
-    let mut queues: Vec<_> = jobs.iter().flat_map(NewJob::queues).collect();
-    queues.dedup();
-    api.authority.check_enqueue(&api.caller, &queues)
 }
 
 fn answer(stored: Enqueued, job: JobOrWhole) -> OneAnswer {
@@ -394,8 +391,25 @@ impl Names {
     }
 }
 
+/// A job that was read, and whose bodies are not stored yet: nothing of one that is refused reaches the disk.
+struct Draft {
+    job: NewJob,
+    payload: Bytes,
+    checkpoint: Option<Bytes>,
+}
+
+impl Draft {
+    async fn keep(self, api: &Api) -> Result<NewJob> {
+        let checkpoint = match self.checkpoint {
+            Some(checkpoint) => Some(api.store.keep(checkpoint).await?),
+            None => None,
+        };
+        Ok(NewJob { payload: Some(api.store.keep(self.payload).await?), checkpoint, ..self.job })
+    }
+}
+
 /// `place` is the prefix of a field's name in an error.
-async fn to_new_job(api: &Api, body: &Body, mut job: JobBody<'_>, names: &Names, place: &str) -> Result<NewJob> {
+fn to_draft(body: &Body, mut job: JobBody<'_>, names: &Names, place: &str) -> Result<Draft> {
     let depends_on = names.dependencies(&job, place)?;
     let queue = queue(job.queue.as_deref(), place)?;
     let parent = match &job.parent_id {
@@ -409,17 +423,13 @@ async fn to_new_job(api: &Api, body: &Body, mut job: JobBody<'_>, names: &Names,
         .payload
         .or_else(|| job.chain.as_ref().and_then(ChainBody::first_payload))
         .map_or_else(|| Bytes::from_static(b"{}"), |raw| body.part(raw));
-    let checkpoint = match job.checkpoint {
-        Some(raw) => Some(api.store.keep(body.part(raw)).await?),
-        None => None,
-    };
+    let checkpoint = job.checkpoint.map(|raw| body.part(raw));
     let chain = match job.chain.take() {
         Some(chain) => Some(Box::new(chain.into_chain(body, &format!("{place}chain."))?)),
         None => None,
     };
-    Ok(NewJob {
+    let job = NewJob {
         queue: Some(queue),
-        payload: Some(api.store.keep(payload).await?),
         policy,
         scheduled_at: job.scheduled_at.map(|moment| moment.0),
         delay: job.delay.map(|span| span.0),
@@ -430,14 +440,14 @@ async fn to_new_job(api: &Api, body: &Body, mut job: JobBody<'_>, names: &Names,
         target_worker: job.target_worker,
         parent,
         batch_id: job.batch_id,
-        checkpoint,
         agent: job.agent.map(|agent| Box::new(agent.into())),
         hold_reason: job.hold_reason,
         depends_on,
         on_dependency_failure: job.on_dependency_failure.map(Into::into).unwrap_or_default(),
         chain,
         ..NewJob::default()
-    })
+    };
+    Ok(Draft { job, payload, checkpoint })
 }
 
 fn queue(name: Option<&str>, place: &str) -> Result<QueueName> {

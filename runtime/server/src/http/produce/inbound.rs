@@ -17,8 +17,10 @@ use windlass_core::{AllowedQueues, Namespace, NewJob, PolicyChoice, QueueName, U
 use windlass_store::{Caller, Clock};
 
 use crate::http::Api;
-use crate::http::produce::enqueue::{Existing, OneAnswer, check_rules, store_one};
+use crate::http::produce::enqueue::{OneAnswer, store_one};
 use crate::http::produce::idempotency::IdempotencyKey;
+use crate::http::produce::permitted;
+use crate::http::produce::permitted::Existing;
 use crate::http::transport::body;
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, NamePath, Query};
@@ -50,7 +52,11 @@ pub struct Signed(Arc<Verifier>);
 /// Whether a request authenticates itself: it is for a queue whose incoming webhooks are signed, so it needs no key. Nothing has been
 /// verified then; the request is marked with the result, and its handler refuses it unless the signature is right. The one place that
 /// decides this: called by `transport::auth` for every request.
-pub fn authenticates_itself<B>(hooks: &InboundHooks, request: &Request<B>) -> Option<Signed> {
+pub fn authenticates_itself<B>(
+    hooks: &InboundHooks,
+    request: &Request<B>,
+    is_known: impl FnOnce(&Namespace) -> bool,
+) -> Option<Signed> {
     if request.method() != Method::POST {
         return None;
     }
@@ -62,7 +68,8 @@ pub fn authenticates_itself<B>(hooks: &InboundHooks, request: &Request<B>) -> Op
         Some((_, text)) => text.parse().ok()?,
         None => Namespace::default(),
     };
-    hooks.of(&queue.within(&namespace)).map(Signed)
+    // One that is being removed takes no more jobs.
+    hooks.of(&queue.within(&namespace)).filter(|_| is_known(&namespace)).map(Signed)
 }
 
 impl Signed {
@@ -121,9 +128,10 @@ pub async fn webhook(
         None => {
             let once = IdempotencyKey::read(request.headers())?;
             let body = Body::from_request(request, &api.shared()).await?;
-            let job = to_job(&api, queue, query, &body).await?;
-            check_rules(&api, std::slice::from_ref(&job))?;
-            store_one(&api, once.mark(job, 0), Existing::Whole).await
+            let (job, payload) = to_job(queue, query, &body)?;
+            permitted::check(&api, &[&job], None)?;
+            let job = NewJob { payload: Some(api.store.keep(payload).await?), ..job };
+            store_one(&api, once.mark(job, 0), Existing::for_caller(&api)).await
         }
     }
 }
@@ -155,12 +163,14 @@ async fn receive_signed(
             "a signed webhook is recognised by what is signed; leave the key out of the address that the sender has";
         return Err(Error::field("unique_key", why));
     }
-    let job = to_job(api, queue, query, &body).await?;
-    let job = NewJob { unique: Some(verifier.unique(&claim, &body.bytes())), ..job };
+    let (job, payload) = to_job(queue, query, &body)?;
+    let payload = Some(api.store.keep(payload).await?);
+    let job = NewJob { payload, unique: Some(verifier.unique(&claim, &body.bytes())), ..job };
     store_one(api, job, Existing::Short).await
 }
 
-async fn to_job(api: &Api, queue: QueueName, query: HookQuery, body: &Body) -> Result<NewJob> {
+/// The job of a request, and its payload, which is stored once the job is permitted.
+fn to_job(queue: QueueName, query: HookQuery, body: &Body) -> Result<(NewJob, Bytes)> {
     let mut tags = Vec::new();
     for pair in query.tags.as_deref().unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once(':') else {
@@ -175,9 +185,8 @@ async fn to_job(api: &Api, queue: QueueName, query: HookQuery, body: &Body) -> R
         text if serde_json::from_slice::<&RawValue>(text).is_ok() => bytes.slice_ref(text),
         _ => Bytes::from(serde_json::to_vec(&as_text(&bytes)).map_err(Error::internal)?),
     };
-    Ok(NewJob {
+    let job = NewJob {
         queue: Some(queue),
-        payload: Some(api.store.keep(payload).await?),
         policy: PolicyChoice {
             priority: query.priority.map(Into::into),
             max_attempts: aliases::max_attempts("", query.max_attempts, query.max_retries)?,
@@ -192,7 +201,8 @@ async fn to_job(api: &Api, queue: QueueName, query: HookQuery, body: &Body) -> R
         }),
         tags,
         ..NewJob::default()
-    })
+    };
+    Ok((job, payload))
 }
 
 fn as_text(bytes: &Bytes) -> serde_json::Value {
@@ -211,7 +221,7 @@ mod tests {
         let hooks = InboundHooks::asking_for("hooks/a");
         let is_signed = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).expect("a request");
-            authenticates_itself(&hooks, &request).is_some()
+            authenticates_itself(&hooks, &request, |_| true).is_some()
         };
         for path in
             ["/api/v1/webhooks/hooks%2Fa", "/api/v1/webhooks/hooks%2fa?priority=high", "/api/v1/webhooks/%68ooks%2Fa"]
@@ -240,7 +250,9 @@ mod tests {
     fn a_signed_request_may_enqueue_to_its_queue_and_do_nothing_else() {
         let hooks = InboundHooks::asking_for("hooks/a");
         let request = Request::post("/api/v1/webhooks/hooks%2Fa").body(()).expect("a request");
-        let caller = authenticates_itself(&hooks, &request).expect("it is signed").caller(None);
+        let signed = authenticates_itself(&hooks, &request, |_| true);
+        let caller = signed.expect("it is signed").caller(None);
+        assert!(authenticates_itself(&hooks, &request, |_| false).is_none(), "there is no such namespace");
         let queue = |name: &str| name.parse::<QueueName>().expect("a name");
         assert!(caller.allowed.allow(&queue("hooks/a")) && !caller.allowed.allow(&queue("hooks/b")));
         assert_eq!(caller.actor.role, None);

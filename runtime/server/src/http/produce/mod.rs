@@ -3,4 +3,5 @@
 pub(crate) mod enqueue;
 pub(crate) mod idempotency;
 pub(crate) mod inbound;
+pub(crate) mod permitted;
 mod served_by;

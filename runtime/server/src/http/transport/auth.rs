@@ -6,23 +6,23 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use futures_util::future::{BoxFuture, Either, FutureExt};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use windlass_core::access::Permission::{Anybody, Public};
+use windlass_core::access::Permission::{Anybody, Enqueue, Public};
 use windlass_store::Caller;
 
 use crate::http::access::{Authority, Refused, RouteTable};
 use crate::http::produce::inbound::{Signed, authenticates_itself};
 use crate::http::transport::credentials::{Credentials, in_cookie, in_header};
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::headers::{Guarded, guarded, is_only_https};
+use crate::http::transport::headers::{Guarded, guarded, is_only_https, preflight};
 use crate::http::transport::host::Hosts;
 use crate::http::transport::peer::{ClientAddress, Peer};
-use crate::http::transport::same_origin::{check_console, check_foreign, is_safe};
+use crate::http::transport::same_origin::{check_console, check_foreign, is_foreign, is_safe};
 use crate::http::transport::warnings::{Watched, watched};
 use crate::limits;
 use crate::oidc::Oidc;
@@ -43,6 +43,8 @@ struct Admitted {
     caller: Caller,
     /// It needs no key, because its signature will be verified.
     signed: Option<Signed>,
+    /// It comes from a page of another site, and is let in as anybody's: such a page may read the response.
+    any_page: bool,
     /// The request may be about a session, whose cookie is for https only if this is.
     https: Option<Https>,
 }
@@ -103,20 +105,27 @@ impl Service<Request<Incoming>> for AccessControl {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
         let only_https = is_only_https(is_https, request.headers());
+        if self.rules.is_preflight(&request) {
+            return guarded(Either::Left(Either::Left(ready(Ok(preflight())))), only_https, false);
+        }
+        let mut any_page = false;
         let response = match self.admit(&request, is_https) {
-            Ok(admitted) => Either::Left(self.route(request, admitted)),
+            Ok(admitted) => {
+                any_page = admitted.any_page;
+                Either::Left(self.route(request, admitted))
+            }
             Err(error) => match self.may_know_later(&request, &error) {
                 None => Either::Left(Either::Left(ready(Ok(refused(error))))),
                 Some(oidc) => Either::Right(self.clone().ask_first(oidc, request, is_https).boxed()),
             },
         };
-        guarded(response, only_https)
+        guarded(response, only_https, any_page)
     }
 }
 
 impl AccessControl {
     fn route(&self, mut request: Request<Incoming>, admitted: Admitted) -> AtOnce {
-        let Admitted { caller, signed, https } = admitted;
+        let Admitted { caller, signed, https, any_page: _ } = admitted;
         request.extensions_mut().insert(Arc::new(caller));
         if let Some(signed) = signed {
             request.extensions_mut().insert(signed);
@@ -153,12 +162,26 @@ fn refused(error: Error) -> Response {
 }
 
 impl Rules {
+    /// Whether a browser asks in advance if a page of another site may enqueue, and some namespace lets anybody do so. Which one the
+    /// page means is known when it enqueues.
+    fn is_preflight<B>(&self, request: &Request<B>) -> bool {
+        let headers = request.headers();
+        let asks = |name| headers.get(name).is_some_and(|method: &HeaderValue| method == "POST");
+        request.method() == Method::OPTIONS
+            && headers.contains_key(header::ORIGIN)
+            && asks(header::ACCESS_CONTROL_REQUEST_METHOD)
+            && self.hosts.check(request.uri(), headers).is_ok()
+            && self.routes.permission(&Method::POST, request.uri().path()) == Enqueue
+            && !self.authority.is_open()
+            && self.authority.lets_anybody_in(None)
+    }
+
     fn admit<B>(&self, request: &Request<B>, client: Option<ClientAddress>, is_https: bool) -> Result<Admitted> {
         let (method, headers) = (request.method(), request.headers());
         self.hosts.check(request.uri(), headers)?;
         let address = client.map(ClientAddress::ip);
-        if let Some(signed) = authenticates_itself(&self.inbound, request) {
-            return Ok(Admitted { caller: signed.caller(address), signed: Some(signed), https: None });
+        if let Some(signed) = authenticates_itself(&self.inbound, request, |namespace| self.authority.has(namespace)) {
+            return Ok(Admitted { caller: signed.caller(address), signed: Some(signed), any_page: false, https: None });
         }
         let path = request.uri().path();
         let needed = self.routes.permission(method, path);
@@ -167,10 +190,15 @@ impl Rules {
         // key. Without keys every admitted request may do everything, so none from a page of another site is.
         let proves_itself = shown.is_some() && !self.authority.is_open();
         let harmless = needed == Public && is_safe(method) && !self.authority.is_open();
-        if !proves_itself && !harmless {
+        // Where a rule lets anybody enqueue, a page of another site is anybody, whatever cookies its visitor has.
+        let any_page = shown.is_none()
+            && is_foreign(method, headers)
+            && !self.authority.is_open()
+            && self.authority.lets_pages_in(request, needed);
+        if !proves_itself && !harmless && !any_page {
             check_foreign(method, headers)?;
         }
-        let sent = shown.or_else(|| in_cookie(headers));
+        let sent = if any_page { None } else { shown.or_else(|| in_cookie(headers)) };
         if matches!(sent, Some(Credentials::Session(_))) && !is_safe(method) {
             check_console(headers, is_https)?;
         }
@@ -183,7 +211,7 @@ impl Rules {
                 if caller.actor.role.is_some() {
                     self.authority.right_key(client);
                 }
-                Ok(Admitted { caller, signed: None, https })
+                Ok(Admitted { caller, signed: None, any_page, https })
             }
             Err(Refused::WrongKey(error)) => {
                 self.authority.wrong_key(client);

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pin_project_lite::pin_project;
@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 /// A response that is no page loads nothing and is shown in no frame.
 const CLOSED: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const ANY: HeaderValue = HeaderValue::from_static("*");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 /// The console runs its own scripts, styles and workers, all of them files of this server, and talks to this server alone. Nothing
 /// becomes code or markup from a string.
@@ -26,18 +27,32 @@ pub const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-s
 /// A year. Only for this name, because those below it may belong to other programs.
 const ONLY_HTTPS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
+/// The answer to a browser that asks whether a page of another site may send a request: any may enqueue here, without a key or a cookie.
+pub fn preflight() -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
+    let allowed = "content-type, idempotency-key, x-windlass-namespace";
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
 pin_project! {
     /// A response that gets the headers when it is there.
     pub struct Guarded<F> {
         #[pin]
         response: F,
         only_https: bool,
+        any_page: bool,
     }
 }
 
-/// Adds the headers to a response. With `only_https`, a browser never again asks this host without TLS.
-pub fn guarded<F>(response: F, only_https: bool) -> Guarded<F> {
-    Guarded { response, only_https }
+/// Adds the headers to a response. With `only_https`, a browser never again asks this host without TLS; with `any_page`, pages of any
+/// site may read the response.
+pub fn guarded<F>(response: F, only_https: bool, any_page: bool) -> Guarded<F> {
+    Guarded { response, only_https, any_page }
 }
 
 impl<F, E> Future for Guarded<F>
@@ -50,6 +65,9 @@ where
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
         add(response.headers_mut(), *this.only_https);
+        if *this.any_page {
+            response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+        }
         Poll::Ready(Ok(response))
     }
 }
@@ -101,13 +119,11 @@ pub fn page_policy(page: &str) -> String {
 mod tests {
     use std::convert::Infallible;
 
-    use axum::response::IntoResponse;
-
     use super::*;
 
     async fn headers(response: impl IntoResponse, only_https: bool) -> HeaderMap {
         let response = std::future::ready(Ok::<_, Infallible>(response.into_response()));
-        let Ok(response) = guarded(response, only_https).await;
+        let Ok(response) = guarded(response, only_https, false).await;
         response.headers().clone()
     }
 

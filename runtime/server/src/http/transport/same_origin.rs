@@ -40,7 +40,7 @@ pub fn check_console(headers: &HeaderMap, is_https: bool) -> Result<()> {
 
 /// Whether a browser says that the request comes from a page of another origin. Following a link from there to here is allowed,
 /// because the other page cannot read the response.
-fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
+pub fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let own = |origin: &HeaderValue| {
         let origin = origin.as_bytes();

@@ -1,7 +1,9 @@
 //! Finds out who sends a request. Keys, sessions, rules and namespaces are held in memory, as the store has them.
 
+mod enqueueing;
 mod identity;
 mod people;
+mod rates;
 mod sessions;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,12 +17,14 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 use tracing::warn;
 use windlass_core::access::{Actor, ApiKey, AuditNote, EnqueueRule, KeyNamespaces, Permission, Role, Session, Who};
-use windlass_core::limits::{Admission, Limiter, Rate};
+use windlass_core::limits::Rate;
 use windlass_core::queue_pattern::QueuePattern;
-use windlass_core::{AllowedQueues, Namespace, QueueName, Time};
+use windlass_core::{AllowedQueues, Namespace, Time};
 use windlass_store::{AccessChange, Caller, Clock, Store};
 
+pub use self::enqueueing::Way;
 use self::identity::{By, Identity};
+use self::rates::Rates;
 use crate::clock::SystemClock;
 use crate::http::access::key_text;
 use crate::http::transport::credentials::Credentials;
@@ -72,7 +76,10 @@ struct Inner {
     throttle: Throttle,
     /// The same for people who come back from the provider, whom wrong keys of others do not keep out.
     returns: Throttle,
-    limiters: Mutex<HashMap<String, Limiter>>,
+    /// Of keys and namespaces, and of those that rules let in with a key.
+    rates: Rates,
+    /// Of the addresses of strangers, apart from those above: there may be any number of addresses.
+    strangers: Rates,
     /// When each key was last used, until that is written.
     used: Mutex<HashMap<String, Time>>,
     /// Refusals that have been noted lately.
@@ -121,7 +128,8 @@ impl Authority {
             refreshing: AsyncMutex::default(),
             throttle: Throttle::default(),
             returns: Throttle::default(),
-            limiters: Mutex::default(),
+            rates: Rates::default(),
+            strangers: Rates::default(),
             used: Mutex::default(),
             denied: Mutex::default(),
         }));
@@ -256,7 +264,7 @@ impl Authority {
         }
         let shares = [(identity.rate, actor.id.as_str()), (self.requests_of(&namespace), namespace.as_str())];
         for (rate, of) in shares {
-            self.count(rate, of, now)?;
+            rate.map_or(Ok(()), |rate| self.0.rates.count(&[(of.to_owned(), rate, 1)], now))?;
         }
         if is_key {
             lock(&self.0.used).insert(actor.id.clone(), now);
@@ -313,61 +321,6 @@ impl Authority {
         }
     }
 
-    /// A rule may let a role or a key enqueue that could not otherwise.
-    fn a_rule_lets_in(&self, namespace: &Namespace, actor: &Actor, needed: Permission) -> bool {
-        let lets_in = |rule: &EnqueueRule| rule.lets_in(actor.role, Some(&actor.id));
-        needed == Permission::Enqueue && self.rules_of(namespace).iter().any(lets_in)
-    }
-
-    /// Refuses an enqueue that the rules of the namespace do not allow, or allow no more of now.
-    pub fn check_enqueue(&self, caller: &Caller, queues: &[&QueueName]) -> Result<()> {
-        let Caller { allowed, actor, .. } = caller;
-        let rules = self.rules_of(&allowed.namespace);
-        let key = actor.role.map(|_| actor.id.as_str());
-        let mut counted = Vec::new();
-        for queue in queues {
-            let permitted = match rules.iter().enumerate().find(|(_, rule)| rule.covers(queue)) {
-                Some((at, rule)) => {
-                    counted.push((at, rule.rate));
-                    rule.lets_in(actor.role, key)
-                }
-                None => actor.role.is_some_and(|role| role.may(Permission::Enqueue, false)),
-            };
-            if !permitted {
-                return Err(not_to(queue));
-            }
-        }
-        let address = || actor.address.map(|address| address.to_string()).unwrap_or_default();
-        let who = key.map_or_else(address, str::to_owned);
-        // Only what is allowed is counted.
-        let now = self.0.clock.now();
-        counted
-            .into_iter()
-            .try_for_each(|(at, rate)| self.count(rate, &format!("{}/{at}/{who}", allowed.namespace), now))
-    }
-
-    /// Counts one request of somebody against a rate.
-    fn count(&self, rate: Option<Rate>, of: &str, now: Time) -> Result<()> {
-        let Some(rate) = rate else { return Ok(()) };
-        let mut limiters = lock(&self.0.limiters);
-        if limiters.len() >= limits::KEY_LIMITERS {
-            limiters.retain(|_, limiter| !limiter.is_idle(Some(rate), now));
-        }
-        let limiter = limiters.entry(of.to_owned()).or_default();
-        match limiter.admit(None, Some(rate), now) {
-            Admission::Go => {
-                // What is counted are requests, none of which lasts.
-                limiter.start(Some(rate), now);
-                limiter.end();
-                Ok(())
-            }
-            Admission::Full => Ok(()),
-            Admission::Until(at) => {
-                Err(Error::rate_limited("too many requests; wait, or ask an admin for a higher rate", at.since(now)))
-            }
-        }
-    }
-
     /// Writes into the audit log that somebody was not let do something: the same only once in a while.
     pub fn note_denied(&self, caller: &Caller, target: &str) {
         let mut denied = lock(&self.0.denied);
@@ -387,7 +340,11 @@ impl Authority {
     }
 
     fn existing(&self, namespace: Namespace) -> Result<Namespace> {
-        if namespace.is_default() || self.read(|known| known.namespaces.contains_key(&namespace)) {
+    pub fn has(&self, namespace: &Namespace) -> bool {
+        namespace.is_default() || self.read(|known| known.namespaces.contains_key(namespace))
+    }
+
+        if self.has(&namespace) {
             return Ok(namespace);
         }
         Err(Error::not_found(format!(
@@ -443,12 +400,6 @@ fn no_key() -> Error {
 
 fn wrong_key() -> Error {
     Error::unauthorized("the key is wrong, or was revoked; `windlass key list` shows which keys there are to an admin")
-}
-
-fn not_to(queue: &QueueName) -> Error {
-    Error::forbidden(format!(
-        "an enqueue rule does not let you enqueue to `{queue}`; GET /enqueue-rules shows the rules"
-    ))
 }
 
 fn not_permitted(name: &str, role: Role, needed: Permission) -> Error {
