@@ -273,6 +273,10 @@ pub const RATES: usize = 100_000;
 /// Different refusals that are written into the audit log in a minute.
 pub const DENIALS_NOTED: usize = 1_000;
 
+/// How long the removal of a namespace waits for its jobs to end, and how often it looks.
+pub const NAMESPACE_WAIT: Duration = Duration::from_secs(20);
+pub const NAMESPACE_POLL: Duration = Duration::from_millis(50);
+
 /// Requests to an OpenID Connect provider: how long one may take, and the bytes of its answer.
 pub const OIDC_TIME: Duration = Duration::from_secs(10);
 pub const OIDC_ANSWER: usize = 1024 * 1024;

@@ -276,6 +276,11 @@ pub fn batch(id: &str) -> Vec<u8> {
     [&[0], id.as_bytes()].concat()
 }
 
+/// The prefix of all batches.
+pub fn batches() -> Vec<u8> {
+    vec![0]
+}
+
 /// What the callback of a batch was given: apart, so that a count never rewrites it.
 pub fn callback(batch: &str) -> Vec<u8> {
     [&[1], batch.as_bytes()].concat()

@@ -1,7 +1,7 @@
 //! Batches on request: made, filled and sealed.
 
 use windlass_core::flow::{Batch, NewBatch};
-use windlass_core::{JobId, NewJob, Refusal};
+use windlass_core::{JobId, Namespace, NewJob, Refusal};
 
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
@@ -70,6 +70,20 @@ impl<D: Disk> Engine<D> {
         self.flows.moved.insert(id.clone());
         self.flows.sealing.push((id, answer));
         self.unsaved.require_commit();
+        Ok(())
+    }
+
+    /// Removes the batches of a namespace that ends. Those with members have ended with them.
+    pub(crate) fn remove_batches(&mut self, name: &Namespace) -> Result<(), DiskError> {
+        let mut rows = Vec::new();
+        self.disk.each(Space::Flows, &keys::batches(), &mut |key, value| rows.push((key.to_vec(), value.to_vec())))?;
+        for (key, row) in rows {
+            let batch: Batch = codec::decode(Space::Flows, &row)?;
+            if batch.namespace == *name {
+                self.unsaved.batch.delete(Space::Flows, keys::callback(&batch.id));
+                self.flows.batches.put(key, None);
+            }
+        }
         Ok(())
     }
 

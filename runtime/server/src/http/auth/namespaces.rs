@@ -1,12 +1,16 @@
 //! `/namespaces`: tenants that share the server, and how much of it each may use.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::access::{KeyNamespaces, NamespaceRow, Quotas};
-use windlass_core::{Namespace, PluginCommand, Refusal};
-use windlass_store::{AccessChange, Clock, ScheduleChange, SecretChange, Store};
+use windlass_core::{Command, Namespace, PluginCommand, Refusal, State};
+use windlass_store::{AccessChange, Clock, InboundChange, JobList, ScheduleChange, Store, WebhookChange};
 
 use crate::http::Api;
 use crate::http::auth::{RateBody, RateView};
@@ -14,6 +18,7 @@ use crate::http::jobs::{Status, status};
 use crate::http::transport::error::{Error, Result};
 use crate::http::transport::extract::{Body, Query, TextPath};
 use crate::http::wire::Rfc3339;
+use crate::limits;
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct NamespaceBody {
@@ -136,13 +141,16 @@ pub struct Confirm {
     confirm: Option<bool>,
 }
 
-/// Remove a namespace with everything in it: queues and their jobs, plugins, schedules, secrets and keys
+/// Remove a namespace with everything in it: queues and their jobs, plugins, schedules, webhooks, secrets and keys
+///
+/// Its keys and webhooks end first, then jobs that run are cancelled. If one does not end in time, the answer is 409
+/// `NAMESPACE_BUSY`: what is done stays done, and the same request continues. A lost worker keeps its job until the lease expires.
 #[utoipa::path(
     delete,
     path = "/namespaces/{name}",
     tag = "access",
     params(Confirm),
-    responses((status = 200, body = Status))
+    responses((status = 200, body = Status), (status = 409, description = "Jobs still run: `NAMESPACE_BUSY`."))
 )]
 pub async fn remove(api: Api, TextPath(name): TextPath, Query(query): Query<Confirm>) -> Result<Json<Status>> {
     let name = Namespace::parse("name", &name)?;
@@ -166,22 +174,62 @@ pub async fn remove(api: Api, TextPath(name): TextPath, Query(query): Query<Conf
     Ok(status("deleted"))
 }
 
-/// Removes everything that a namespace has. `store` is that of somebody who sees it and nothing else.
+/// Removes everything that a namespace has. `store` is that of somebody who sees it and nothing else. What has been removed is
+/// skipped the next time.
 async fn empty(api: &Api, store: &Store) -> Result<()> {
+    // What comes in from outside and what goes out come before what takes time.
+    for hook in store.inbound_hooks().await? {
+        let change = InboundChange::Remove { queue: hook.queue };
+        api.inbound.change(store, &api.whole_store, &api.secrets, change).await?;
+    }
+    for hook in store.webhooks().await? {
+        store.change_webhook(WebhookChange::Remove { id: hook.id }).await?;
+    }
+    api.webhooks.changed();
     for schedule in store.schedules().await? {
         store.change_schedule(ScheduleChange::Remove { name: schedule.name }).await?;
     }
     for plugin in store.plugins().await? {
         store.change_plugin(plugin.name, PluginCommand::Remove { force: true }).await?;
     }
+    stop_jobs(store).await?;
     for view in store.queues().await? {
         store.remove_queue(view.queue.name).await?;
     }
     for secret in store.secrets().await? {
-        store.change_secret(SecretChange::Remove { name: secret.name }).await?;
+        api.secrets.remove(store, secret.name).await?;
     }
     api.registry.reload().await?;
     Ok(())
+}
+
+/// Lets no more jobs start, cancels those that run, and waits a while until they have ended.
+async fn stop_jobs(store: &Store) -> Result<()> {
+    for view in store.queues().await? {
+        store.configure(view.queue.name, |settings| settings.paused = true).await?;
+    }
+    let deadline = Instant::now() + limits::NAMESPACE_WAIT;
+    let mut asked = HashSet::new();
+    loop {
+        let list = JobList { state: Some(State::Active), limit: limits::BATCH, ..JobList::default() };
+        let (active, _) = store.list(list).await?;
+        if active.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::namespace_busy(active.len()));
+        }
+        for job in active.into_iter().filter(|job| asked.insert(job.id)) {
+            let reason = "the namespace is being removed".to_owned();
+            let cancel = Command::Cancel { reason, grace: Some(Duration::ZERO) };
+            match store.ask(job.id, cancel, Vec::new()).await {
+                // It may have ended meanwhile.
+                Ok(_) | Err(windlass_store::Error::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        sleep(limits::NAMESPACE_POLL).await;
+    }
 }
 
 async fn find(api: &Api, name: &Namespace) -> Result<NamespaceRow> {

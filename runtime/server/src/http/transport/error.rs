@@ -123,6 +123,13 @@ impl Error {
         Error { more, ..Error::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message) }
     }
 
+    pub fn namespace_busy(active: usize) -> Error {
+        let why = format!(
+            "{active} of its jobs still run, and were asked to stop; send the request again in a while to remove the rest"
+        );
+        Error::new(StatusCode::CONFLICT, "NAMESPACE_BUSY", why)
+    }
+
     pub fn stopping() -> Error {
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is stopping; try again in a moment")
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::plugin::grant;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::schedule::Schedule;
-use windlass_core::{InboundHook, Name, Plugin, QueueName, Refusal, Webhook};
+use windlass_core::{InboundHook, Name, Namespace, Plugin, QueueName, Refusal, Webhook};
 
 use crate::disk::codec;
 use crate::disk::keys::named as key;
@@ -152,13 +152,37 @@ impl Catalogue {
     }
 
     pub(crate) fn put_inbound_hook(&mut self, hook: InboundHook, batch: &mut WriteBatch) {
-        batch.put(Space::InboundHooks, hook.queue.as_bytes().to_vec(), codec::encode(&hook));
+        self.forget_inbound_row(&hook.queue, batch);
+        batch.put(Space::InboundHooks, key(&hook.queue), codec::encode(&hook));
         self.inbound_hooks.insert(hook.queue.clone(), hook);
     }
 
     pub(crate) fn drop_inbound_hook(&mut self, queue: &QueueName, batch: &mut WriteBatch) {
-        batch.delete(Space::InboundHooks, queue.as_bytes().to_vec());
+        self.forget_inbound_row(queue, batch);
+        batch.delete(Space::InboundHooks, key(queue));
         self.inbound_hooks.remove(queue);
+    }
+
+    /// The hook of a tenant was once stored under the name of its queue alone, which is the key of the hook that `default` has.
+    fn forget_inbound_row(&self, queue: &QueueName, batch: &mut WriteBatch) {
+        let bare = queue.within(&Namespace::default());
+        if bare != *queue && !self.inbound_hooks.contains_key(&bare) {
+            batch.delete(Space::InboundHooks, key(&bare));
+        }
+    }
+
+    /// The webhooks of a namespace, and its queues whose incoming webhooks must be signed.
+    pub(crate) fn hooks_in(&self, namespace: &Namespace) -> (Vec<String>, Vec<QueueName>) {
+        let outgoing = self.webhooks.values().filter(|hook| hook.namespace == *namespace).map(|hook| hook.id.clone());
+        let inbound = self.inbound_hooks.keys().filter(|queue| queue.is_in(namespace)).cloned();
+        (outgoing.collect(), inbound.collect())
+    }
+
+    /// Something with a name of its own that a namespace still has, in words.
+    pub(crate) fn anything_in(&self, namespace: &Namespace) -> Option<String> {
+        let plugin = self.plugins.keys().find(|name| name.is_in(namespace)).map(|name| format!("the plugin `{name}`"));
+        let schedule = || self.schedules.keys().find(|name| name.is_in(namespace));
+        plugin.or_else(|| schedule().map(|name| format!("the schedule `{name}`")))
     }
 
     /// Writes the plugins that have changed.

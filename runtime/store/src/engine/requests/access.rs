@@ -89,11 +89,7 @@ impl<D: Disk> Engine<D> {
                 self.put_access(keys::enqueue_rules(&namespace), &(namespace.clone(), rules));
             }
             AccessChange::PutNamespace { row, replace } => self.put_namespace(*row, replace)?,
-            AccessChange::RemoveNamespace { name } => {
-                self.delete_access(keys::namespace(&name), "namespace", name.as_str())?;
-                self.unsaved.batch.delete(Space::Access, keys::enqueue_rules(&name));
-                self.quotas.remove(&name);
-            }
+            AccessChange::RemoveNamespace { name } => self.remove_namespace(&name)?,
         }
         self.unsaved.require_commit();
         Ok(())
@@ -170,7 +166,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn end_sessions(&mut self, ends: impl Fn(&Session) -> bool) -> Result<(), DiskError> {
+    pub(super) fn end_sessions(&mut self, ends: impl Fn(&Session) -> bool) -> Result<(), DiskError> {
         let known = self.written_sessions()?;
         for (key, _) in known.into_iter().filter(|(_, session)| ends(session)) {
             self.unsaved.batch.delete(Space::Access, key);

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod bulk;
 mod encrypted_anew;
+mod namespaces;
 pub mod operation;
 pub mod operations;
 mod plugins;

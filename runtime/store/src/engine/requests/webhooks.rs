@@ -55,7 +55,7 @@ impl<D: Disk> Engine<D> {
         self.unsaved.require_commit();
     }
 
-    fn remove_webhook(&mut self, id: &str) -> Result<(), Refusal> {
+    pub(super) fn remove_webhook(&mut self, id: &str) -> Result<(), Refusal> {
         let hook = self.catalogue.known_webhook(id)?;
         for number in hook.log.numbers() {
             self.unsaved.batch.delete(Space::Deliveries, keys::delivery(id, number));

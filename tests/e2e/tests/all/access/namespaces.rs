@@ -209,3 +209,77 @@ fn an_instance_that_served_one_tenant_serves_no_other_even_if_their_plugins_are_
     assert_eq!([served(acme), served(acme)], [json!("1"), json!("2")]);
     assert_eq!(served(globex), "1", "nothing that acme's handler left in memory is there");
 }
+
+#[test]
+fn a_namespace_that_is_made_again_has_nothing_of_the_one_that_was_removed() {
+    let server = Server::start();
+    make_namespace(&server, "acme", &json!({}));
+    let acme = client_of(&server, "admin", "acme");
+    let hook = acme.post("/api/v1/webhook-endpoints", &json!({"url": "https://example.com/"}));
+    assert_eq!(hook.status, 201, "{hook:?}");
+    let inbound = br#"{"scheme": "github", "secret": "a secret of the old tenant"}"#;
+    assert_eq!(acme.put("/api/v1/inbound-webhooks/orders", inbound).status, 200);
+    let batch = acme.post("/api/v1/batch", &json!({"callback_queue": "done"})).body["batch_id"].clone();
+    let bulk = acme.post("/api/v1/jobs/bulk", &json!({"action": "retry", "filter": {"queue": "none"}, "async": true}));
+    let bulk = bulk.body["bulk_operation_id"].clone();
+    assert_eq!(acme.put("/api/v1/secrets/token", b"a value of the old tenant").status, 200);
+    // Jobs that run are cancelled: one of a plugin, and one whose worker has gone away.
+    let uploaded = acme.put("/api/v1/plugins/hostile?queues=hostile", &windlass_e2e::plugin("hostile"));
+    assert_eq!(uploaded.status, 201, "{uploaded:?}");
+    let id = acme.enqueue(&json!({"queue": "hostile", "payload": {"try": "sleep", "ms": 600_000}}));
+    acme.wait_for(&id, "active");
+    let removed = server.delete("/api/v1/namespaces/acme?confirm=true");
+    assert_eq!(removed.status, 200, "{removed:?}");
+    let unsigned = server.without_key().post("/api/v1/webhooks/orders?namespace=acme", &json!({}));
+    assert_eq!(unsigned.status, 401, "{unsigned:?}");
+
+    make_namespace(&server, "acme", &json!({}));
+    let acme = client_of(&server, "admin", "acme");
+    for path in ["/api/v1/webhook-endpoints", "/api/v1/inbound-webhooks", "/api/v1/queues", "/api/v1/bulk"] {
+        let left = acme.get(path).body;
+        let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+        assert!(
+            is_empty(&left) || left.as_object().is_some_and(|fields| fields.values().any(is_empty)),
+            "{path}: {left}"
+        );
+    }
+    for path in [format!("/api/v1/batch/{batch}"), format!("/api/v1/bulk/{bulk}")] {
+        assert_eq!(acme.get(&path.replace('"', "")).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn a_namespace_with_a_job_that_a_worker_holds_is_removed_once_it_has_ended() {
+    let server = Server::start();
+    make_namespace(&server, "acme", &json!({}));
+    let acme = client_of(&server, "admin", "acme");
+    let id = acme.enqueue(&json!({"queue": "mail", "lease_duration": "1h"}));
+    assert_eq!(acme.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"})).status, 200);
+    let busy = server.delete("/api/v1/namespaces/acme?confirm=true");
+    assert_eq!((busy.status, &busy.body["code"]), (409, &json!("NAMESPACE_BUSY")), "{busy:?}");
+    assert_eq!(acme.get("/api/v1/queues").status, 401, "its keys have ended already");
+    let again = client_of(&server, "worker", "acme");
+    assert_eq!(again.post(&format!("/api/v1/ack/{id}"), &json!({})).status, 200);
+    let removed = server.delete("/api/v1/namespaces/acme?confirm=true");
+    assert_eq!(removed.status, 200, "{removed:?}");
+    assert_eq!(again.get("/api/v1/queues").status, 401);
+}
+
+#[test]
+fn two_tenants_have_signed_webhooks_for_queues_of_the_same_name_also_after_a_restart() {
+    let server = Server::start();
+    let set = |client: &Client, secret: &str| {
+        let body = json!({"scheme": "github", "secret": secret}).to_string();
+        assert_eq!(client.put("/api/v1/inbound-webhooks/orders", body.as_bytes()).status, 200);
+    };
+    for name in ["acme", "globex"] {
+        make_namespace(&server, name, &json!({}));
+        set(&client_of(&server, "admin", name), &format!("the secret of {name}"));
+    }
+    set(&server, "the secret of default");
+    let server = Server::start_on(&server.kill_9(), &[]);
+    for name in ["acme", "globex", "default"] {
+        let hooks = client_of(&server, "admin", name).get("/api/v1/inbound-webhooks").body;
+        assert_eq!(hooks.as_array().map(Vec::len), Some(1), "{name}: {hooks}");
+    }
+}
