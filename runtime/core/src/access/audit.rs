@@ -86,6 +86,34 @@ impl AuditHead {
         self.from = self.from.max(1);
         entry
     }
+
+    /// Checks one page of the log against where the log stands: that it begins with the entry after `after`, or with the oldest that is
+    /// stored, follows without a change or a gap, and, if it is the last page, ends where the log ends. `before` is the hash of the entry
+    /// `after`, if that is stored. Returns the number of the first entry that is wrong or missing.
+    pub fn verify_page(
+        &self,
+        (after, before): (u64, Option<[u8; 32]>),
+        entries: &[AuditEntry],
+        is_last: bool,
+    ) -> Result<(), u64> {
+        let first = after.saturating_add(1).max(self.from);
+        let is_stored = (self.from.max(1)..=self.seq).contains(&after);
+        if is_stored && before.is_none() {
+            return Err(after);
+        }
+        if entries.first().is_some_and(|entry| entry.seq != first) {
+            return Err(first);
+        }
+        let hash = verify_chain(entries, before)?;
+        let end = entries.last().map_or(after, |entry| entry.seq);
+        if is_last && end != self.seq {
+            return Err(if entries.is_empty() { first } else { end + 1 });
+        }
+        if is_last && hash.is_some_and(|hash| hash != self.hash) {
+            return Err(end);
+        }
+        Ok(())
+    }
 }
 
 impl AuditEntry {
@@ -188,6 +216,27 @@ mod tests {
         exchanged.swap(1, 2);
         assert_eq!(verify_chain(&exchanged, Some([0; 32])), Err(3));
         assert_eq!(verify_chain(&log()[1..], Some([0; 32])), Err(2), "the first is gone");
+    }
+
+    #[test]
+    fn a_log_that_was_emptied_or_cut_at_either_end_is_noticed() {
+        let log = log();
+        let head = AuditHead { seq: 4, hash: log[3].hash, from: 1 };
+        let zero = Some([0; 32]);
+        assert_eq!(head.verify_page((0, zero), &log, true), Ok(()));
+        assert_eq!(head.verify_page((0, zero), &log[..2], false), Ok(()), "there are more pages");
+        assert_eq!(head.verify_page((2, Some(log[1].hash)), &log[2..], true), Ok(()));
+        assert_eq!(head.verify_page((4, Some(log[3].hash)), &[], true), Ok(()), "a page after the last entry");
+        assert_eq!(head.verify_page((0, zero), &[], true), Err(1), "emptied");
+        assert_eq!(head.verify_page((0, zero), &log[..3], true), Err(4), "the end is gone");
+        assert_eq!(head.verify_page((0, zero), &log[1..], true), Err(1), "the beginning is gone");
+        assert_eq!(head.verify_page((2, None), &log[2..], true), Err(2), "the one before the page is gone");
+        assert_eq!(head.verify_page((9, None), &[], true), Err(10), "whoever has seen nine misses them");
+        let other = AuditHead { hash: [1; 32], ..head };
+        assert_eq!(other.verify_page((0, zero), &log, true), Err(4), "the last is not the one that was written");
+        let aged = AuditHead { from: 3, ..head };
+        assert_eq!(aged.verify_page((0, None), &log[2..], true), Ok(()), "what came before was removed by its age");
+        assert_eq!(AuditHead::default().verify_page((0, zero), &[], true), Ok(()));
     }
 
     #[test]

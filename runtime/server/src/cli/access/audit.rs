@@ -92,7 +92,7 @@ impl Audit {
         loop {
             let page = self.remote.get(&format!("/audit-logs?after={after}&limit=1000&verify=true"))?;
             if let Some(seq) = page["broken_at"].as_u64() {
-                bail!("the audit log was changed: entry {seq} does not follow from the one before it");
+                bail!("the audit log was changed: entry {seq} is missing, or does not follow from the one before it");
             }
             seen += page["entries"].as_array().map_or(0, Vec::len);
             match page["cursor"].as_u64() {

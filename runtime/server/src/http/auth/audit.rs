@@ -3,7 +3,7 @@
 use axum::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::access::{AuditEntry, verify_chain};
+use windlass_core::access::AuditEntry;
 use windlass_store::AuditFilter;
 
 use crate::http::transport::error::Result;
@@ -40,10 +40,10 @@ pub struct AuditAnswer {
     /// Where the next page begins: as `after`, or as `before` if the newest come first. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<u64>,
-    /// With `verify`: whether the entries follow each other unchanged.
+    /// With `verify`: whether the entries follow each other unchanged, and the last page ends where the log does.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
-    /// The number of the first entry that was changed, or before which one is missing.
+    /// The number of the first entry that was changed or is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken_at: Option<u64>,
 }
@@ -86,12 +86,14 @@ pub async fn show(api: Api, Query(query): Query<AuditQuery>) -> Result<Json<Audi
     };
     let chained =
         everywhere && filter == AuditFilter { after: filter.after, limit: filter.limit, ..AuditFilter::default() };
-    let page = api.store.audit_log(filter).await?;
+    let store = api.store.frozen();
+    let page = store.audit_log(filter).await?;
     let (mut verified, mut broken_at) = (None, None);
     if query.verify && chained {
-        let before = api.store.audit_hash(query.after).await?;
-        match verify_chain(&page.entries, before) {
-            Ok(_) => verified = Some(true),
+        let before = store.audit_hash(query.after).await?;
+        let head = store.audit_head().await?;
+        match head.verify_page((query.after, before), &page.entries, page.next.is_none()) {
+            Ok(()) => verified = Some(true),
             Err(seq) => (verified, broken_at) = (Some(false), Some(seq)),
         }
     } else if query.verify {
