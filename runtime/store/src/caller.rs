@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use windlass_core::access::Actor;
-use windlass_core::{AllowedQueues, Command, Job, Name, Namespace, NewJob, QueueName, Refusal};
+use windlass_core::{AllowedQueues, Command, Job, Name, Namespace, NewJob, QueueName, Refusal, Time};
 
 use crate::ScheduleChange;
 use crate::store::Store;
@@ -20,6 +20,8 @@ pub struct Caller {
     pub everywhere: bool,
     /// The session with which the request came.
     pub session: Option<Arc<str>>,
+    /// Until when the token is valid with which it came, if it came with one.
+    pub token_until: Option<Time>,
 }
 
 impl Store {

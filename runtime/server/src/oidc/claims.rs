@@ -29,6 +29,8 @@ pub struct Vouched {
     pub name: String,
     pub role: Role,
     pub namespaces: KeyNamespaces,
+    /// Until when the token is accepted.
+    pub until: Option<Time>,
 }
 
 /// Why a token makes its bearer nobody.
@@ -134,8 +136,9 @@ impl Verifier<'_> {
         let names = [text("name"), text("preferred_username"), text("email"), subject];
         let name = shown_name(names).unwrap_or_else(|| actor.clone());
         let groups = groups(claims, self.claim);
+        let until = claims["exp"].as_f64().map(|seconds| Time((seconds * 1_000.0) as u64) + limits::OIDC_SKEW);
         match role_of(self.roles, &groups) {
-            Some(row) => Ok(Vouched { actor, name, role: row.role, namespaces: row.namespaces.clone() }),
+            Some(row) => Ok(Vouched { actor, name, role: row.role, namespaces: row.namespaces.clone(), until }),
             None => Err(NotVouched::NoRole { actor, name, groups }),
         }
     }

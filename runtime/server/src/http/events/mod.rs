@@ -105,7 +105,7 @@ pub async fn all(api: Api, headers: HeaderMap, Query(query): Query<EventQuery>) 
     let wanted = wanted(&api, &query)?;
     let (recent, live) = api.hub.join();
     let newest = recent.last().map_or(0, |event| event.record.seq);
-    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(&api, wanted, live);
     let Some(last) = last else {
         return Ok(watcher.beginning_now(newest).into_response());
     };
@@ -178,7 +178,7 @@ pub async fn of_job(
     let end = if over && !end_is_stored { Some(line::of_ended_job(&api.whole_store, &job).await) } else { None };
     let wanted = Wanted { jobs: vec![id], ..Wanted::default() };
     let log_from = query.logs.then_some(query.logs_from);
-    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(&api, wanted, live);
     let watched = Watched::new(job, log_from, log_live, end);
     Ok(watcher.of_job(watched, past, over).into_response())
 }
@@ -192,7 +192,7 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
     let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
     // No event has this name, so the stream contains no events.
     let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
-    let watcher = Watcher::new(api.whole_store.clone(), api.shutdown.clone(), wanted, live);
+    let watcher = Watcher::new(&api, wanted, live);
     let watched = Watched::new(job, Some(from), log_live, end);
     Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }

@@ -16,8 +16,10 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{AllowedQueues, EventKind, Job, JobId, QueueName};
-use windlass_store::{EventRecord, LogRecord, Store};
+use windlass_store::{Caller, EventRecord, LogRecord, Store};
 
+use crate::http::Api;
+use crate::http::access::Authority;
 use crate::http::events::hub::HubEvent;
 use crate::http::events::line;
 use crate::{Shutdown, limits};
@@ -62,6 +64,8 @@ impl Wanted {
 pub struct Watcher {
     store: Store,
     shutdown: Shutdown,
+    authority: Authority,
+    caller: Arc<Caller>,
     wanted: Wanted,
     /// The last event that was handled; nothing up to it is sent again.
     last: u64,
@@ -78,6 +82,8 @@ pub struct Watcher {
     job: Option<Watched>,
     quiet_until: Instant,
     over: bool,
+    /// Its caller is no longer let in.
+    left: bool,
 }
 
 /// The job of a stream about one job.
@@ -108,10 +114,12 @@ impl Watched {
 
 impl Watcher {
     /// A watcher of events after `last`, which are on disk up to the first of `recent`.
-    pub fn new(store: Store, shutdown: Shutdown, wanted: Wanted, live: Receiver<Arc<HubEvent>>) -> Watcher {
+    pub fn new(api: &Api, wanted: Wanted, live: Receiver<Arc<HubEvent>>) -> Watcher {
         Watcher {
-            store,
-            shutdown,
+            store: api.whole_store.clone(),
+            shutdown: api.shutdown.clone(),
+            authority: api.authority.clone(),
+            caller: Arc::clone(&api.caller),
             wanted,
             last: 0,
             texts: VecDeque::new(),
@@ -122,6 +130,7 @@ impl Watcher {
             job: None,
             quiet_until: Instant::now() + limits::SSE_COMMENT,
             over: false,
+            left: false,
         }
     }
 
@@ -175,6 +184,13 @@ impl Watcher {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // Whoever is no longer let in hears nothing more: neither what was received already nor what comes.
+            if !self.left && !self.authority.still_admits(&self.caller) {
+                self.left = true;
+                self.texts.clear();
+                self.job = None;
+                self.end("ended", "SIGNED_OUT", "the key or the session is no longer valid; sign in again");
+            }
             if let Some(text) = self.texts.pop_front() {
                 return Some(text);
             }

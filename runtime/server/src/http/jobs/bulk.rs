@@ -353,7 +353,7 @@ struct Watcher {
 
 impl Watcher {
     async fn next(&mut self) -> Option<Bytes> {
-        if self.over {
+        if self.over || !self.api.authority.still_admits(&self.api.caller) {
             return None;
         }
         if let Some(bulk) = self.first.take() {
@@ -370,6 +370,10 @@ impl Watcher {
             () = quiet => return Some(Bytes::from_static(b": still here\n\n")),
             () = self.api.shutdown.requested() => return None,
         };
+        // The key may have been revoked while nothing happened.
+        if !self.api.authority.still_admits(&self.api.caller) {
+            return None;
+        }
         // Some changes were missed, so the operation is read again.
         let bulk = match bulk {
             Some(bulk) => bulk,

@@ -79,7 +79,7 @@ impl Signed {
         let only = queue.as_str().parse().expect("the name of a queue is a pattern");
         let allowed = AllowedQueues { namespace: queue.namespace(), patterns: Arc::from([only]) };
         let actor = Actor { id: Actor::SIGNED_WEBHOOK.to_owned(), role: None, address };
-        Caller { allowed, actor, everywhere: false, session: None }
+        Caller { allowed, actor, everywhere: false, session: None, token_until: None }
     }
 }
 

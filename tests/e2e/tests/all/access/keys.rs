@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::json;
-use windlass_e2e::{Data, Server, windlass};
+use windlass_e2e::{Data, Server, eventually, windlass};
 
 use super::{client_of, client_with};
 
@@ -128,4 +128,41 @@ fn an_insecure_server_needs_no_key_and_makes_none() {
     assert!(!server.data().path().join("admin.key").exists());
     assert_eq!(server.without_key().get("/api/v1/queues").status, 200);
     assert_eq!(server.without_key().get("/api/v1/auth/status").body["actor"], "insecure");
+}
+
+#[test]
+fn streams_end_with_the_key_that_they_were_opened_with() {
+    let server = Server::start();
+    let (client, id) = client_with(&server, &json!({"name": "dashboard", "role": "viewer"}));
+    let job = server.enqueue(&json!({"queue": "mail"}));
+    let mut streams = [client.events("/api/v1/events"), client.events(&format!("/api/v1/jobs/{job}/events"))];
+    let held = server.enqueue(&json!({"queue": "mail"}));
+    let first = streams[0].next().expect("an event");
+    assert_eq!(first.data["job_id"], held.as_str(), "{first:?}");
+    assert_eq!(server.delete(&format!("/api/v1/auth/keys/{id}")).status, 200);
+    server.enqueue(&json!({"queue": "mail", "tags": {"after": "revoked"}}));
+    assert_eq!(server.post(&format!("/api/v1/jobs/{job}/hold"), &json!({})).status, 200);
+    for stream in &mut streams {
+        // The stream of a job begins with what has happened, which was sent before.
+        let rest: Vec<_> = stream.by_ref().skip_while(|event| event.kind == "enqueued").collect();
+        let kinds: Vec<_> = rest.iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds, ["ended"], "nothing that happened later is told");
+        assert_eq!(rest[0].data["code"], "SIGNED_OUT");
+    }
+}
+
+#[test]
+fn a_key_works_until_it_expires_and_its_streams_end_then() {
+    let server = Server::start();
+    // The server says when soon is.
+    let later = server.enqueue(&json!({"queue": "later", "delay": "3s"}));
+    let soon = server.job(&later)["scheduled_at"].clone();
+    let (client, _) = client_with(&server, &json!({"name": "short", "role": "viewer", "expires_at": soon}));
+    assert_eq!(client.get("/api/v1/queues").status, 200);
+    let mut events = client.events("/api/v1/events");
+    eventually("it expires", || (client.get("/api/v1/queues").status == 401).then_some(()));
+    server.enqueue(&json!({"queue": "mail"}));
+    let last = events.next().expect("why it ends");
+    assert_eq!((last.kind.as_str(), &last.data["code"]), ("ended", &json!("SIGNED_OUT")), "{last:?}");
+    assert_eq!(events.next(), None);
 }

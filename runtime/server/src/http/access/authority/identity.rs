@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::Time;
 use windlass_core::access::{Actor, ApiKey, KeyNamespaces, Role};
 use windlass_core::limits::Rate;
 use windlass_core::queue_pattern::QueuePattern;
@@ -18,6 +19,8 @@ pub struct Identity {
     pub name: String,
     pub by: By,
     pub session: Option<Arc<str>>,
+    /// Until when the token is valid that was sent; none for keys, which are looked up.
+    pub until: Option<Time>,
 }
 
 /// What somebody was recognised by.
@@ -41,6 +44,7 @@ impl Identity {
             name: key.name.clone(),
             by: By::Key,
             session: None,
+            until: None,
         }
     }
 
@@ -54,6 +58,7 @@ impl Identity {
             name: Actor::STARTED_WITH.to_owned(),
             by: By::StartKey,
             session: None,
+            until: None,
         }
     }
 
@@ -67,6 +72,7 @@ impl Identity {
             name: vouched.name,
             by: By::Provider,
             session: None,
+            until: vouched.until,
         }
     }
 }

@@ -219,7 +219,7 @@ impl Authority {
         if self.0.open {
             let allowed = AllowedQueues::of(self.existing(named.unwrap_or_default())?);
             let actor = Actor { id: Actor::INSECURE.to_owned(), role: Some(Role::Admin), address };
-            return Ok(Caller { allowed, actor, everywhere: true, session: None });
+            return Ok(Caller { allowed, actor, everywhere: true, session: None, token_until: None });
         }
         let Some(sent) = sent else { return Ok(self.without_key(named, needed, address)?) };
         if needed == Permission::Public {
@@ -256,6 +256,7 @@ impl Authority {
             actor,
             everywhere,
             session: identity.session,
+            token_until: identity.until,
         };
         let actor = Actor { id: identity.id, role: Some(identity.role), address };
         if !identity.role.may(needed, everywhere) && !self.a_rule_lets_in(&namespace, &actor, needed) {
@@ -339,11 +340,11 @@ impl Authority {
         });
     }
 
-    fn existing(&self, namespace: Namespace) -> Result<Namespace> {
     pub fn has(&self, namespace: &Namespace) -> bool {
         namespace.is_default() || self.read(|known| known.namespaces.contains_key(namespace))
     }
 
+    fn existing(&self, namespace: Namespace) -> Result<Namespace> {
         if self.has(&namespace) {
             return Ok(namespace);
         }
@@ -367,7 +368,7 @@ impl Authority {
 
 fn anybody(allowed: AllowedQueues, address: Option<IpAddr>) -> Caller {
     let actor = Actor { id: Actor::ANYBODY.to_owned(), role: None, address };
-    Caller { allowed, actor, everywhere: false, session: None }
+    Caller { allowed, actor, everywhere: false, session: None, token_until: None }
 }
 
 /// The namespace that a request chooses. A page cannot add headers to a stream of events, so with a session the query may name it.

@@ -86,7 +86,8 @@ impl Authority {
     /// Writes into the audit log that somebody whom the provider knows has no role here.
     pub fn note_no_role(&self, actor: &str, address: Option<IpAddr>) {
         let actor = Actor { id: actor.to_owned(), role: None, address };
-        let caller = Caller { allowed: AllowedQueues::default(), actor, everywhere: false, session: None };
+        let caller =
+            Caller { allowed: AllowedQueues::default(), actor, everywhere: false, session: None, token_until: None };
         self.note_denied(&caller, "sign in: no group has a role");
     }
 }

@@ -100,6 +100,7 @@ impl Authority {
             actor: Actor { id: identity.id, role: Some(session.role), address },
             everywhere: session.namespaces == KeyNamespaces::All,
             session: Some(made.id.into()),
+            token_until: None,
         };
         let store = self.0.store.of_caller(Arc::new(caller.clone()));
         store.change_access(AccessChange::AddSession(Box::new(session))).await?;
@@ -146,6 +147,7 @@ impl Authority {
                 SessionOf::Person { .. } => By::Provider,
             },
             session: Some(session.id.as_str().into()),
+            until: None,
         })
     }
 
@@ -185,7 +187,10 @@ impl Authority {
         let is_of_start = [Actor::STARTED_WITH, Actor::INSECURE].contains(&id);
         self.read(|known| match &caller.session {
             Some(session) => known.sessions.get(session.as_ref()).is_some_and(|session| !session.is_expired(now)),
-            None => is_of_start || known.keys.get(id).is_some_and(|key| !key.is_expired(now)),
+            None => match caller.token_until {
+                Some(until) => now < until,
+                None => is_of_start || known.keys.get(id).is_some_and(|key| !key.is_expired(now)),
+            },
         })
     }
 

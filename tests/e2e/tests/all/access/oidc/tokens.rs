@@ -122,3 +122,17 @@ fn without_an_audience_no_token_counts_and_without_a_client_nobody_signs_in() {
     assert_eq!(programs.without_key().get(LOGIN).status, 404);
     assert_eq!(programs.get(STATUS).body["methods"], json!(["key"]));
 }
+
+#[test]
+fn a_stream_of_a_program_with_a_token_goes_on_while_the_token_is_valid() {
+    let provider = Provider::start();
+    let server = start(&provider);
+    wait_for_provider(&server, &provider);
+    let ci = with_token(&server, &provider.token(&json!({"claims": good_claims()})));
+    let mut pulse = ci.events("/api/v1/pulse");
+    let first = pulse.next().expect("the whole state");
+    assert_ne!(first.kind, "ended", "{first:?}");
+    ci.enqueue(&json!({"queue": "builds"}));
+    let second = pulse.next().expect("what has changed");
+    assert_ne!(second.kind, "ended", "{second:?}");
+}
