@@ -64,8 +64,8 @@ pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const CLIENT_TIMEOUT_MOST: u64 = 3_600;
 /// How long a whole body may take.
 pub const BODY_TIME: Duration = Duration::from_secs(600);
-/// The shortest API key that is accepted.
-pub const KEY_LEAST: usize = 8;
+/// The shortest API key that is accepted. Throttling delays nobody who guesses right, so that it must be out of reach to guess.
+pub const KEY_LEAST: usize = 24;
 /// How many wrong keys in a row a client may send before it has to wait, how long it waits first, and how long at most.
 pub const WRONG_KEYS: u32 = 5;
 pub const WRONG_KEY_WAIT: Duration = Duration::from_secs(1);

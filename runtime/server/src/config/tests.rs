@@ -24,16 +24,16 @@ fn a_flag_overrides_the_file_and_the_file_overrides_the_default() {
 fn a_key_is_given_as_it_is_or_in_a_file_and_flags_go_before_the_config_file() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("key");
-    std::fs::write(&path, "the-key-in-the-file\n").expect("a file");
+    std::fs::write(&path, "the-key-in-the-file-and-not-the-other\n").expect("a file");
     let by_file = Layer { api_key_file: Some(path.clone()), ..Layer::default() };
-    let by_value = Layer { api_key: Some("the-key-itself".to_owned()), ..Layer::default() };
+    let by_value = Layer { api_key: Some("the-key-itself-and-nothing-else".to_owned()), ..Layer::default() };
     let key = |flags: &Layer, file: &Layer| {
         let config = Config::resolve(flags.clone(), file.clone()).expect("a good configuration");
         (config.api_key.expect("a key"), config.api_key_file)
     };
-    assert_eq!(key(&by_file, &Layer::default()), ("the-key-in-the-file".to_owned(), Some(path.clone())));
-    assert_eq!(key(&by_value, &by_file), ("the-key-itself".to_owned(), None));
-    assert_eq!(key(&by_file, &by_value), ("the-key-in-the-file".to_owned(), Some(path.clone())));
+    assert_eq!(key(&by_file, &Layer::default()), ("the-key-in-the-file-and-not-the-other".to_owned(), Some(path.clone())));
+    assert_eq!(key(&by_value, &by_file), ("the-key-itself-and-nothing-else".to_owned(), None));
+    assert_eq!(key(&by_file, &by_value), ("the-key-in-the-file-and-not-the-other".to_owned(), Some(path.clone())));
     let both = Layer { api_key: by_value.api_key, ..by_file };
     assert!(matches!(Config::resolve(both, Layer::default()), Err(ConfigError::TwoKeys)));
     let missing = Layer { api_key_file: Some(dir.path().join("none")), ..Layer::default() };

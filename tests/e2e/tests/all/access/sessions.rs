@@ -100,13 +100,13 @@ fn a_session_survives_a_restart_and_ends_with_its_key() {
 #[test]
 fn a_session_of_the_key_in_the_settings_ends_when_the_key_is_changed() {
     let data = Data::new();
-    let server = Server::start_on(&data, &["--api-key", "the-first-key"]);
-    let cookie = sign_in(&server, "the-first-key");
+    let server = Server::start_on(&data, &["--api-key", "the-first-key-of-the-server"]);
+    let cookie = sign_in(&server, "the-first-key-of-the-server");
     let status = get(&server, STATUS, &cookie).body;
     assert_eq!((&status["actor"], &status["chooses_namespace"]), (&json!("start-key"), &json!(true)), "{status}");
-    let server = Server::start_on(&server.kill_9(), &["--api-key", "the-first-key"]);
+    let server = Server::start_on(&server.kill_9(), &["--api-key", "the-first-key-of-the-server"]);
     assert_eq!(get(&server, QUEUES, &cookie).status, 200);
-    let server = Server::start_on(&server.kill_9(), &["--api-key", "another-key"]);
+    let server = Server::start_on(&server.kill_9(), &["--api-key", "another-key-of-the-server"]);
     assert_eq!(get(&server, QUEUES, &cookie).status, 401);
 }
 

@@ -263,10 +263,10 @@ fn the_server_is_looked_at_as_a_whole() {
 
 #[test]
 fn errors_say_what_to_do_next() {
-    let server = Server::start_on(&Data::new(), &["--api-key", "a-key-for-the-tests"]);
+    let server = Server::start_on(&Data::new(), &["--api-key", "a-key-that-is-only-for-the-tests"]);
     assert!(fails(&server, &["queue", "list"]).1.contains("WINDLASS_API_KEY"));
-    assert!(ok(&server, &["queue", "list", "--api-key", "a-key-for-the-tests"]).starts_with("QUEUE"));
-    let (status, said) = fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-for-the-tests"]);
+    assert!(ok(&server, &["queue", "list", "--api-key", "a-key-that-is-only-for-the-tests"]).starts_with("QUEUE"));
+    let (status, said) = fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-that-is-only-for-the-tests"]);
     assert!(status == Some(1) && said.contains("not JSON"), "{said}");
     for (arguments, next) in [
         (["queue", "show", "nosuch"], "windlass queue list"),
@@ -276,7 +276,7 @@ fn errors_say_what_to_do_next() {
         (["webhook", "remove", "nosuch"], "windlass webhook list"),
         (["webhook", "test", "nosuch"], "windlass webhook list"),
     ] {
-        let (_, said) = fails(&server, &[&arguments[..], &["--api-key", "a-key-for-the-tests"]].concat());
+        let (_, said) = fails(&server, &[&arguments[..], &["--api-key", "a-key-that-is-only-for-the-tests"]].concat());
         assert!(said.contains(next), "{arguments:?}: {said}");
     }
     let (_, said) = fails(&server, &["queue", "list", "--url", "http://127.0.0.1:9"]);

@@ -180,7 +180,7 @@ fn every_example_does_what_its_header_says() {
 
 #[test]
 fn every_example_sends_the_key_and_speaks_https() {
-    let (certificates, key) = (Certificates::new(), "a-key-of-the-examples");
+    let (certificates, key) = (Certificates::new(), "a-key-for-all-of-the-examples");
     let server = Server::try_start_tls(&Data::new(), &certificates, &["--webhooks-private", "--api-key", key]);
     let server = server.unwrap_or_else(|refused| panic!("the server did not start: {refused:#?}"));
     run_all(&server, Access { key: Some(key), authority: Some(&certificates.file("ca.pem")) });

@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass_e2e::{Data, Server, eventually, windlass};
 
-const KEY: &str = "a-key-for-the-tests";
+const KEY: &str = "a-key-that-is-only-for-the-tests";
 
 #[test]
 fn a_key_is_required_once_one_is_set() {
@@ -11,7 +11,7 @@ fn a_key_is_required_once_one_is_set() {
     let refused = server.get("/api/v1/queues");
     assert_eq!((refused.status, &refused.body["code"]), (401, &json!("UNAUTHORIZED")));
     assert!(refused.body["error"].as_str().is_some_and(|why| why.contains("X-API-Key")), "{refused:?}");
-    let wrong = server.get_with("/api/v1/queues", &[("X-API-Key", "another-key")]);
+    let wrong = server.get_with("/api/v1/queues", &[("X-API-Key", "another-key-of-the-server")]);
     assert_eq!((wrong.status, &wrong.body["code"]), (401, &json!("UNAUTHORIZED")));
     let bearer = format!("Bearer {KEY}");
     let cookie = format!("theme=dark; windlass_key={KEY}");
@@ -47,8 +47,10 @@ fn an_address_that_others_can_reach_is_not_served_without_a_key() {
     let open = start(&["--insecure"]).expect("it was told so");
     eventually("a warning", || open.said().contains("requires no key").then_some(()));
     start(&["--api-key", KEY, "--behind-proxy"]).expect("it has a key, and TLS in front");
-    let Err(refused) = start(&["--api-key", "short"]) else { panic!("it should not have started") };
-    assert!(refused.said.contains("api_key"), "{refused:?}");
+    for short in ["short", "twenty-three-characters"] {
+        let Err(refused) = start(&["--api-key", short, "--behind-proxy"]) else { panic!("{short}: it should not start") };
+        assert!(refused.said.contains("api_key") && refused.said.contains("openssl rand"), "{refused:?}");
+    }
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_thousand_slow_connections_do_not_keep_out_a_client_that_works() {
 
 #[test]
 fn a_connection_that_shows_no_key_gives_way_to_one_that_does() {
-    const KEY: &str = "a-key-for-the-tests";
+    const KEY: &str = "a-key-that-is-only-for-the-tests";
     let flags = ["--api-key", KEY, "--max-connections", "2", "--client-timeout", "3600"];
     let server = Server::start_on(&Data::new(), &flags);
     let mut open: Vec<TcpStream> = (0..2).map(|_| connect(&server)).collect();

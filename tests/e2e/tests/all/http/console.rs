@@ -20,7 +20,7 @@ fn get(server: &Server, path: &str, fields: &str) -> (String, Vec<u8>) {
 
 #[test]
 fn every_address_of_the_console_is_answered_with_its_page_and_needs_no_key() {
-    let server = Server::start_on(&Data::new(), &["--api-key", "a-long-enough-key"]);
+    let server = Server::start_on(&Data::new(), &["--api-key", "a-key-that-is-long-enough"]);
     let (head, page) = get(&server, "/ui/", "");
     assert!(head.starts_with("http/1.1 200") && head.contains("content-type: text/html; charset=utf-8"), "{head}");
     for deep in ["/ui/queues", "/ui/queues/emails.send.js", "/ui/~acme/jobs/job_1?tab=log", "/ui/queues/a%2Fb"] {

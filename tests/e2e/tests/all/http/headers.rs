@@ -9,7 +9,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use windlass_e2e::{Certificates, DEADLINE, Data, Server};
 
-const KEY: &str = "a-key-for-the-tests";
+const KEY: &str = "a-key-that-is-only-for-the-tests";
 
 /// The head and the body of the response to a request that is sent as it is.
 fn ask(server: &Server, request: &str) -> (String, String) {

@@ -124,7 +124,7 @@ fn no_address_that_others_can_reach_is_served_without_encryption() {
     let start = |flags: &[&str]| -> Result<Server, Refused> {
         let data = Data::new();
         let mut command = windlass();
-        command.args(["serve", "--listen", "0.0.0.0:0", "--api-key", "a-key-for-the-tests", "--data"]);
+        command.args(["serve", "--listen", "0.0.0.0:0", "--api-key", "a-key-that-is-only-for-the-tests", "--data"]);
         command.arg(data.path()).args(flags);
         Server::spawn(command, &data)
     };

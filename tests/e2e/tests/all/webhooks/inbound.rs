@@ -5,7 +5,7 @@ use windlass_e2e::{Answer, Data, Server, files_holding};
 
 use super::sender::{Headers, github, now, send, standard, stripe};
 
-const KEY: &str = "a-key-for-the-tests";
+const KEY: &str = "a-key-that-is-only-for-the-tests";
 const ADMIN: (&str, &str) = ("X-API-Key", KEY);
 const SECRET: &str = "a secret that GitHub has";
 const OTHER: &str = "another secret altogether";
