@@ -17,6 +17,7 @@
 //!     created_at: Time::ZERO,
 //!     settings: Settings::default(),
 //!     counts: Default::default(),
+//!     settings_by: None,
 //! };
 //!
 //! // A new job is stored, and waits for somebody to run it.
@@ -63,6 +64,7 @@ pub mod schedule;
 mod server_event;
 mod slots;
 mod time;
+mod trailing;
 mod unique;
 mod webhook;
 

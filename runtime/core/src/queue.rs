@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::Gate;
 use crate::limits::Rate;
+use crate::trailing;
 use crate::{Job, PolicyChoice, QueueName, Refusal, State, Time, bounds};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Queue {
     pub created_at: Time,
     pub settings: Settings,
     pub counts: Counts,
+    /// The key or the person that changed the settings last. The last field, because queues that were stored without it are still read.
+    #[serde(deserialize_with = "trailing::or_default")]
+    pub settings_by: Option<String>,
 }
 
 /// What an operator can set.

@@ -84,6 +84,7 @@ impl Store {
             ScheduleChange::Put { mut schedule, replace } => {
                 schedule.name = self.own(schedule.name);
                 schedule.queue = self.own_queue(schedule.queue)?;
+                schedule.created_by = self.actor();
                 ScheduleChange::Put { schedule, replace }
             }
             ScheduleChange::Pause { name, paused } => ScheduleChange::Pause { name: self.own(name), paused },
@@ -95,6 +96,11 @@ impl Store {
     /// The namespace of what the caller makes.
     pub(crate) fn own_namespace(&self) -> Namespace {
         self.caller.as_ref().map(|caller| caller.allowed.namespace.clone()).unwrap_or_default()
+    }
+
+    /// Who asks, as what they make records it.
+    pub(crate) fn actor(&self) -> Option<String> {
+        self.caller.as_ref().map(|caller| caller.actor.id.clone())
     }
 
     /// What a list or a search is limited to.

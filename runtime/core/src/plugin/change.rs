@@ -97,6 +97,8 @@ pub struct PluginFacts<'a> {
     pub plugin: Option<&'a Plugin>,
     /// The versions that its running attempts run on, one entry each.
     pub running: &'a [Digest],
+    /// The key or the person that asks.
+    pub by: Option<&'a str>,
     /// The other plugin that serves a queue.
     pub taken: &'a dyn Fn(&QueueName) -> Option<Name>,
 }
@@ -203,6 +205,7 @@ fn upload(mut plugin: Plugin, upload: Upload, facts: &PluginFacts<'_>, now: Time
             }
             let by = new.uploaded_by.as_ref().map_or_else(String::new, |by| format!("by {by}"));
             plugin.versions.push(Version { manifest: wanted, ..new });
+            plugin.uploaders.extend(facts.by.map(|by| (digest, by.to_owned())));
             events.push(plugin.note(now, PluginHistoryKind::Uploaded, Some(digest), by));
         }
     }
@@ -373,6 +376,7 @@ fn remove_version(
         }
     }
     plugin.versions.retain(|version| version.component.sha256 != digest);
+    plugin.uploaders.remove(&digest);
     plugin.canary.take_if(|canary| canary.version == digest);
     plugin.active.take_if(|active| *active == digest);
     let event = plugin.note(now, PluginHistoryKind::VersionRemoved, Some(digest), if force { "by force" } else { "" });

@@ -12,8 +12,11 @@ pub mod payload_schema;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::trailing;
 use crate::{Blob, Event, EventKind, JobId, Name, QueueName, Time, bounds};
 use manifest::Manifest;
 
@@ -38,12 +41,16 @@ pub struct Plugin {
     pub history: Vec<PluginHistoryEntry>,
     pub created_at: Time,
     pub updated_at: Time,
+    /// The key or the person that uploaded each version. The last field, because plugins that were stored without it are still read.
+    #[serde(deserialize_with = "trailing::or_default")]
+    pub uploaders: BTreeMap<Digest, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     pub component: Blob,
     pub uploaded_at: Time,
+    /// A label that whoever uploaded it chose; who that was is in `uploaders`.
     pub uploaded_by: Option<String>,
     /// The interfaces it imports.
     pub imports: Vec<String>,
@@ -134,6 +141,7 @@ impl Plugin {
             history: Vec::new(),
             created_at: now,
             updated_at: now,
+            uploaders: BTreeMap::new(),
         }
     }
 

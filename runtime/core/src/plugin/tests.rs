@@ -21,7 +21,7 @@ fn after(commands: Vec<PluginCommand>, running: &[Digest]) -> Result<PluginChang
     let mut last = Err(Refusal::not_found("plugin", "mailer"));
     for command in commands {
         let taken = |queue: &QueueName| (queue.as_str() == "taken").then(|| name("other"));
-        let facts = PluginFacts { plugin: plugin.as_ref(), running, taken: &taken };
+        let facts = PluginFacts { plugin: plugin.as_ref(), running, by: None, taken: &taken };
         let changed = change(&name("mailer"), command, &facts, NOW)?;
         plugin.clone_from(&changed.plugin);
         last = Ok(changed);

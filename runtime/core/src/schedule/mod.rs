@@ -20,6 +20,7 @@ use croner::Cron;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::bounded;
+use crate::trailing;
 use crate::{Body, JobId, Name, NewJob, PolicyChoice, QueueName, Refusal, Reply, Time, Unique, bounds};
 pub use skipped::{SkipReason, Skipped, SkippedRuns};
 pub use zone::local_time;
@@ -45,9 +46,12 @@ pub struct Schedule {
     pub last_job: Option<JobId>,
     /// The next instant not yet dealt with. Moves on in the same commit as the jobs of the instants before it.
     pub next_run: Option<Time>,
-    /// Runs that did not take place. The last field, because schedules that were stored without it are still read.
+    /// Runs that did not take place. Behind the rest, because schedules that were stored without it are still read.
     #[serde(deserialize_with = "SkippedRuns::or_none")]
     pub skipped: SkippedRuns,
+    /// The key or the person that created it. Behind `skipped` for the same reason.
+    #[serde(deserialize_with = "trailing::or_default")]
+    pub created_by: Option<String>,
 }
 
 /// What to do about instants that passed while the server was down.
@@ -274,6 +278,7 @@ mod tests {
             last_job: None,
             next_run: None,
             skipped: SkippedRuns::default(),
+            created_by: None,
         };
         schedule.next_run = schedule.next_after(at(from)).expect("a good cron");
         schedule

@@ -177,7 +177,10 @@ impl Config {
             );
         }
         if self.api_key.as_ref().is_some_and(|key| key.len() < limits::KEY_LEAST || !key.is_ascii()) {
-            return wrong("api_key", format!("at least {} ASCII characters long; make one with: openssl rand -hex 32", limits::KEY_LEAST));
+            return wrong(
+                "api_key",
+                format!("at least {} ASCII characters long; make one with: openssl rand -hex 32", limits::KEY_LEAST),
+            );
         }
         Ok(())
     }

@@ -167,6 +167,7 @@ mod tests {
             created_at: Time(1),
             settings: Default::default(),
             counts: Default::default(),
+            settings_by: None,
         };
         let new = NewJob { queue: Some(queue.name.clone()), ..NewJob::default() };
         let checked = Box::new(new.check(Time(1)).expect("a job"));

@@ -68,6 +68,8 @@ struct ScheduleAnswerFields<'a> {
     #[serde(borrow)]
     created_at: Option<&'a RawValue>,
     #[serde(borrow)]
+    created_by: Option<&'a RawValue>,
+    #[serde(borrow)]
     updated_at: Option<&'a RawValue>,
     #[serde(borrow)]
     last_run: Option<&'a RawValue>,
@@ -107,6 +109,9 @@ pub struct ScheduleAnswer {
     #[serde(flatten)]
     policy: PolicyView,
     created_at: Rfc3339,
+    /// The key or the person that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
     updated_at: Rfc3339,
     last_run: Option<Rfc3339>,
     last_job_id: Option<String>,
@@ -198,6 +203,7 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<ScheduleAn
         last_job: None,
         next_run: None,
         skipped: Default::default(),
+        created_by: None,
     };
     apply(&mut schedule, &body, wanted, policy)?;
     Ok((StatusCode::CREATED, put(&api, schedule, false).await?))
@@ -415,6 +421,7 @@ impl From<Schedule> for ScheduleAnswer {
             paused: schedule.paused,
             policy: schedule.policy.into(),
             created_at: Rfc3339(schedule.created_at),
+            created_by: schedule.created_by,
             updated_at: Rfc3339(schedule.updated_at),
             last_run: at(schedule.last_run),
             last_job_id: schedule.last_job.map(|id| id.to_string()),

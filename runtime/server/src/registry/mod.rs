@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{error, info, warn};
-use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::grant::{Grant, StoredGrant};
 use windlass_core::{Digest, EventKind, Name, Plugin, QueueName, Refusal, Version, parse_digest};
 use windlass_executor::{self as executor, Executor, FolderScope, Rejected};
 use windlass_store::Store;
@@ -58,7 +58,7 @@ struct Loaded {
     code: HashMap<Digest, executor::Plugin>,
     served_by: HashMap<QueueName, Name>,
     plugins: HashMap<Name, Plugin>,
-    grants: BTreeMap<Name, Grant>,
+    grants: BTreeMap<Name, StoredGrant>,
     /// The versions that cannot be run.
     problems: HashMap<Digest, Problem>,
 }
@@ -222,14 +222,20 @@ impl Registry {
 
     /// What the operator grants a plugin, whether the plugin exists or not.
     pub fn granted(&self, name: &Name) -> Grant {
-        self.read(|loaded| loaded.grants.get(name).cloned().unwrap_or_default())
+        self.read(|loaded| loaded.grants.get(name).map(|stored| stored.grant.clone()).unwrap_or_default())
+    }
+
+    /// The key or the person that granted it.
+    pub fn granted_by(&self, name: &Name) -> Option<String> {
+        self.read(|loaded| loaded.grants.get(name)?.created_by.clone())
     }
 
     /// The plugins that are granted a secret.
     pub fn granted_to(&self, secret: &Name) -> Vec<Name> {
         let namespace = secret.namespace();
-        let has =
-            |(plugin, grant): &(&Name, &Grant)| plugin.is_in(&namespace) && grant.secrets.contains(secret.as_str());
+        let has = |(plugin, stored): &(&Name, &StoredGrant)| {
+            plugin.is_in(&namespace) && stored.grant.secrets.contains(secret.as_str())
+        };
         self.read(|loaded| loaded.grants.iter().filter(has).map(|(name, _)| name.clone()).collect())
     }
 

@@ -149,7 +149,7 @@ impl Loaded {
     }
 
     fn refused_folder(&self, plugin: &Plugin, scope: &FolderScope) -> Option<String> {
-        let (allowed, _) = effective(&plugin.active_version()?.manifest, self.grants.get(&plugin.name)?);
+        let (allowed, _) = effective(&plugin.active_version()?.manifest, &self.grants.get(&plugin.name)?.grant);
         allowed.folders.into_iter().find_map(|Folder { guest, host, .. }| {
             let why = scope.allows(Path::new(&host)).err()?;
             let name = &plugin.name;
@@ -189,6 +189,7 @@ mod tests {
             history: Vec::new(),
             created_at: Time(0),
             updated_at: Time(0),
+            uploaders: Default::default(),
         };
         (name, plugin)
     }

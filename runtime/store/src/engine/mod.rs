@@ -310,6 +310,7 @@ impl<D: Disk> Engine<D> {
             created_at: self.now,
             settings: Settings::default(),
             counts: Default::default(),
+            settings_by: None,
         };
         self.quotas.queue_added(&row.name);
         self.queues.add(row, self.tuning);

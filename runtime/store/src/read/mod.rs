@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::grant::StoredGrant;
 use windlass_core::schedule::Schedule;
 use windlass_core::{
     AttemptError, BodyKind, BodyRef, Delivery, InboundHook, Job, JobId, Name, Plugin, Priority, Queue, QueueName,
@@ -226,10 +226,10 @@ impl Store {
     }
 
     /// What the operator has granted, by plugin.
-    pub async fn grants(&self) -> Result<BTreeMap<Name, Grant>, Error> {
-        let mut grants = self.read(|view| rows::<(Name, Grant)>(view, Space::Grants)).await?;
-        grants.retain(|(plugin, _)| self.sees_name(plugin));
-        Ok(grants.into_iter().collect())
+    pub async fn grants(&self) -> Result<BTreeMap<Name, StoredGrant>, Error> {
+        let mut grants = self.read(|view| rows::<StoredGrant>(view, Space::Grants)).await?;
+        grants.retain(|stored| self.sees_name(&stored.plugin));
+        Ok(grants.into_iter().map(|stored| (stored.plugin.clone(), stored)).collect())
     }
 
     pub async fn secrets(&self) -> Result<Vec<SecretRow>, Error> {

@@ -248,7 +248,7 @@ impl Store {
                 gate.queue = gate.queue.within(&namespace);
             }
         });
-        self.call(Configure { queue, change }).await
+        self.call(Configure { queue, change, by: self.actor() }).await
     }
 
     /// Puts what happened to a worker into the stream of events. Returns at once: nobody waits for it.
@@ -272,7 +272,7 @@ impl Store {
     /// Asks one thing of one plugin; answers with what it is then, if it still is.
     pub async fn change_plugin(&self, name: Name, command: PluginCommand) -> Result<Option<Plugin>, Error> {
         let name = self.own(name);
-        self.call(ChangePlugin { name, command }).await
+        self.call(ChangePlugin { name, command, by: self.actor() }).await
     }
 
     pub async fn change_secret(&self, change: SecretChange) -> Result<(), Error> {

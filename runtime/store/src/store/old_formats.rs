@@ -96,7 +96,7 @@ impl<C: Into<Capabilities>> From<OldPlugin<C>> for Plugin {
     fn from(old: OldPlugin<C>) -> Plugin {
         let OldPlugin { name, queues, versions, active, canary, history, created_at, updated_at } = old;
         let versions = versions.into_iter().map(Version::from).collect();
-        Plugin { name, queues, versions, active, canary, history, created_at, updated_at }
+        Plugin { name, queues, versions, active, canary, history, created_at, updated_at, uploaders: BTreeMap::new() }
     }
 }
 

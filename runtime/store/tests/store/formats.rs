@@ -75,6 +75,7 @@ async fn write(store: &Store) {
         last_job: None,
         next_run: None,
         skipped: Default::default(),
+        created_by: None,
     };
     let change = ScheduleChange::Put { schedule: Box::new(schedule), replace: false };
     store.change_schedule(change).await.expect("stored");
@@ -204,7 +205,7 @@ async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
     );
     assert_eq!(manifest.capabilities.secrets, ["token"]);
     assert!(manifest.capabilities.spawn.is_empty());
-    let mut grant = store.grants().await.expect("reads")[&mailer()].clone();
+    let mut grant = store.grants().await.expect("reads")[&mailer()].grant.clone();
     assert_eq!((&*grant.environment["TZ"], &*grant.folders["/data"].path), ("UTC", "/srv/data"));
     assert_eq!((grant.private_http[0].to_string().as_str(), grant.spawn.len()), ("db.internal:8080", 0));
 
@@ -213,7 +214,7 @@ async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
     store.close().await;
     drop(store);
     let store = open(dir.path()).expect("opens again");
-    assert_eq!(store.grants().await.expect("reads")[&mailer()], grant);
+    assert_eq!(store.grants().await.expect("reads")[&mailer()].grant, grant);
     assert_eq!(store.plugins().await.expect("reads")[0].versions, plugin.versions);
     store.close().await;
 }

@@ -97,6 +97,7 @@ impl Fixture {
             created_at: Time::ZERO,
             settings: self.settings.clone(),
             counts: Default::default(),
+            settings_by: None,
         };
         let target_lock = match (&command, &self.job) {
             (Command::Move(Move { queue, .. }), Some(job)) => {

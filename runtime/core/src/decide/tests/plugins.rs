@@ -12,7 +12,7 @@ use crate::{
 
 /// Does something to the plugin on the desk.
 fn ask(fixture: &mut Fixture, command: PluginCommand) {
-    let facts = PluginFacts { plugin: fixture.plugin.as_ref(), running: &[], taken: &|_| None };
+    let facts = PluginFacts { plugin: fixture.plugin.as_ref(), running: &[], by: None, taken: &|_| None };
     fixture.plugin = change_plugin(&queue("sender"), command, &facts, fixture.now).expect("a valid command").plugin;
 }
 

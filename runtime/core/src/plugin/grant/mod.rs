@@ -19,6 +19,7 @@ use crate::plugin::manifest;
 use crate::plugin::manifest::{HttpLimits, Limits, Manifest};
 use crate::quantity::{Size, Span};
 use crate::queue_pattern::QueuePattern;
+use crate::trailing;
 use crate::{Name, Refusal, bounds};
 pub use denied::{Denied, Needed};
 
@@ -40,6 +41,16 @@ pub struct Grant {
     pub secrets: BTreeSet<String>,
     /// Queues it may spawn jobs into. Those it serves need no grant.
     pub spawn: Vec<QueuePattern>,
+}
+
+/// A grant as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredGrant {
+    pub plugin: Name,
+    pub grant: Grant,
+    /// The key or the person that granted it. The last field, because grants that were stored without it are still read.
+    #[serde(deserialize_with = "trailing::or_default")]
+    pub created_by: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -179,13 +179,14 @@ impl Swap {
 const SHORT: usize = 12;
 const LIST: [Column; 5] =
     [("NAME", "name"), ("READY", "ready"), ("ACTIVE", "active"), ("QUEUES", "queues"), ("UPDATED", "updated_at")];
-const VERSIONS: [Column; 6] = [
+const VERSIONS: [Column; 7] = [
     ("VERSION", "version"),
     ("STATUS", "status"),
     ("SIZE", "size"),
     ("RUNNING", "running"),
     ("UPLOADED", "uploaded_at"),
-    ("BY", "uploaded_by"),
+    ("BY", "created_by"),
+    ("LABEL", "uploaded_by"),
 ];
 const HISTORY: [Column; 4] = [("AT", "at"), ("WHAT", "type"), ("VERSION", "version"), ("", "detail")];
 
@@ -352,7 +353,8 @@ fn describe(plugin: &Value) -> anyhow::Result<()> {
     let is_active = |version: &&Value| version["version"] == plugin["active"];
     let asked = list("versions").iter().find(is_active).map(|version| without_empty(version["manifest"].clone()));
     show::print(&format!("\nasked    {:#}", asked.unwrap_or(json!({}))))?;
-    show::print(&format!("granted  {:#}", without_empty(plugin["grant"].clone())))?;
+    let by = plugin["grant_created_by"].as_str().map_or_else(String::new, |by| format!(" (by {by})"));
+    show::print(&format!("granted  {:#}{by}", without_empty(plugin["grant"].clone())))?;
     for denied in list("denied") {
         show::print(&format!("denied   {}", denied.as_str().unwrap_or_default()))?;
     }

@@ -186,7 +186,7 @@ const LIST: [Column; 10] = [
     ("SERVED BY", "served_by"),
 ];
 
-const QUEUE: [Column; 31] = [
+const QUEUE: [Column; 32] = [
     ("queue", "name"),
     ("served by", "served_by"),
     ("paused", "paused"),
@@ -201,6 +201,7 @@ const QUEUE: [Column; 31] = [
     ("dead", "dead"),
     ("cancelled", "cancelled"),
     ("oldest pending", "oldest_pending_at"),
+    ("settings by", "settings_created_by"),
     ("rounds", "rounds.state"),
     ("round", "rounds.round"),
     ("waits for", "rounds.waits_for"),

@@ -181,7 +181,7 @@ const LIST: [Column; 8] = [
     ("SKIPPED", "skipped"),
 ];
 
-const ONE: [Column; 25] = [
+const ONE: [Column; 26] = [
     ("name", "name"),
     ("queue", "queue"),
     ("cron", "cron"),
@@ -190,6 +190,7 @@ const ONE: [Column; 25] = [
     ("next run", "next"),
     ("last run", "last"),
     ("last job", "last_job_id"),
+    ("created by", "created_by"),
     ("overlap", "overlap"),
     ("catch-up", "catch_up"),
     ("catch-up most", "catch_up_most"),

@@ -34,6 +34,9 @@ pub struct PluginAnswer {
     /// What the operator grants it.
     #[schema(value_type = Object)]
     grant: Value,
+    /// The key or the person that granted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grant_created_by: Option<String>,
     /// What the active version asks for and is not granted, each with the command that grants it.
     denied: Vec<String>,
     /// What its attempts tried since the server's start and were not granted, the latest last.
@@ -50,6 +53,10 @@ pub struct VersionAnswer {
     version: String,
     size: u64,
     uploaded_at: Rfc3339,
+    /// The key or the person that uploaded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
+    /// The label that came with the upload, which nobody has verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     uploaded_by: Option<String>,
     imports: Vec<String>,
@@ -194,6 +201,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[LocalAttempt]) -> PluginAnswer {
         version: version.digest(),
         size: version.component.len,
         uploaded_at: Rfc3339(version.uploaded_at),
+        created_by: plugin.uploaders.get(&version.component.sha256).cloned(),
         uploaded_by: version.uploaded_by,
         imports: version.imports,
         problem: api.registry.problem(&version.component.sha256),
@@ -212,6 +220,7 @@ fn answer(plugin: Plugin, api: &Api, running: &[LocalAttempt]) -> PluginAnswer {
         denied: denied.iter().map(|denied| denials::sentence(denied, &command, hint.as_deref())).collect(),
         denials: denials(api, &plugin.name, &grant),
         grant: value(&grant),
+        grant_created_by: api.registry.granted_by(&plugin.name),
         running: own.len(),
         versions: plugin.versions.into_iter().map(version).collect(),
         name: plugin.name.to_string(),

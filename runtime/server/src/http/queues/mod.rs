@@ -103,6 +103,9 @@ pub struct WholeQueue {
     #[serde(flatten)]
     queue: QueueAnswer,
     settings: SettingsView,
+    /// The key or the person that changed the settings last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings_created_by: Option<String>,
 }
 
 /// Show one queue, with its settings
@@ -110,8 +113,8 @@ pub struct WholeQueue {
 pub async fn show(api: Api, NamePath(name): NamePath) -> Result<Json<WholeQueue>> {
     let found = api.store.queues().await?.into_iter().find(|view| view.queue.name == name);
     let view = found.ok_or_else(|| Refusal::not_found("queue", &name))?;
-    let settings = view.queue.settings.clone().into();
-    Ok(Json(WholeQueue { queue: QueueAnswer::new(view, &api.rates), settings }))
+    let (settings, settings_created_by) = (view.queue.settings.clone().into(), view.queue.settings_by.clone());
+    Ok(Json(WholeQueue { queue: QueueAnswer::new(view, &api.rates), settings, settings_created_by }))
 }
 
 /// Pause a queue: start no more of its jobs

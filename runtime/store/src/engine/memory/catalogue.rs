@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use windlass_core::plugin::grant;
-use windlass_core::plugin::grant::Grant;
+use windlass_core::plugin::grant::{Grant, StoredGrant};
 use windlass_core::schedule::Schedule;
 use windlass_core::{InboundHook, Name, Namespace, Plugin, QueueName, Refusal, Webhook};
 
@@ -18,7 +18,7 @@ pub struct Catalogue {
     plugins: BTreeMap<Name, Plugin>,
     /// Plugins that have changed since the last commit: written once, however often their canary has counted.
     changed: BTreeSet<Name>,
-    grants: BTreeMap<Name, Grant>,
+    grants: BTreeMap<Name, StoredGrant>,
     /// Which plugin serves a queue. Follows from the plugins, see `route`.
     served: HashMap<QueueName, Name>,
     schedules: BTreeMap<Name, Schedule>,
@@ -32,10 +32,11 @@ impl Catalogue {
         let schedules = read_all::<Schedule>(disk, Space::Schedules)?;
         let webhooks = read_all::<Webhook>(disk, Space::Webhooks)?;
         let inbound_hooks = read_all::<InboundHook>(disk, Space::InboundHooks)?;
+        let grants = read_all::<StoredGrant>(disk, Space::Grants)?;
         Ok(Catalogue {
             plugins: plugins.into_iter().map(|plugin| (plugin.name.clone(), plugin)).collect(),
             changed: BTreeSet::new(),
-            grants: read_all::<(Name, Grant)>(disk, Space::Grants)?.into_iter().collect(),
+            grants: grants.into_iter().map(|grant| (grant.plugin.clone(), grant)).collect(),
             served: HashMap::new(),
             schedules: schedules.into_iter().map(|schedule| (schedule.name.clone(), schedule)).collect(),
             webhooks: webhooks.into_iter().map(|hook| (hook.id.clone(), hook)).collect(),
@@ -63,9 +64,9 @@ impl Catalogue {
         }
     }
 
-    pub(crate) fn put_grant(&mut self, name: &Name, grant: Grant, batch: &mut WriteBatch) {
-        batch.put(Space::Grants, key(name), codec::encode_in(Space::Grants, &(name, &grant)));
-        self.grants.insert(name.clone(), grant);
+    pub(crate) fn put_grant(&mut self, grant: StoredGrant, batch: &mut WriteBatch) {
+        batch.put(Space::Grants, key(&grant.plugin), codec::encode_in(Space::Grants, &grant));
+        self.grants.insert(grant.plugin.clone(), grant);
     }
 
     pub(crate) fn drop_grant(&mut self, name: &Name, batch: &mut WriteBatch) {
@@ -79,7 +80,7 @@ impl Catalogue {
         let serving = || self.plugins.values().filter(|plugin| plugin.active_version().is_some());
         let nothing = Grant::default();
         let ceiling = |plugin: &Plugin| {
-            let granted = self.grants.get(&plugin.name).unwrap_or(&nothing);
+            let granted = self.grants.get(&plugin.name).map_or(&nothing, |stored| &stored.grant);
             grant::effective(&plugin.active_version()?.manifest, granted).0.limits.concurrency
         };
         let ceilings = serving().filter_map(|plugin| Some((plugin.name.clone(), ceiling(plugin)?))).collect();

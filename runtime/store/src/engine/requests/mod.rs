@@ -114,6 +114,7 @@ impl<D: Disk> Engine<D> {
         &mut self,
         name: QueueName,
         change: SettingsChange,
+        by: Option<String>,
     ) -> Result<windlass_core::Settings, Error> {
         let mut settings = self.queues.get(&name).map(|queue| queue.row.settings.clone()).unwrap_or_default();
         change(&mut settings);
@@ -125,6 +126,7 @@ impl<D: Disk> Engine<D> {
             let told = QueueEvent::of(&queue.row.settings, &settings);
             self.events.extend(told.into_iter().map(|event| event.event(&name, now)));
             queue.row.settings = settings.clone();
+            queue.row.settings_by = by;
             queue.dirty = true;
             queue.closed_until = None;
             for ring in queue.line.rings() {
@@ -150,6 +152,9 @@ impl<D: Disk> Engine<D> {
                     return Err(Refusal::Exists { what: "schedule", name: schedule.name.to_string() }.into());
                 }
                 schedule.created_at = old.map_or(self.now, |old| old.created_at);
+                if let Some(old) = old {
+                    schedule.created_by = old.created_by.clone();
+                }
                 schedule.updated_at = self.now;
                 schedule.last_run = old.and_then(|old| old.last_run);
                 schedule.last_job = old.and_then(|old| old.last_job);

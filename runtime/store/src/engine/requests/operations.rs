@@ -146,6 +146,8 @@ impl<D: Disk> Operation<D> for Log {
 pub struct Configure {
     pub queue: QueueName,
     pub change: SettingsChange,
+    /// The key or the person that asks.
+    pub by: Option<String>,
 }
 
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) + Send>;
@@ -158,7 +160,7 @@ impl<D: Disk> Operation<D> for Configure {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Settings>) -> Result<(), DiskError> {
-        let value = engine.configure(self.queue, self.change);
+        let value = engine.configure(self.queue, self.change, self.by);
         engine.release.push(answer, value);
         Ok(())
     }
@@ -239,6 +241,8 @@ impl<D: Disk> Operation<D> for SetPaused {
 pub struct ChangePlugin {
     pub name: Name,
     pub command: PluginCommand,
+    /// The key or the person that asks.
+    pub by: Option<String>,
 }
 
 impl<D: Disk> Operation<D> for ChangePlugin {
@@ -249,7 +253,7 @@ impl<D: Disk> Operation<D> for ChangePlugin {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Option<Plugin>>) -> Result<(), DiskError> {
-        let done = engine.change_plugin(&self.name, self.command);
+        let done = engine.change_plugin(&self.name, self.command, self.by);
         engine.release.settle(answer, done)
     }
 }

@@ -1,5 +1,6 @@
 //! Plugins in the engine: what follows from a change, which plugin serves which queue, and how many attempts each may run.
 
+use windlass_core::plugin::grant::StoredGrant;
 use windlass_core::{
     Command, Digest, Job, JobId, Name, Plugin, PluginCommand, PluginFacts, QueueName, Refusal, Runner, Stopped, Swap,
     change_plugin, parse_digest,
@@ -13,19 +14,28 @@ use crate::{SecretChange, SecretRow};
 
 impl<D: Disk> Engine<D> {
     /// Carries out a change together with what it means for the attempts that run.
-    pub(crate) fn change_plugin(&mut self, name: &Name, command: PluginCommand) -> Result<Option<Plugin>, Failure> {
+    pub(crate) fn change_plugin(
+        &mut self,
+        name: &Name,
+        command: PluginCommand,
+        by: Option<String>,
+    ) -> Result<Option<Plugin>, Failure> {
         let attempts = self.attempts_of(name)?;
         let running: Vec<Digest> = attempts.iter().map(|(_, version)| *version).collect();
         let server = |queue: &QueueName| self.catalogue.server_of(queue);
         let taken = |queue: &QueueName| server(queue).filter(|other| *other != name).cloned();
-        let facts = PluginFacts { plugin: self.catalogue.plugin(name), running: &running, taken: &taken };
+        let facts =
+            PluginFacts { plugin: self.catalogue.plugin(name), running: &running, by: by.as_deref(), taken: &taken };
         let changed = change_plugin(name, command, &facts, self.now)?;
         match &changed.plugin {
             Some(plugin) => self.put_plugin(plugin.clone()),
             None => self.catalogue.drop_plugin(name, &mut self.unsaved.batch),
         }
         match changed.grant {
-            Some(Some(grant)) => self.catalogue.put_grant(name, grant, &mut self.unsaved.batch),
+            Some(Some(grant)) => {
+                let stored = StoredGrant { plugin: name.clone(), grant, created_by: by };
+                self.catalogue.put_grant(stored, &mut self.unsaved.batch);
+            }
             Some(None) => self.catalogue.drop_grant(name, &mut self.unsaved.batch),
             None => {}
         }

@@ -133,7 +133,10 @@ async fn grants_and_encrypted_secrets_are_kept() {
     let put = SecretChange::Put { name: queue("token"), encrypted: vec![1, 2, 3] };
     test.store.change_secret(put).await.expect("it is stored");
     test.reopen().await;
-    assert_eq!(test.store.grants().await.expect("it reads").get(&queue("mailer")), Some(&grant));
+    assert_eq!(
+        test.store.grants().await.expect("it reads").get(&queue("mailer")).map(|stored| &stored.grant),
+        Some(&grant)
+    );
     assert_eq!(test.store.secrets().await.expect("it reads")[0].encrypted, [1, 2, 3]);
     let gone = SecretChange::Remove { name: queue("token") };
     test.store.change_secret(gone.clone()).await.expect("it was there");

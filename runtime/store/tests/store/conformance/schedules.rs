@@ -26,6 +26,7 @@ pub fn every_five_minutes(name: &str) -> Schedule {
         last_job: None,
         next_run: None,
         skipped: Default::default(),
+        created_by: None,
     }
 }
 

@@ -100,14 +100,14 @@ impl World {
     pub fn set(&mut self, queue: QueueName, settings: Settings) -> (Request, Asked) {
         let wanted = settings.clone();
         let change = Box::new(move |current: &mut Settings| *current = wanted);
-        let (request, answer) = Request::new(Configure { queue: queue.clone(), change });
+        let (request, answer) = Request::new(Configure { queue: queue.clone(), change, by: None });
         (request, Asked::Configure { queue, settings: Box::new(settings), answer })
     }
 
     fn plugin(&mut self) -> (Request, Asked) {
         let name: Name = self.rng.pick(&PLUGINS).expect("there are plugins").parse().expect("a name");
         let command = self.some_change();
-        let (request, answer) = Request::new(ChangePlugin { name: name.clone(), command: command.clone() });
+        let (request, answer) = Request::new(ChangePlugin { name: name.clone(), command: command.clone(), by: None });
         let command = Box::new(command);
         (request, Asked::Plugin { name, command, answer })
     }
@@ -209,5 +209,6 @@ fn schedule(rng: &mut Rng, name: Name, now: Time) -> Schedule {
         last_job: None,
         next_run: None,
         skipped: Default::default(),
+        created_by: None,
     }
 }

@@ -166,3 +166,29 @@ fn a_key_works_until_it_expires_and_its_streams_end_then() {
     assert_eq!((last.kind.as_str(), &last.data["code"]), ("ended", &json!("SIGNED_OUT")), "{last:?}");
     assert_eq!(events.next(), None);
 }
+
+#[test]
+fn schedules_versions_grants_and_settings_say_which_key_made_them_also_after_a_restart() {
+    let server = Server::start();
+    let (ann, by_ann) = client_with(&server, &json!({"name": "ann", "role": "admin"}));
+    let (bob, by_bob) = client_with(&server, &json!({"name": "bob", "role": "admin"}));
+    let schedule = json!({"name": "nightly", "queue": "mail", "cron": "30 2 * * *"});
+    assert_eq!(ann.post("/api/v1/schedules", &schedule).status, 201);
+    assert_eq!(bob.put("/api/v1/schedules/nightly", br#"{"cron": "30 3 * * *", "created_by": "eve"}"#).status, 200);
+    let component = windlass_e2e::plugin("digest");
+    let label = [("Windlass-By", "eve")];
+    assert_eq!(ann.put_with("/api/v1/plugins/digest?queues=hash", &label, &component).status, 201);
+    let second = windlass_e2e::variant(&component, 2);
+    assert_eq!(bob.put("/api/v1/plugins/digest?queues=hash", &second).status, 201);
+    assert_eq!(bob.put("/api/v1/plugins/digest/grant", br#"{"http": ["example.com"]}"#).status, 200);
+    assert_eq!(ann.post("/api/v1/queues/mail/concurrency", &json!({"max": 3})).status, 200);
+    let server = Server::start_on(&server.kill_9(), &[]);
+    let schedule = server.get("/api/v1/schedules/nightly").body;
+    assert_eq!(schedule["created_by"], by_ann.as_str(), "a change does not make another its creator: {schedule}");
+    let plugin = server.get("/api/v1/plugins/digest").body;
+    let by: Vec<_> = (0..2).map(|at| plugin["versions"][at]["created_by"].clone()).collect();
+    assert_eq!(by, [json!(by_ann), json!(by_bob)], "{plugin}");
+    assert_eq!(plugin["versions"][0]["uploaded_by"], "eve", "the label is only that");
+    assert_eq!(plugin["grant_created_by"], by_bob.as_str(), "{plugin}");
+    assert_eq!(server.get("/api/v1/queues/mail").body["settings_created_by"], by_ann.as_str());
+}

@@ -266,7 +266,8 @@ fn errors_say_what_to_do_next() {
     let server = Server::start_on(&Data::new(), &["--api-key", "a-key-that-is-only-for-the-tests"]);
     assert!(fails(&server, &["queue", "list"]).1.contains("WINDLASS_API_KEY"));
     assert!(ok(&server, &["queue", "list", "--api-key", "a-key-that-is-only-for-the-tests"]).starts_with("QUEUE"));
-    let (status, said) = fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-that-is-only-for-the-tests"]);
+    let (status, said) =
+        fails(&server, &["enqueue", "q", "{not json", "--api-key", "a-key-that-is-only-for-the-tests"]);
     assert!(status == Some(1) && said.contains("not JSON"), "{said}");
     for (arguments, next) in [
         (["queue", "show", "nosuch"], "windlass queue list"),

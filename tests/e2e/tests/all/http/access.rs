@@ -48,7 +48,9 @@ fn an_address_that_others_can_reach_is_not_served_without_a_key() {
     eventually("a warning", || open.said().contains("requires no key").then_some(()));
     start(&["--api-key", KEY, "--behind-proxy"]).expect("it has a key, and TLS in front");
     for short in ["short", "twenty-three-characters"] {
-        let Err(refused) = start(&["--api-key", short, "--behind-proxy"]) else { panic!("{short}: it should not start") };
+        let Err(refused) = start(&["--api-key", short, "--behind-proxy"]) else {
+            panic!("{short}: it should not start")
+        };
         assert!(refused.said.contains("api_key") && refused.said.contains("openssl rand"), "{refused:?}");
     }
 }
