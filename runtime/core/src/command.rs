@@ -16,6 +16,8 @@ pub enum Command {
     /// A runner has been found for it.
     Start {
         runner: Runner,
+        /// The key or the person that fetches it.
+        by: Option<String>,
     },
     Complete(Complete),
     Fail(Fail),
@@ -246,6 +248,18 @@ impl Command {
         })
     }
 
+    /// Who says it, if it is the word of whoever holds the lease.
+    pub fn holder(&self) -> Option<Holder> {
+        match self {
+            Command::Complete(complete) => Some(complete.holder),
+            Command::Fail(fail) => Some(fail.holder),
+            Command::Wait(wait) => Some(wait.holder),
+            Command::HandBack(hand_back) => Some(hand_back.holder),
+            Command::Heartbeat(heartbeat) => Some(heartbeat.holder),
+            _ => None,
+        }
+    }
+
     pub fn notes_mut(&mut self) -> Option<&mut Notes> {
         match self {
             Command::Complete(Complete { notes, .. })
@@ -260,7 +274,8 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Token(Token),
-    /// An external worker that sent no token: taken for the holder of the job's external lease, of which there is one at most.
+    /// An external worker that sent no token: taken for the holder of the job's external lease, of which there is one at most. Whether
+    /// it has the key that fetched the job is checked where callers are known.
     Unsigned,
 }
 

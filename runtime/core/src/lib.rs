@@ -32,7 +32,7 @@
 //!
 //! // A worker takes it: the decision names the token with which it must report, and when its lease ends.
 //! let runner = Runner::External { worker_id: "w1".into(), hostname: "build-3".into() };
-//! let started = decide(Command::Start { runner }, Facts::new(job.clone(), &mail), Time(2_000), 8)?;
+//! let started = decide(Command::Start { runner, by: None }, Facts::new(job.clone(), &mail), Time(2_000), 8)?;
 //! assert!(matches!(started.reply, Reply::Started { lease_expires_at: Some(_), .. }));
 //!
 //! // A job that waits for no approval cannot be approved: the refusal says so, and nothing changes.

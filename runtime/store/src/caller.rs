@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::access::Actor;
-use windlass_core::{AllowedQueues, Command, Job, Name, Namespace, NewJob, QueueName, Refusal, Time};
+use windlass_core::access::{Actor, Role};
+use windlass_core::{AllowedQueues, Command, Holder, Job, Name, Namespace, NewJob, QueueName, Refusal, Time};
 
 use crate::ScheduleChange;
 use crate::store::Store;
@@ -109,10 +109,17 @@ impl Store {
     }
 }
 
-/// Whether a command on this job is the caller's to give. To anybody else the job does not exist.
-pub(crate) fn may_change(caller: Option<&Caller>, job: &Job) -> Result<(), Refusal> {
-    match caller {
-        Some(caller) if !caller.allowed.allow(&job.queue) => Err(Refusal::not_found("job", job.id)),
-        Some(_) | None => Ok(()),
+/// Whether a command on this job is the caller's to give. To anybody else the job does not exist. What a worker says without a lease
+/// token counts if it comes with the key that fetched the job, or from an admin.
+pub(crate) fn may_change(caller: Option<&Caller>, job: &Job, command: &Command) -> Result<(), Refusal> {
+    let Some(caller) = caller else { return Ok(()) };
+    if !caller.allowed.allow(&job.queue) {
+        return Err(Refusal::not_found("job", job.id));
     }
+    let is_foreign = |by: &String| *by != caller.actor.id && caller.actor.role != Some(Role::Admin);
+    if command.holder() == Some(Holder::Unsigned) && job.claimed_by.as_ref().is_some_and(is_foreign) {
+        return Err(Refusal::NotActive { id: job.id, state: job.state });
+    }
+    // Records are marked in any queue that the key may use.
+    command.notes().into_iter().flat_map(|notes| &notes.marks).try_for_each(|mark| caller.allowed.check(&mark.queue))
 }

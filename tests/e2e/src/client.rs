@@ -65,6 +65,11 @@ impl Client {
         self.key.lock().expect("nobody panics with it").clone()
     }
 
+    /// The same client of a server that was started again, at another address.
+    pub fn at(&self, server: &Client) -> Client {
+        server.without_key().with_key(self.key())
+    }
+
     /// A client that sends no key.
     pub fn without_key(&self) -> Client {
         Client::new(self.url.clone())

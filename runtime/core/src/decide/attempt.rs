@@ -17,7 +17,12 @@ use crate::{
 };
 
 /// A claim, counted before the handler runs.
-pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) -> Result<Decision, Refusal> {
+pub(super) fn start(
+    context: Context,
+    known: ExistingJob<'_>,
+    runner: Runner,
+    by: Option<String>,
+) -> Result<Decision, Refusal> {
     let now = context.now;
     let mut job = known.job;
     if job.state != State::Pending {
@@ -25,6 +30,7 @@ pub(super) fn start(context: Context, known: ExistingJob<'_>, runner: Runner) ->
     }
     job.fence += 1;
     job.attempt += 1;
+    job.claimed_by = by;
     let token = Token { fence: job.fence, secret: context.random(3) };
     let mut draft = Draft::new();
     let (runner, why) = assign(&mut draft, known.facts.plugin, &job, runner);

@@ -46,7 +46,7 @@ fn decide_about(command: Command, facts: Facts<'_>, now: Time, seed: u64) -> Res
     let context = Context { now, seed };
     match command {
         Command::Enqueue(new) => Ok(enqueue::enqueue(context, *new, facts)),
-        Command::Start { runner } => attempt::start(context, known(facts)?, runner),
+        Command::Start { runner, by } => attempt::start(context, known(facts)?, runner, by),
         Command::Complete(complete) => attempt::complete(context, known(facts)?, complete),
         Command::Fail(fail) => attempt::fail(context, known(facts)?, fail),
         Command::Wait(wait) => attempt::wait(context, known(facts)?, wait),

@@ -17,6 +17,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::{AfterRemoval, Links};
+use crate::trailing;
 use crate::{
     Agent, BodyKind, BodyRef, JobId, ModelUsageTotals, Name, Policy, Priority, QueueName, StepStatus, Time, Token,
     Unique, bounds,
@@ -153,9 +154,13 @@ pub struct Job {
     /// What it has to do with other jobs, besides its parent and its batch.
     pub links: Option<Box<Links>>,
     pub timeline: Timeline,
-    /// How many generations of parents it descends from; 0 for a job that nobody spawned. The last field: a row of format 1 ends
+    /// How many generations of parents it descends from; 0 for a job that nobody spawned. Behind the rest: a row of format 1 ends
     /// before it.
     pub depth: u32,
+    /// The key or the person whose worker fetched it last. Without a lease token, the words of nobody else's count. The last field:
+    /// jobs that were stored without it are still read.
+    #[serde(deserialize_with = "trailing::or_default")]
+    pub claimed_by: Option<String>,
 }
 
 impl Job {
@@ -215,6 +220,7 @@ impl Job {
             links: None,
             timeline: Timeline::default(),
             depth: 0,
+            claimed_by: None,
         }
     }
 

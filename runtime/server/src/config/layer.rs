@@ -146,6 +146,10 @@ pub struct Layer {
     #[arg(long)]
     pub webhooks_private: bool,
 
+    /// Refuse what workers say about a job without its lease token: older clients do not send it
+    #[arg(long)]
+    pub require_lease_token: bool,
+
     /// Serve other machines without a key or without TLS: anyone who can reach the port, or read the network, may do everything
     #[arg(long)]
     pub insecure: bool,

@@ -46,6 +46,7 @@ pub struct Config {
     pub oidc: Option<OidcConfig>,
     pub max_fetches: usize,
     pub webhooks_private: bool,
+    pub require_lease_token: bool,
     pub paused: bool,
     pub grant_root: Vec<PathBuf>,
     /// The files of the console, instead of those in the binary.
@@ -132,6 +133,7 @@ impl Config {
             oidc,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
+            require_lease_token: flags.require_lease_token || file.require_lease_token,
             paused: flags.paused || file.paused,
             grant_root: if flags.grant_root.is_empty() { file.grant_root } else { flags.grant_root },
             ui_dir: flags.ui_dir.or(file.ui_dir),

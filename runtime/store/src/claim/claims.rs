@@ -13,10 +13,12 @@ use crate::engine::Engine;
 use crate::engine::requests::operation::Answer;
 use crate::{Assignment, By, Claim};
 
-struct Waiter {
-    claim: Claim,
-    deadline: Time,
-    answer: Answer<Vec<Assignment>>,
+pub(crate) struct Waiter {
+    pub(crate) claim: Claim,
+    /// The key or the person that asks.
+    pub(crate) caller: Option<String>,
+    pub(crate) deadline: Time,
+    pub(crate) answer: Answer<Vec<Assignment>>,
 }
 
 #[derive(Default)]
@@ -99,18 +101,12 @@ struct Candidate {
 }
 
 impl<D: Disk> Engine<D> {
-    pub(crate) fn claim(
-        &mut self,
-        ticket: u64,
-        claim: Claim,
-        deadline: Time,
-        answer: Answer<Vec<Assignment>>,
-    ) -> Result<(), DiskError> {
-        let got = self.take(&claim)?;
-        if got.is_empty() && deadline > self.now {
-            self.waiting.add(ticket, Waiter { claim, deadline, answer });
+    pub(crate) fn claim(&mut self, ticket: u64, waiter: Waiter) -> Result<(), DiskError> {
+        let got = self.take(&waiter)?;
+        if got.is_empty() && waiter.deadline > self.now {
+            self.waiting.add(ticket, waiter);
         } else {
-            self.release.assign(answer, got);
+            self.release.assign(waiter.answer, got);
         }
         Ok(())
     }
@@ -131,7 +127,7 @@ impl<D: Disk> Engine<D> {
                 if waiter.answer.is_closed() {
                     continue;
                 }
-                let got = self.take(&waiter.claim)?;
+                let got = self.take(&waiter)?;
                 if !got.is_empty() {
                     self.release.assign(waiter.answer, got);
                     continue;
@@ -162,13 +158,13 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Takes up to as many jobs as the claim wants.
-    fn take(&mut self, claim: &Claim) -> Result<Vec<Assignment>, DiskError> {
+    fn take(&mut self, waiter: &Waiter) -> Result<Vec<Assignment>, DiskError> {
         let mut got = Vec::new();
         if self.paused.is_some() {
             return Ok(got);
         }
-        while got.len() < claim.count.max(1) {
-            match self.take_one(claim)? {
+        while got.len() < waiter.claim.count.max(1) {
+            match self.take_one(waiter)? {
                 Some(assignment) => got.push(assignment),
                 None => break,
             }
@@ -176,7 +172,7 @@ impl<D: Disk> Engine<D> {
         Ok(got)
     }
 
-    fn take_one(&mut self, claim: &Claim) -> Result<Option<Assignment>, DiskError> {
+    fn take_one(&mut self, Waiter { claim, caller, .. }: &Waiter) -> Result<Option<Assignment>, DiskError> {
         let worker = match &claim.by {
             By::Local => "",
             By::Worker { worker_id, .. } => worker_id.as_str(),
@@ -202,7 +198,7 @@ impl<D: Disk> Engine<D> {
             }
             let Some(best) = best else { return Ok(None) };
             let Some(runner) = self.runner(&claim.by, &best.queue) else { return Ok(None) };
-            let started = self.start(best.id, runner)?;
+            let started = self.start(best.id, runner, caller.clone())?;
             if let Some(queue) = self.queues.get_mut(&best.queue) {
                 queue.line_touched = true;
                 queue.line.ring(queue.row.id, best.priority, &best.target).take(started.is_some());

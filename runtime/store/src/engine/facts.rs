@@ -63,7 +63,7 @@ impl<D: Disk> Engine<D> {
             return Err(DiskError::Row { space: Space::Jobs, why }.into());
         };
         let runner = match (command, &job.run) {
-            (Command::Start { runner }, _) => Some(runner),
+            (Command::Start { runner, .. }, _) => Some(runner),
             (_, run) => run.as_ref().map(|run| &run.runner),
         };
         let plugin = match runner {

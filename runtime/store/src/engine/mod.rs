@@ -190,9 +190,14 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Refuses a caller who may not change the job.
-    pub(crate) fn check_caller(&mut self, caller: Option<&Caller>, id: JobId) -> Result<(), Failure> {
+    pub(crate) fn check_caller(
+        &mut self,
+        caller: Option<&Caller>,
+        id: JobId,
+        command: &Command,
+    ) -> Result<(), Failure> {
         match self.load(id)? {
-            Some(job) => Ok(caller::may_change(caller, job)?),
+            Some(job) => Ok(caller::may_change(caller, job, command)?),
             // What follows says that it does not exist, or why it cannot be read.
             None => Ok(()),
         }
@@ -243,8 +248,13 @@ impl<D: Disk> Engine<D> {
     }
 
     /// Starts the chosen job for a runner.
-    pub(crate) fn start(&mut self, id: JobId, runner: Runner) -> Result<Option<(Job, Token)>, DiskError> {
-        match self.try_ask(id, Command::Start { runner })? {
+    pub(crate) fn start(
+        &mut self,
+        id: JobId,
+        runner: Runner,
+        by: Option<String>,
+    ) -> Result<Option<(Job, Token)>, DiskError> {
+        match self.try_ask(id, Command::Start { runner, by })? {
             Some(Reply::Started { token, .. }) => Ok(self.load(id)?.cloned().map(|job| (job, token))),
             Some(_) | None => Ok(None),
         }

@@ -195,7 +195,7 @@ impl Store {
         let ticket = self.inner.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = self.inner.clock.now() + claim.wait;
         let (answer, receiver) = oneshot::channel();
-        self.send(Request::Claim { ticket, claim, deadline, answer })?;
+        self.send(Request::Claim { ticket, claim, caller: self.actor(), deadline, answer })?;
         let mut waiting = WaitingClaim { store: self.clone(), ticket, receiver: Some(receiver) };
         let Some(receiver) = waiting.receiver.as_mut() else { return Err(Error::Closed) };
         let got = receiver.await.map_err(|_| Error::Closed)?;
@@ -225,7 +225,8 @@ impl Store {
     }
 
     /// Asks one thing each of many jobs. Each stands for itself: one refused does not touch the others.
-    pub async fn ask_each(&self, asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
+    pub async fn ask_each(&self, mut asks: Vec<(JobId, Command)>) -> Result<Vec<Result<Reply, Error>>, Error> {
+        asks.iter_mut().for_each(|(_, command)| self.own_marks(command));
         self.call(AskEach { asks, caller: self.caller.clone() }).await
     }
 

@@ -181,7 +181,7 @@ impl Fixture {
 
     /// Claims it for a worker outside, or for this process.
     pub fn start(&mut self, runner: Runner) -> Holder {
-        match self.ask(Command::Start { runner }).expect("it is pending") {
+        match self.ask(Command::Start { runner, by: None }).expect("it is pending") {
             Reply::Started { token, .. } => Holder::Token(token),
             other => panic!("started, and answered {other:?}"),
         }

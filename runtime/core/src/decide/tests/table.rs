@@ -60,7 +60,7 @@ fn every_command_in_every_state_does_what_the_table_says() {
     #[rustfmt::skip]
     let table: [(&str, MakeCommand, [&str; 9]); 22] = [
         //                                                  scheduled    pending      active       retrying     held         blocked      completed    dead         cancelled
-        ("start", |_| Command::Start { runner: outside() }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
+        ("start", |_| Command::Start { runner: outside(), by: None }, ["no",        "active",    "no",        "no",        "no",        "no",        "no",        "no",        "no"]),
         ("complete", complete,                              ["no",        "no",        "completed", "no",        "no",        "no",        "same",      "no",        "no"]),
         ("fail", |holder| fail(holder, Retry::Backoff),         ["no",        "no",        "retrying",  "no",        "no",        "no",        "no",        "no",        "no"]),
         ("hand back", hand_back,                            ["no",        "no",        "pending",   "no",        "no",        "no",        "no",        "no",        "no"]),

@@ -49,6 +49,8 @@ struct Flags {
     open_to_all: bool,
     /// Whether webhooks are delivered to private networks.
     webhooks_private: bool,
+    /// Whether what workers say without a lease token is refused.
+    require_lease_token: bool,
 }
 
 /// Cheap to clone.
@@ -91,6 +93,7 @@ impl ServerSettings {
             behind_proxy: config.behind_proxy,
             open_to_all: config.is_open(),
             webhooks_private: config.webhooks_private,
+            require_lease_token: config.require_lease_token,
         };
         let (data, durability) = (config.data.clone(), config.durability);
         ServerSettings { started_at, data, durability, files, limits: limits.into(), flags }
@@ -101,6 +104,11 @@ impl ServerState {
     pub fn new(settings: ServerSettings, connections: ConnectionSlots) -> ServerState {
         let (confinement, sizes) = (OnceCell::new(), Mutex::default());
         ServerState(Arc::new(Inner { settings, connections, confinement, sizes }))
+    }
+
+    /// Whether what workers say without a lease token is refused.
+    pub fn requires_lease_token(&self) -> bool {
+        self.0.settings.flags.require_lease_token
     }
 
     /// What confines the processes that compile and search: tried once, by the first who asks.

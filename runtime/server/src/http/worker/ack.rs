@@ -83,7 +83,7 @@ pub async fn ack(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Stat
     let children = enqueue::children(&api, &body, id, ack.children.unwrap_or_default()).await?;
     if let Some(WaitName::Children) = ack.wait {
         let on_child_failure = ack.on_child_failure.map_or(OnFailure::Fail, Into::into);
-        let (holder, usage) = (holder(ack.lease_token)?, Usage::default());
+        let (holder, usage) = (holder(&api, ack.lease_token)?, Usage::default());
         let command = Command::Wait(Wait { holder, on_child_failure, checkpoint, usage, notes });
         api.store.ask(id, command, children).await?;
         return Ok(status("waiting"));
@@ -97,7 +97,7 @@ pub async fn ack(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Stat
         spent: ack.usage.map(Into::into),
     });
     let command = Command::Complete(Complete {
-        holder: holder(ack.lease_token)?,
+        holder: holder(&api, ack.lease_token)?,
         result,
         usage: Usage::default(),
         closing,
@@ -151,7 +151,8 @@ pub async fn ack_batch(api: Api, body: Body) -> Result<Json<Acked>> {
     let mut asks = Vec::with_capacity(acks.len());
     for ack in acks {
         let notes = records::notes(ack.records, ack.marks)?;
-        let (Ok(id), Ok(holder)) = (ack.job_id.parse::<JobId>(), holder(ack.lease_token)) else {
+        check_token(&api, ack.lease_token.as_ref())?;
+        let (Ok(id), Ok(holder)) = (ack.job_id.parse::<JobId>(), holder(&api, ack.lease_token)) else {
             continue;
         };
         let result = store_result(&api, &body, ack.result).await?;
@@ -201,7 +202,7 @@ pub struct Failed {
 )]
 pub async fn fail(api: Api, JobPath(id): JobPath, body: Body) -> Result<Json<Failed>> {
     let Fail { error, backtrace, lease_token } = body.json_or_default()?;
-    let holder = holder(lease_token)?;
+    let holder = holder(&api, lease_token)?;
     let error = error.unwrap_or_else(|| "the worker gave no error".to_owned());
     let hands_back = error == WORKER_SHUTDOWN;
     let usage = Usage::default();
@@ -236,8 +237,19 @@ async fn store_result(api: &Api, body: &Body, result: Option<&RawValue>) -> Resu
     }
 }
 
-/// The sender: the holder of the token, or a client without one, which is assumed to hold the job's lease.
-pub(crate) fn holder(token: Option<String>) -> Result<Holder> {
+/// Refuses what comes without a lease token, if the server requires one.
+pub(crate) fn check_token(api: &Api, token: Option<&String>) -> Result<()> {
+    if token.is_none() && api.server_state.requires_lease_token() {
+        let why = "is missing, and this server requires it; send the token that came with the job when it was fetched";
+        return Err(Error::field("lease_token", why));
+    }
+    Ok(())
+}
+
+/// The sender: the holder of the token, or a client without one, which is assumed to hold the job's lease if it has the key that
+/// fetched it.
+pub(crate) fn holder(api: &Api, token: Option<String>) -> Result<Holder> {
+    check_token(api, token.as_ref())?;
     match token {
         Some(text) => Ok(Holder::Token(text.parse()?)),
         None => Ok(Holder::Unsigned),

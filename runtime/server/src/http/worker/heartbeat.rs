@@ -21,7 +21,7 @@ use crate::http::transport::extract::Body;
 use crate::http::transport::unknown;
 use crate::http::wire::Rfc3339;
 use crate::http::wire::agent::TokenUsage;
-use crate::http::worker::ack::holder;
+use crate::http::worker::ack::{check_token, holder};
 use crate::json::is_deeper;
 use crate::limits;
 
@@ -108,7 +108,8 @@ pub async fn heartbeat(api: Api, body: Body) -> Result<Json<HeartbeatAnswer>> {
     let mut answers = BTreeMap::new();
     let mut asks = Vec::with_capacity(heartbeats.len());
     for (name, heartbeat) in heartbeats {
-        if let (Ok(id), Ok(holder)) = (name.parse::<JobId>(), holder(heartbeat.lease_token)) {
+        check_token(&api, heartbeat.lease_token.as_ref())?;
+        if let (Ok(id), Ok(holder)) = (name.parse::<JobId>(), holder(&api, heartbeat.lease_token)) {
             let checkpoint = match heartbeat.checkpoint {
                 Some(raw) => {
                     Some(Checkpoint { body: api.store.keep(unquoted(raw)).await?, schema: 0, usage: Usage::default() })

@@ -18,6 +18,7 @@ use windlass_core::{
     State,
 };
 
+use crate::claim::claims::Waiter;
 use crate::disk::keys;
 use crate::disk::keys::TimerFor;
 use crate::disk::{Disk, DiskError};
@@ -32,7 +33,9 @@ impl<D: Disk> Engine<D> {
     pub(crate) fn handle(&mut self, request: Request<D>) -> Result<(), DiskError> {
         match request {
             Request::Operation(call) => call.start(self)?,
-            Request::Claim { ticket, claim, deadline, answer } => self.claim(ticket, claim, deadline, answer)?,
+            Request::Claim { ticket, claim, caller, deadline, answer } => {
+                self.claim(ticket, Waiter { claim, caller, deadline, answer })?;
+            }
             Request::Forget { ticket } => self.waiting.forget(ticket),
             Request::GiveBack { assignments } => {
                 for assignment in assignments {

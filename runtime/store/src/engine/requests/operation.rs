@@ -60,6 +60,8 @@ pub enum Request<D: Disk> {
     Claim {
         ticket: u64,
         claim: Claim,
+        /// The key or the person that asks.
+        caller: Option<String>,
         deadline: Time,
         answer: Answer<Vec<Assignment>>,
     },

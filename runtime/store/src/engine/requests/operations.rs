@@ -89,7 +89,7 @@ impl<D: Disk> Operation<D> for Ask {
     }
 
     fn start(self, engine: &mut Engine<D>, answer: Answer<Reply>) -> Result<(), DiskError> {
-        let allowed = engine.check_caller(self.caller.as_deref(), self.job);
+        let allowed = engine.check_caller(self.caller.as_deref(), self.job, &self.command);
         let done =
             allowed.and_then(|()| engine.ask_with_children(self.job, self.command, (self.children, self.findings)));
         engine.release.settle(answer, done)
@@ -112,7 +112,7 @@ impl<D: Disk> Operation<D> for AskEach {
     fn start(self, engine: &mut Engine<D>, answer: Answer<Self::Answer>) -> Result<(), DiskError> {
         let mut replies = Vec::with_capacity(self.asks.len());
         for (job, command) in self.asks {
-            let allowed = engine.check_caller(self.caller.as_deref(), job);
+            let allowed = engine.check_caller(self.caller.as_deref(), job, &command);
             replies.push(match allowed.and_then(|()| engine.ask(job, command)) {
                 Ok(reply) => Ok(reply),
                 Err(Failure::Refused(error)) => Err(error),

@@ -236,7 +236,8 @@ impl World {
         let claim = Claim { by, queues, count: 1 + rng.below(4) as usize, wait };
         let (sender, answer) = oneshot::channel();
         let deadline = self.now + wait;
-        let request = Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline, answer: sender };
+        let request =
+            Request::Claim { ticket: self.tickets, claim: claim.clone(), caller: None, deadline, answer: sender };
         (request, Asked::Claim { claim, deadline, answer })
     }
 

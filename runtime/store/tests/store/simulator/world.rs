@@ -409,7 +409,13 @@ impl World {
         let claim = Claim { by, queues, count, wait: Duration::ZERO };
         let (sender, answer) = tokio::sync::oneshot::channel();
         self.tickets += 1;
-        let request = Request::Claim { ticket: self.tickets, claim: claim.clone(), deadline: self.now, answer: sender };
+        let request = Request::Claim {
+            ticket: self.tickets,
+            claim: claim.clone(),
+            caller: None,
+            deadline: self.now,
+            answer: sender,
+        };
         (request, Asked::Claim { claim, deadline: self.now, answer })
     }
 

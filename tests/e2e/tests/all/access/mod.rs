@@ -7,6 +7,7 @@ mod oidc;
 mod rules;
 mod sessions;
 mod walk;
+mod workers;
 
 use serde_json::{Value, json};
 use windlass_e2e::{Client, Server};

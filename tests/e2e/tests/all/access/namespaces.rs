@@ -254,12 +254,14 @@ fn a_namespace_with_a_job_that_a_worker_holds_is_removed_once_it_has_ended() {
     make_namespace(&server, "acme", &json!({}));
     let acme = client_of(&server, "admin", "acme");
     let id = acme.enqueue(&json!({"queue": "mail", "lease_duration": "1h"}));
-    assert_eq!(acme.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"})).status, 200);
+    let fetched = acme.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w"}));
+    assert_eq!(fetched.status, 200, "{fetched:?}");
     let busy = server.delete("/api/v1/namespaces/acme?confirm=true");
     assert_eq!((busy.status, &busy.body["code"]), (409, &json!("NAMESPACE_BUSY")), "{busy:?}");
     assert_eq!(acme.get("/api/v1/queues").status, 401, "its keys have ended already");
     let again = client_of(&server, "worker", "acme");
-    assert_eq!(again.post(&format!("/api/v1/ack/{id}"), &json!({})).status, 200);
+    let ack = json!({"lease_token": fetched.body["lease_token"]});
+    assert_eq!(again.post(&format!("/api/v1/ack/{id}"), &ack).status, 200);
     let removed = server.delete("/api/v1/namespaces/acme?confirm=true");
     assert_eq!(removed.status, 200, "{removed:?}");
     assert_eq!(again.get("/api/v1/queues").status, 401);
