@@ -215,6 +215,7 @@ impl<D: Disk> Engine<D> {
 
     /// The same, for a command with which something comes.
     pub(crate) fn ask_bringing(&mut self, id: JobId, command: Command, brings: Brings) -> Result<Reply, Failure> {
+        self.admit_command(id, &command)?;
         let (now, seed) = (self.now, self.peek_seed());
         let facts = self.facts_of(id, &command, brings)?;
         let decision = decide(command, facts, now, seed);

@@ -99,7 +99,7 @@ impl<D: Disk> Engine<D> {
                 return Ok(());
             }
         }
-        let stored = match self.enqueue_own(schedule.job(instant)) {
+        let stored = match self.enqueue_scheduled(schedule.job(instant)) {
             Ok(reply) => Ok(reply),
             Err(Failure::Refused(error)) => {
                 tracing::warn!(schedule = schedule.name.qualified(), "its job was refused: {error}");

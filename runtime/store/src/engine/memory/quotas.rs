@@ -98,11 +98,25 @@ impl NamespaceQuotas {
             }
         }
         for (namespace, (mut more, queues)) in more {
-            let Some(quotas) = self.quotas.get(&namespace) else { continue };
             more.queues = u32::try_from(queues.len()).unwrap_or(u32::MAX);
-            quotas.admit(&namespace, self.used.get(&namespace).copied().unwrap_or_default(), more)?;
+            self.admit_more(&namespace, more)?;
         }
         Ok(())
+    }
+
+    /// Refuses queues that are to be made if they would take a namespace over its quota.
+    pub fn admit_queues<'a>(&self, new: impl IntoIterator<Item = &'a QueueName>) -> Result<(), Refusal> {
+        let mut more: BTreeMap<Namespace, u32> = BTreeMap::new();
+        for queue in new.into_iter().filter(|queue| queue.prefix().is_some()) {
+            *more.entry(queue.namespace()).or_default() += 1;
+        }
+        more.into_iter().try_for_each(|(name, queues)| self.admit_more(&name, Used { queues, ..Used::default() }))
+    }
+
+    /// Refuses so much more in a namespace.
+    pub fn admit_more(&self, namespace: &Namespace, more: Used) -> Result<(), Refusal> {
+        let Some(quotas) = self.quotas.get(namespace) else { return Ok(()) };
+        quotas.admit(namespace, self.used.get(namespace).copied().unwrap_or_default(), more)
     }
 
     /// Writes what has changed.

@@ -7,6 +7,7 @@ mod namespaces;
 pub mod operation;
 pub mod operations;
 mod plugins;
+mod quotas;
 mod webhooks;
 
 use std::sync::Arc;
@@ -123,6 +124,7 @@ impl<D: Disk> Engine<D> {
         change(&mut settings);
         settings.check()?;
         self.check_rounds(&name, &settings)?;
+        self.admit_queues([&name])?;
         self.ensure_queue(&name);
         let now = self.now;
         if let Some(queue) = self.queues.get_mut(&name) {
@@ -164,6 +166,7 @@ impl<D: Disk> Engine<D> {
                 schedule.skipped = old.map(|old| old.skipped.clone()).unwrap_or_default();
                 schedule.check()?;
                 schedule.next_run = schedule.next_after(self.now).ok().flatten();
+                self.admit_queues([&schedule.queue])?;
                 match old {
                     None => self.tell_of_schedule(&schedule, ScheduleHappening::Created),
                     Some(old) if old.differs(&schedule) => {

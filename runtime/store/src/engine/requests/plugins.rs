@@ -27,6 +27,7 @@ impl<D: Disk> Engine<D> {
         let facts =
             PluginFacts { plugin: self.catalogue.plugin(name), running: &running, by: by.as_deref(), taken: &taken };
         let changed = change_plugin(name, command, &facts, self.now)?;
+        self.admit_queues(changed.plugin.iter().flat_map(|plugin| &plugin.queues))?;
         match &changed.plugin {
             Some(plugin) => self.put_plugin(plugin.clone()),
             None => self.catalogue.drop_plugin(name, &mut self.unsaved.batch),

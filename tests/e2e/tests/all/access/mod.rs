@@ -4,6 +4,7 @@ mod audit;
 mod keys;
 mod namespaces;
 mod oidc;
+mod quotas;
 mod rules;
 mod sessions;
 mod walk;
