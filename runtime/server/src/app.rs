@@ -6,12 +6,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 use windlass_core::SlotShare;
 use windlass_executor::{self as executor, BadRoot, CacheConfig, Executor, FolderScope, GrantRoots};
-use windlass_store::{Clock, FairUse, OpenError, Opening, Options, Store};
+use windlass_store::{AuditRetention, Clock, FairUse, OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::{Dispatcher, RunningAttempts};
@@ -101,8 +102,12 @@ impl App {
         let clock_started = clock.now();
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
-        let opening =
-            Opening { lost: config.accept_missing_commits, paused: config.paused, fair_use: fair_use(config) };
+        let opening = Opening {
+            lost: config.accept_missing_commits,
+            paused: config.paused,
+            fair_use: fair_use(config),
+            audit: audit(config),
+        };
         let store = Store::open_with(options, time, opening)?;
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor_config(config))?;
@@ -227,6 +232,12 @@ fn private_files(config: &Config, key_file: &Path) -> Vec<PathBuf> {
     let tls_key = config.tls.as_ref().map(|tls| &tls.key);
     let files = named.chain(tls_key).chain(oidc_secret).map(PathBuf::as_path);
     [config.data.as_path(), key_file].into_iter().chain(files).map(Path::to_owned).collect()
+}
+
+/// How much of the audit log is kept.
+fn audit(config: &Config) -> AuditRetention {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    AuditRetention { age: config.audit_days.map(|days| DAY * days), entries: config.audit_entries }
 }
 
 /// What no plugin may exceed, for the sake of the others.

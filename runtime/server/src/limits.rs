@@ -270,6 +270,8 @@ pub const SESSION: Duration = Duration::from_secs(12 * 3600);
 pub const KEY_USE_EVERY: Duration = Duration::from_secs(60);
 /// Rates that are counted at once, of keys, and of addresses without one.
 pub const RATES: usize = 100_000;
+/// The smallest audit log that an operator may choose.
+pub const AUDIT_ENTRIES_LEAST: u64 = 1_000;
 /// Different refusals that are written into the audit log in a minute.
 pub const DENIALS_NOTED: usize = 1_000;
 

@@ -64,7 +64,7 @@ mod timers;
 pub use caller::Caller;
 pub use engine::requests::access::AccessChange;
 pub use error::{Error, OpenError};
-pub use options::{Clock, Durability, FairUse, Opening, Options};
+pub use options::{AuditRetention, Clock, Durability, FairUse, Opening, Options};
 pub use read::search::Survey;
 pub use read::{AuditFilter, AuditPage, FlowCursor, FlowPage, ListedFlow};
 pub use request::{

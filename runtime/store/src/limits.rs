@@ -44,8 +44,10 @@ pub const RECENT_EVENTS: usize = 8_192;
 pub(crate) const RECENT_LOGS: usize = 1_024;
 /// Log lines stored per job.
 pub(crate) const LOG_LINES: u64 = 10_000;
-/// Entries of the audit log that stay stored.
-pub(crate) const AUDIT_ENTRIES: u64 = 1_000_000;
+/// Entries of the audit log that stay stored, unless the operator chooses another number.
+pub const AUDIT_ENTRIES: u64 = 1_000_000;
+/// Entries that are removed with each new one, at most, until there are no more than should be.
+pub(crate) const AUDIT_REMOVED: u64 = 16;
 /// Entries of the audit log in one page.
 pub const AUDIT_PAGE: usize = 1_000;
 /// Entries that are looked at for one page.

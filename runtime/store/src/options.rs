@@ -1,8 +1,11 @@
 //! How a store is opened: where, with which clock, and what an acknowledgement of it promises.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use windlass_core::{SlotShare, Time, bounds};
+
+use crate::limits;
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
 pub trait Clock: Send + Sync + 'static {
@@ -33,6 +36,21 @@ pub struct Opening {
     /// Nothing starts, and nothing happens by itself, until `resume`: also after further starts.
     pub paused: bool,
     pub fair_use: FairUse,
+    pub audit: AuditRetention,
+}
+
+/// How much of the audit log stays stored. What goes beyond is removed as new entries are written.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditRetention {
+    /// None: entries have no age at which they are removed.
+    pub age: Option<Duration>,
+    pub entries: u64,
+}
+
+impl Default for AuditRetention {
+    fn default() -> AuditRetention {
+        AuditRetention { age: None, entries: limits::AUDIT_ENTRIES }
+    }
 }
 
 /// What no plugin may exceed, for the sake of the others.

@@ -146,6 +146,14 @@ pub struct Layer {
     #[arg(long)]
     pub webhooks_private: bool,
 
+    /// How many days entries of the audit log are kept; without it, only their number counts
+    #[arg(long, env = "WINDLASS_AUDIT_DAYS", value_name = "DAYS")]
+    pub audit_days: Option<u32>,
+
+    /// How many entries of the audit log are kept [default: 1000000]
+    #[arg(long, env = "WINDLASS_AUDIT_ENTRIES", value_name = "N")]
+    pub audit_entries: Option<u64>,
+
     /// Refuse what workers say about a job without its lease token: older clients do not send it
     #[arg(long)]
     pub require_lease_token: bool,

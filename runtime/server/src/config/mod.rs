@@ -47,6 +47,8 @@ pub struct Config {
     pub max_fetches: usize,
     pub webhooks_private: bool,
     pub require_lease_token: bool,
+    pub audit_days: Option<u32>,
+    pub audit_entries: u64,
     pub paused: bool,
     pub grant_root: Vec<PathBuf>,
     /// The files of the console, instead of those in the binary.
@@ -133,6 +135,8 @@ impl Config {
             oidc,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),
             webhooks_private: flags.webhooks_private || file.webhooks_private,
+            audit_days: flags.audit_days.or(file.audit_days),
+            audit_entries: flags.audit_entries.or(file.audit_entries).unwrap_or(windlass_store::limits::AUDIT_ENTRIES),
             require_lease_token: flags.require_lease_token || file.require_lease_token,
             paused: flags.paused || file.paused,
             grant_root: if flags.grant_root.is_empty() { file.grant_root } else { flags.grant_root },
@@ -159,6 +163,12 @@ impl Config {
         }
         if !(1..=100).contains(&self.plugin_share) {
             return wrong("plugin_share", "between 1 and 100 percent".to_owned());
+        }
+        if self.audit_days == Some(0) {
+            return wrong("audit_days", "at least 1; leave it out to keep entries whatever their age".to_owned());
+        }
+        if self.audit_entries < limits::AUDIT_ENTRIES_LEAST {
+            return wrong("audit_entries", format!("at least {}", limits::AUDIT_ENTRIES_LEAST));
         }
         if !(1..=bounds::SPAWN_DEPTH_MOST).contains(&self.spawn_depth) {
             return wrong("spawn_depth", format!("between 1 and {}", bounds::SPAWN_DEPTH_MOST));

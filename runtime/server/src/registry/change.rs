@@ -5,9 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use windlass_core::access::AuditOutcome;
 use windlass_core::plugin::grant::Grant;
 use windlass_core::plugin::manifest::Manifest;
-use windlass_core::{Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, Swap, Version};
+use windlass_core::{Blob, Name, NewCanary, Plugin, PluginCommand, QueueName, Refusal, Swap, Version};
+use windlass_executor as executor;
 
 use crate::metrics;
 use crate::registry::{Error, Missing, Registry, find_version};
@@ -35,13 +37,40 @@ pub struct Uploaded {
 impl Registry {
     /// Checks, compiles, stores and activates a component in one step, or refuses it and changes nothing.
     pub async fn upload(&self, name: Name, upload: Upload) -> Result<Uploaded, Error> {
-        let Upload { bytes, manifest, queues, by, swap } = upload;
-        if let Some(manifest) = &manifest {
+        let prepared = self.prepare_upload(&upload).await;
+        let (code, component) = self.noted(prepared, "plugin.upload", &name).await?;
+        self.store_upload(name, upload, code, component).await
+    }
+
+    /// Passes on what was refused before the store was asked, which writes its own refusals into the audit log.
+    async fn noted<T>(&self, prepared: Result<T, Error>, action: &'static str, name: &Name) -> Result<T, Error> {
+        let refused = match &prepared {
+            Err(Error::Rejected(why)) => Some(why.to_string()),
+            Err(Error::Store(windlass_store::Error::Refused(why))) => Some(why.to_string()),
+            Err(_) | Ok(_) => None,
+        };
+        if let Some(why) = refused {
+            self.store.note(action, name.to_string(), AuditOutcome::Refused(why)).await?;
+        }
+        prepared
+    }
+
+    async fn prepare_upload(&self, upload: &Upload) -> Result<(executor::Plugin, Blob), Error> {
+        if let Some(manifest) = &upload.manifest {
             manifest.check()?;
         }
-        let code = metrics::compile(&self.inner.executor, bytes.clone()).await?;
-        let component = self.inner.store.store_blob(bytes).await?;
+        let code = metrics::compile(&self.inner.executor, upload.bytes.clone()).await?;
+        Ok((code, self.inner.store.store_blob(upload.bytes.clone()).await?))
+    }
 
+    async fn store_upload(
+        &self,
+        name: Name,
+        upload: Upload,
+        code: executor::Plugin,
+        component: Blob,
+    ) -> Result<Uploaded, Error> {
+        let Upload { bytes: _, manifest, queues, by, swap } = upload;
         let _changing = self.inner.changing.lock().await;
         let known = self.plugins().await?.into_iter().find(|plugin| plugin.name == name);
         let new_version = known.is_none_or(|plugin| plugin.version(&component.sha256).is_none());
@@ -110,14 +139,20 @@ impl Registry {
 
     /// Replaces what the operator grants. A folder is granted by the path that it resolves to now; one that is already granted stays
     /// unchanged, even if it could no longer be granted: it is checked whenever it is opened.
-    pub async fn grant(&self, name: &Name, mut grant: Grant) -> Result<(), Error> {
+    pub async fn grant(&self, name: &Name, grant: Grant) -> Result<(), Error> {
+        let resolved = self.resolve_folders(name, grant).await;
+        let grant = self.noted(resolved, "plugin.grant", name).await?;
+        self.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
+        Ok(self.refresh().await?)
+    }
+
+    async fn resolve_folders(&self, name: &Name, mut grant: Grant) -> Result<Grant, Error> {
         grant.check()?;
         let already = self.granted(name).folders;
         for (guest, folder) in grant.folders.iter_mut().filter(|(guest, folder)| already.get(*guest) != Some(folder)) {
             folder.path = self.resolve_folder(guest, &folder.path).await?;
         }
-        self.store.change_plugin(name.clone(), PluginCommand::Grant(grant)).await?;
-        Ok(self.refresh().await?)
+        Ok(grant)
     }
 
     async fn resolve_folder(&self, guest: &str, path: &str) -> Result<String, Refusal> {

@@ -34,7 +34,7 @@ use crate::flow::Flows;
 use crate::flow::rounds::Rounds;
 use crate::retention::RetentionWork;
 use crate::timers::Timers;
-use crate::{Caller, Error, FairUse, caller, limits};
+use crate::{AuditRetention, Caller, Error, FairUse, caller, limits};
 use commit::event_log::{EventLog, JobLogs};
 use commit::release::{Channels, Release};
 use commit::unsaved::Unsaved;
@@ -116,6 +116,7 @@ pub struct Engine<D> {
     pub(crate) paused: Option<Time>,
     /// Where the audit log stands, once it has been read.
     pub(crate) audit_head: Option<AuditHead>,
+    pub(crate) audit_retention: AuditRetention,
     pub(crate) quotas: NamespaceQuotas,
     /// When this engine began, or was resumed: silence of workers counts from here.
     pub(crate) started_at: Time,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
-use windlass_core::access::AuditNote;
+use windlass_core::access::{AuditNote, AuditOutcome};
 use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
     Blob, Body, Bulk, Command, Effect, Findings, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply,
@@ -24,7 +24,7 @@ use crate::disk::blobs::Blobs;
 use crate::disk::counted::Acknowledged;
 pub use crate::disk::counted::CommitTally;
 pub use crate::disk::fjall::FjallDisk;
-use crate::engine::commit::audit::{Audited, Deny};
+use crate::engine::commit::audit::{Audited, Note};
 pub use crate::engine::requests::access::AccessChange;
 use crate::engine::requests::operation::{Operation, Request};
 use crate::engine::requests::operations::{
@@ -115,7 +115,14 @@ impl Store {
 
     /// Notes in the audit log that a caller was not let do something.
     pub async fn deny(&self, note: AuditNote) -> Result<(), Error> {
-        self.call(Deny(note)).await
+        self.call(Note(note, AuditOutcome::Denied)).await
+    }
+
+    /// Notes what the caller has done or was refused outside of the engine.
+    pub async fn note(&self, action: &'static str, target: String, outcome: AuditOutcome) -> Result<(), Error> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        let (actor, namespace) = (caller.actor.clone(), caller.allowed.namespace.clone());
+        self.call(Note(AuditNote { actor, namespace, action, target }, outcome)).await
     }
 
     pub async fn change_access(&self, change: AccessChange) -> Result<(), Error> {

@@ -57,6 +57,7 @@ impl Store {
             channels: channels.clone(),
             pause: opening.paused,
             fair_use: opening.fair_use,
+            audit: opening.audit,
             local: Default::default(),
             new_process: true,
         };

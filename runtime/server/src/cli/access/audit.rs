@@ -38,6 +38,9 @@ pub struct Audit {
     /// Check that no entry was changed or removed; prints nothing else
     #[arg(long)]
     verify: bool,
+    /// Print all entries from --after on as lines of JSON, to keep them elsewhere, and check them on the way
+    #[arg(long, conflicts_with_all = ["verify", "before", "order", "actor", "action", "target", "since", "limit"])]
+    export: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -55,7 +58,7 @@ const LIST: [Column; 8] = [
 
 impl Audit {
     pub fn run(self) -> anyhow::Result<()> {
-        if self.verify {
+        if self.verify || self.export {
             return self.check();
         }
         let mut query = format!("/audit-logs?after={}", self.after);
@@ -86,7 +89,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Goes through the whole log, page by page.
+    /// Goes through the whole log, page by page, and prints it if it is to be exported.
     fn check(self) -> anyhow::Result<()> {
         let (mut after, mut seen) = (self.after, 0);
         loop {
@@ -94,13 +97,21 @@ impl Audit {
             if let Some(seq) = page["broken_at"].as_u64() {
                 bail!("the audit log was changed: entry {seq} is missing, or does not follow from the one before it");
             }
-            seen += page["entries"].as_array().map_or(0, Vec::len);
+            let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+            seen += entries.len();
+            if self.export {
+                entries.iter().try_for_each(|entry| show::print(&entry.to_string()))?;
+            }
             match page["cursor"].as_u64() {
                 Some(cursor) => after = cursor,
                 None => break,
             }
         }
-        println!("{seen} entries, none changed or missing");
-        Ok(())
+        let verified = format!("{seen} entries, none changed or missing");
+        if self.export {
+            show::note(&verified);
+            return Ok(());
+        }
+        show::print(&verified)
     }
 }

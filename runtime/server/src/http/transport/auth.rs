@@ -19,7 +19,7 @@ use crate::http::access::{Authority, Refused, RouteTable};
 use crate::http::produce::inbound::{Signed, authenticates_itself};
 use crate::http::transport::credentials::{Credentials, in_cookie, in_header};
 use crate::http::transport::error::{Error, Result};
-use crate::http::transport::headers::{Guarded, guarded, is_only_https, preflight};
+use crate::http::transport::headers::{Forbidden, Guarded, More, guarded, is_only_https, preflight};
 use crate::http::transport::host::Hosts;
 use crate::http::transport::peer::{ClientAddress, Peer};
 use crate::http::transport::same_origin::{check_console, check_foreign, is_foreign, is_safe};
@@ -40,7 +40,7 @@ pub struct AccessControl {
 
 /// Whose request was admitted.
 struct Admitted {
-    caller: Caller,
+    caller: Arc<Caller>,
     /// It needs no key, because its signature will be verified.
     signed: Option<Signed>,
     /// It comes from a page of another site, and is let in as anybody's: such a page may read the response.
@@ -106,12 +106,13 @@ impl Service<Request<Incoming>> for AccessControl {
         let is_https = self.peer.as_ref().is_some_and(|peer| peer.is_https(request.headers()));
         let only_https = is_only_https(is_https, request.headers());
         if self.rules.is_preflight(&request) {
-            return guarded(Either::Left(Either::Left(ready(Ok(preflight())))), only_https, false);
+            return guarded(Either::Left(Either::Left(ready(Ok(preflight())))), More { only_https, ..More::default() });
         }
-        let mut any_page = false;
+        let mut more = More { only_https, ..More::default() };
         let response = match self.admit(&request, is_https) {
             Ok(admitted) => {
-                any_page = admitted.any_page;
+                more.any_page = admitted.any_page;
+                more.forbidden = Some(self.forbidden(&request, &admitted));
                 Either::Left(self.route(request, admitted))
             }
             Err(error) => match self.may_know_later(&request, &error) {
@@ -119,14 +120,14 @@ impl Service<Request<Incoming>> for AccessControl {
                 Some(oidc) => Either::Right(self.clone().ask_first(oidc, request, is_https).boxed()),
             },
         };
-        guarded(response, only_https, any_page)
+        guarded(response, more)
     }
 }
 
 impl AccessControl {
     fn route(&self, mut request: Request<Incoming>, admitted: Admitted) -> AtOnce {
         let Admitted { caller, signed, https, any_page: _ } = admitted;
-        request.extensions_mut().insert(Arc::new(caller));
+        request.extensions_mut().insert(caller);
         if let Some(signed) = signed {
             request.extensions_mut().insert(signed);
         }
@@ -134,6 +135,12 @@ impl AccessControl {
             request.extensions_mut().insert(https);
         }
         Either::Right(watched(tower_service::Service::call(&mut self.router.clone(), request)))
+    }
+
+    /// What is noted if its handler refuses the caller.
+    fn forbidden(&self, request: &Request<Incoming>, admitted: &Admitted) -> Forbidden {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        Forbidden { authority: self.rules.authority.clone(), caller: Arc::clone(&admitted.caller), method, uri }
     }
 
     /// Whom to ask before a request is refused for good: its token may be signed with a new key.
@@ -181,7 +188,12 @@ impl Rules {
         self.hosts.check(request.uri(), headers)?;
         let address = client.map(ClientAddress::ip);
         if let Some(signed) = authenticates_itself(&self.inbound, request, |namespace| self.authority.has(namespace)) {
-            return Ok(Admitted { caller: signed.caller(address), signed: Some(signed), any_page: false, https: None });
+            return Ok(Admitted {
+                caller: Arc::new(signed.caller(address)),
+                signed: Some(signed),
+                any_page: false,
+                https: None,
+            });
         }
         let path = request.uri().path();
         let needed = self.routes.permission(method, path);
@@ -211,10 +223,11 @@ impl Rules {
                 if caller.actor.role.is_some() {
                     self.authority.right_key(client);
                 }
-                Ok(Admitted { caller, signed: None, any_page, https })
+                Ok(Admitted { caller: Arc::new(caller), signed: None, any_page, https })
             }
             Err(Refused::WrongKey(error)) => {
                 self.authority.wrong_key(client);
+                self.authority.note_wrong_key(client);
                 Err(error)
             }
             Err(Refused::NotPermitted(caller, error)) => {

@@ -5,14 +5,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pin_project_lite::pin_project;
 use sha2::{Digest, Sha256};
+use windlass_store::Caller;
+
+use crate::http::access::Authority;
 
 /// A response that is no page loads nothing and is shown in no frame.
 const CLOSED: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
@@ -39,20 +43,37 @@ pub fn preflight() -> Response {
     response
 }
 
+/// What a response gets besides the headers that each has.
+#[derive(Default)]
+pub struct More {
+    /// A browser never again asks this host without TLS.
+    pub only_https: bool,
+    /// Pages of any site may read the response.
+    pub any_page: bool,
+    /// Called if the response is that the caller may not do this.
+    pub forbidden: Option<Forbidden>,
+}
+
+/// Who asked for what, for the audit log.
+pub struct Forbidden {
+    pub authority: Authority,
+    pub caller: Arc<Caller>,
+    pub method: Method,
+    pub uri: Uri,
+}
+
 pin_project! {
     /// A response that gets the headers when it is there.
     pub struct Guarded<F> {
         #[pin]
         response: F,
-        only_https: bool,
-        any_page: bool,
+        more: More,
     }
 }
 
-/// Adds the headers to a response. With `only_https`, a browser never again asks this host without TLS; with `any_page`, pages of any
-/// site may read the response.
-pub fn guarded<F>(response: F, only_https: bool, any_page: bool) -> Guarded<F> {
-    Guarded { response, only_https, any_page }
+/// Adds the headers to a response.
+pub fn guarded<F>(response: F, more: More) -> Guarded<F> {
+    Guarded { response, more }
 }
 
 impl<F, E> Future for Guarded<F>
@@ -64,8 +85,13 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
-        add(response.headers_mut(), *this.only_https);
-        if *this.any_page {
+        if response.status() == StatusCode::FORBIDDEN
+            && let Some(Forbidden { authority, caller, method, uri }) = this.more.forbidden.take()
+        {
+            authority.note_denied(&caller, &format!("{method} {}", uri.path()));
+        }
+        add(response.headers_mut(), this.more.only_https);
+        if this.more.any_page {
             response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
         }
         Poll::Ready(Ok(response))
@@ -123,7 +149,7 @@ mod tests {
 
     async fn headers(response: impl IntoResponse, only_https: bool) -> HeaderMap {
         let response = std::future::ready(Ok::<_, Infallible>(response.into_response()));
-        let Ok(response) = guarded(response, only_https, false).await;
+        let Ok(response) = guarded(response, More { only_https, ..More::default() }).await;
         response.headers().clone()
     }
 

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::Path;
 use serde::Serialize;
 use utoipa::ToSchema;
+use windlass_core::access::AuditOutcome;
 use windlass_core::{Delivery, DeliveryCause};
 use windlass_store::Clock;
 
@@ -80,6 +81,7 @@ pub async fn list_deliveries(api: Api, NamePath(id): NamePath) -> Result<Json<Ve
 )]
 pub async fn test(api: Api, NamePath(id): NamePath) -> Result<Json<AttemptAnswer>> {
     let hook = find(&api, &id).await?;
+    api.store.note("webhook.test", id.to_string(), AuditOutcome::Done).await?;
     Ok(Json(api.webhooks.test(hook).await?.into()))
 }
 
@@ -95,6 +97,7 @@ pub async fn test(api: Api, NamePath(id): NamePath) -> Result<Json<AttemptAnswer
 )]
 pub async fn redeliver(api: Api, Path((id, delivery)): Path<(String, String)>) -> Result<Json<AttemptAnswer>> {
     let hook = find(&api, &id).await?;
+    api.store.note("webhook.redeliver", format!("{id} {delivery}"), AuditOutcome::Done).await?;
     Ok(Json(api.webhooks.redeliver(hook, &delivery).await.map_err(Error::from)?.into()))
 }
 

@@ -8,6 +8,7 @@ use axum::Json;
 use serde::Serialize;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
+use windlass_core::access::AuditOutcome;
 use windlass_core::{Namespace, QueueName, Runner, State as JobState, Time, WorkerEvent, WorkerHappening};
 use windlass_store::{Clock, JobList};
 
@@ -286,18 +287,18 @@ pub async fn list(api: Api) -> Result<Json<Vec<WorkerAnswer>>> {
 /// Its fetches wait and return no jobs. `resume` gives it jobs again, and so does a restart of the server.
 #[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", responses((status = 200, body = Status)))]
 pub async fn drain(api: Api, TextPath(id): TextPath) -> Result<Json<Status>> {
-    set(&api, &id, true)?;
+    set(&api, &id, true).await?;
     Ok(status("draining"))
 }
 
 /// Give a worker jobs again
 #[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers", responses((status = 200, body = Status)))]
 pub async fn resume(api: Api, TextPath(id): TextPath) -> Result<Json<Status>> {
-    set(&api, &id, false)?;
+    set(&api, &id, false).await?;
     Ok(status("resumed"))
 }
 
-fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
+async fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
     let Some(was) = api.workers.set_draining(&api.worker_id(id), draining) else {
         let why = format!("no worker `{id}` has fetched since the server started; GET /workers lists them");
         return Err(Error::not_found(why));
@@ -306,7 +307,8 @@ fn set(api: &Api, id: &str, draining: bool) -> Result<()> {
         let happening = if draining { WorkerHappening::Drained } else { WorkerHappening::Resumed };
         tell(api, id, &was.hostname, &was.queues, happening);
     }
-    Ok(())
+    let action = if draining { "worker.drain" } else { "worker.resume" };
+    Ok(api.store.note(action, id.to_owned(), AuditOutcome::Done).await?)
 }
 
 /// Puts what happened to a worker into the stream of events, under the first of its queues.

@@ -59,7 +59,7 @@ enum End {
 impl EngineThread {
     /// Returns the callers that wait for the end, to be answered when nothing of the store is open any more.
     pub fn run(mut self, mut engine: Engine<Acknowledged>) -> Vec<oneshot::Sender<()>> {
-        let (channels, fair_use) = (engine.channels.clone(), engine.fair_use);
+        let (channels, fair_use, audit) = (engine.channels.clone(), engine.fair_use, engine.audit_retention);
         loop {
             match self.serve(&mut engine) {
                 End::Closed(waiting) => {
@@ -72,6 +72,7 @@ impl EngineThread {
                         channels: channels.clone(),
                         pause: false,
                         fair_use,
+                        audit,
                         local: local.clone(),
                         new_process: false,
                     };

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use windlass_core::{Bulk, Command, HandBack, Holder, JobId, Queue, State, Time, Token, Usage};
 
-use crate::FairUse;
 use crate::claim::claims::WaitingClaims;
 use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
@@ -23,6 +22,7 @@ use crate::flow::rounds::Rounds;
 use crate::limits::Tuning;
 use crate::retention::RetentionWork;
 use crate::timers::Timers;
+use crate::{AuditRetention, FairUse};
 
 /// What a new engine gets from the process it starts in.
 pub struct Alive {
@@ -30,6 +30,7 @@ pub struct Alive {
     /// Whether this start pauses everything.
     pub pause: bool,
     pub fair_use: FairUse,
+    pub audit: AuditRetention,
     /// Attempts that this process is running. Empty if the process is new.
     pub local: HashSet<(JobId, Token)>,
     /// Whether the process that wrote the disk has died: then the attempts in it have died too.
@@ -41,6 +42,7 @@ impl<D: Disk> Engine<D> {
     pub fn recover(disk: D, alive: Alive, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
         let mut engine = Engine::read(disk, alive.channels, tuning, now, seed)?;
         engine.set_fair_use(alive.fair_use);
+        engine.audit_retention = alive.audit;
         engine.release.set_paused(engine.paused);
         if alive.pause {
             engine.pause();
@@ -82,6 +84,7 @@ impl<D: Disk> Engine<D> {
             local: HashSet::new(),
             paused: pause::read(&disk)?,
             audit_head: None,
+            audit_retention: AuditRetention::default(),
             quotas: NamespaceQuotas::read(&disk, &queues)?,
             started_at: now,
             newest: JobId::NONE,

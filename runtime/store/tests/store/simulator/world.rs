@@ -12,7 +12,7 @@ use windlass_store::engine::commit::release::Channels;
 use windlass_store::engine::thread::recover::Alive;
 use windlass_store::limits::Tuning;
 use windlass_store::read::events;
-use windlass_store::{Assignment, By, Claim, Error, FairUse, ScheduleChange};
+use windlass_store::{Assignment, AuditRetention, By, Claim, Error, FairUse, ScheduleChange};
 
 use super::answers::assert_unacknowledged;
 use super::bulks::BulkAsk;
@@ -80,7 +80,14 @@ impl World {
         let disk = SimDisk::new();
         let now = Time(1_700_000_000_000 + rng.below(3_600_000));
         let (local, new_process) = (HashSet::new(), true);
-        let alive = Alive { channels: channels.clone(), pause: false, fair_use, local, new_process };
+        let alive = Alive {
+            channels: channels.clone(),
+            pause: false,
+            fair_use,
+            audit: AuditRetention::default(),
+            local,
+            new_process,
+        };
         let engine = Engine::recover(disk.clone(), alive, tuning, now, rng.next()).expect("an empty disk opens");
         World {
             rng,
@@ -215,7 +222,14 @@ impl World {
         for _ in 0..10 {
             let fate = if self.rng.chance(10) { Fate::Lost } else { Fate::Holds };
             let (channels, fair_use) = (self.channels.clone(), self.fair_use);
-            let alive = Alive { channels, pause, fair_use, local: local.clone(), new_process };
+            let alive = Alive {
+                channels,
+                pause,
+                fair_use,
+                audit: AuditRetention::default(),
+                local: local.clone(),
+                new_process,
+            };
             let seed = self.rng.next();
             self.engine =
                 Engine::recover(self.disk.clone(), alive, self.tuning, self.now, seed).expect("the disk reads");

@@ -103,3 +103,61 @@ fn the_newest_entries_come_first_on_request_page_by_page() {
     let [said, noted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     assert!(said.contains("queue.configure") && noted.contains("--order desc --before"), "{said}{noted}");
 }
+
+#[test]
+fn refusals_are_noted_wherever_they_are_decided_and_so_is_what_changes_no_row() {
+    let server = Server::start();
+    let limited = super::client_with(&server, &json!({"name": "l", "role": "operator", "queues": ["mail"]})).0;
+    assert_eq!(limited.post("/api/v1/queues/pay/pause", &json!({})).status, 403);
+    let wrong = server.get_with("/api/v1/queues", &[("X-API-Key", "wl_000000000000_wrong")]);
+    assert_eq!(wrong.status, 401);
+    assert_eq!(server.put("/api/v1/plugins/broken", b"no component").status, 422);
+    let folder = br#"{"folders": {"/data": {"path": "/"}}}"#;
+    assert_eq!(server.put("/api/v1/plugins/broken/grant", folder).status, 400);
+    server.enqueue(&json!({"queue": "mail"}));
+    let fetched = server.post("/api/v1/fetch", &json!({"queues": ["mail"], "worker_id": "w1"}));
+    assert_eq!(fetched.status, 200, "{fetched:?}");
+    assert_eq!(server.post("/api/v1/workers/w1/drain", &json!({})).status, 200);
+    assert_eq!(server.post("/api/v1/workers/w1/resume", &json!({})).status, 200);
+    for (action, target, outcome) in [
+        ("request", "POST /api/v1/queues/pay/pause", "denied"),
+        ("sign-in", "a wrong key", "denied"),
+        ("plugin.upload", "broken", "refused"),
+        ("plugin.grant", "broken", "refused"),
+        ("worker.drain", "w1", "done"),
+        ("worker.resume", "w1", "done"),
+    ] {
+        windlass_e2e::eventually(&format!("{action} of {target} is noted as {outcome}"), || {
+            let all = entries(&server, &format!("&action={action}"));
+            all.iter().any(|entry| entry["target"] == target && entry["outcome"] == outcome).then_some(())
+        });
+    }
+}
+
+#[test]
+fn the_log_is_exported_as_lines_from_where_the_last_export_ended_and_kept_as_long_as_was_chosen() {
+    let server = Server::start_on(&windlass_e2e::Data::new(), &["--audit-entries", "1000"]);
+    let export = |after: u64| {
+        let mut command = windlass();
+        let after = after.to_string();
+        command.env("WINDLASS_URL", server.url("")).args(["audit", "--export", "--after", &after]).stdout(Stdio::piped());
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+    };
+    for n in 0..3 {
+        assert_eq!(server.post(&format!("/api/v1/queues/q{n}/pause"), &json!({})).status, 200);
+    }
+    let first = export(0);
+    let last = first.last().and_then(|entry| entry["seq"].as_u64()).expect("a number");
+    assert_eq!(server.post("/api/v1/queues/q0/resume", &json!({})).status, 200);
+    let next = export(last);
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert_eq!(next[0]["target"], "q0");
+    for _ in 0..1_010 {
+        assert_eq!(server.post("/api/v1/queues/q0/pause", &json!({})).status, 200);
+    }
+    let kept = export(0);
+    assert_eq!(kept.len(), 1_000, "and what is left verifies");
+}

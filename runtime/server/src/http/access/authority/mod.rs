@@ -324,15 +324,30 @@ impl Authority {
 
     /// Writes into the audit log that somebody was not let do something: the same only once in a while.
     pub fn note_denied(&self, caller: &Caller, target: &str) {
+        let (actor, namespace) = (caller.actor.clone(), caller.allowed.namespace.clone());
+        let note = AuditNote { actor, namespace, action: "request", target: target.to_owned() };
+        self.note_once((caller.actor.id.clone(), target.to_owned()), note);
+    }
+
+    /// Writes into the audit log that somebody has sent a wrong key: of each network only once in a while.
+    pub fn note_wrong_key(&self, client: Option<ClientAddress>) {
+        let actor = Actor { id: Actor::ANYBODY.to_owned(), role: None, address: client.map(ClientAddress::ip) };
+        let of = client.map(|client| client.network().to_string()).unwrap_or_default();
+        let target = "a wrong key".to_owned();
+        self.note_once(
+            (of, target.clone()),
+            AuditNote { actor, namespace: Namespace::default(), action: "sign-in", target },
+        );
+    }
+
+    fn note_once(&self, of: (String, String), note: AuditNote) {
         let mut denied = lock(&self.0.denied);
-        let new = denied.len() < limits::DENIALS_NOTED && denied.insert((caller.actor.id.clone(), target.to_owned()));
+        let new = denied.len() < limits::DENIALS_NOTED && denied.insert(of);
         drop(denied);
         if !new {
             return;
         }
-        let (actor, namespace) = (caller.actor.clone(), caller.allowed.namespace.clone());
-        let (note, store) =
-            (AuditNote { actor, namespace, action: "request", target: target.to_owned() }, self.0.store.clone());
+        let store = self.0.store.clone();
         tokio::spawn(async move {
             if let Err(error) = store.deny(note).await {
                 warn!("a refusal cannot be written into the audit log: {error}");

@@ -45,6 +45,7 @@ impl Authority {
             Ok(identity) => identity,
             Err(Refused::WrongKey(error)) => {
                 self.wrong_key(client);
+                self.note_wrong_key(client);
                 return Err(error);
             }
             Err(Refused::NotPermitted(_, error) | Refused::Other(error)) => return Err(error),
