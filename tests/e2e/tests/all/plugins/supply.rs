@@ -142,3 +142,25 @@ fn a_crate_that_the_lock_file_does_not_name_is_not_built() {
     assert!(!built && said.contains("--locked") && said.contains("cargo update --workspace"), "{said}");
     assert_eq!(fs::read(fresh.plugin().join("Cargo.lock")).expect("it stays"), before);
 }
+
+#[test]
+fn every_action_of_the_workflows_is_named_by_its_digest() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github/workflows");
+    let mut named = 0;
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let text = std::fs::read_to_string(entry.path()).expect("text");
+        for line in text.lines().filter_map(|line| line.split_once("uses:")) {
+            // What is in this repository has no version.
+            let action = line.1.trim();
+            if action.starts_with("./") {
+                continue;
+            }
+            let (_, version) = action.split_once('@').expect("a version");
+            let digest = version.split_whitespace().next().unwrap_or_default();
+            let is_digest = digest.len() == 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_digest, "{action} in {}: a tag can be moved to other code", entry.path().display());
+            named += 1;
+        }
+    }
+    assert!(named > 5, "only {named} actions");
+}
