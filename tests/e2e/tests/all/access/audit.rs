@@ -140,7 +140,10 @@ fn the_log_is_exported_as_lines_from_where_the_last_export_ended_and_kept_as_lon
     let export = |after: u64| {
         let mut command = windlass();
         let after = after.to_string();
-        command.env("WINDLASS_URL", server.url("")).args(["audit", "--export", "--after", &after]).stdout(Stdio::piped());
+        command
+            .env("WINDLASS_URL", server.url(""))
+            .args(["audit", "--export", "--after", &after])
+            .stdout(Stdio::piped());
         let output = command.output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).expect("text");

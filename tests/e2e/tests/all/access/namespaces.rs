@@ -285,3 +285,29 @@ fn two_tenants_have_signed_webhooks_for_queues_of_the_same_name_also_after_a_res
         assert_eq!(hooks.as_array().map(Vec::len), Some(1), "{name}: {hooks}");
     }
 }
+
+#[test]
+fn figures_of_the_whole_server_are_not_shown_to_tenants_and_a_key_of_all_namespaces_sees_all_queues_at_once() {
+    let server = Server::start();
+    for name in ["acme", "globex"] {
+        make_namespace(&server, name, &json!({}));
+        client_of(&server, "admin", name).enqueue(&json!({"queue": "mail"}));
+    }
+    let page = |client: &Client, path: &str| String::from_utf8(client.download(path)).expect("text");
+    let of_acme = page(&client_of(&server, "viewer", "acme"), "/metrics");
+    assert!(of_acme.contains("windlass_jobs{queue=\"mail\",state=\"pending\"} 1"), "{of_acme}");
+    for hidden in
+        ["windlass_commit", "windlass_store_bytes", "windlass_workers", "windlass_watchers", "compile_seconds"]
+    {
+        assert!(!of_acme.contains(hidden), "{hidden}: {of_acme}");
+    }
+    assert_eq!(client_of(&server, "viewer", "acme").status_of("/metrics?all_namespaces=true"), 403);
+    let all = page(&server, "/metrics?all_namespaces=true");
+    for name in ["acme", "globex"] {
+        assert!(
+            all.contains(&format!("windlass_jobs{{namespace=\"{name}\",queue=\"mail\",state=\"pending\"}} 1")),
+            "{all}"
+        );
+    }
+    assert!(all.contains("windlass_store_bytes"), "{all}");
+}
